@@ -1,0 +1,117 @@
+"""Every error this package raises on purpose.
+
+    AuditorError
+    ├── UsageError            2  an option, URI or configuration that cannot be meant
+    │   └── RunError          2  a run directory that cannot be opened
+    ├── StoreError            4  a metadata store could not be read, or would not let us in
+    ├── DamageBudgetError     5  so much of the input is damaged that an audit would mislead
+    ├── UnreadError           3  a bookie's directory or file could not be read
+    ├── DecodeError           5  bytes that do not follow their format
+    ├── RuleError             5  bytes that follow their format and say what may not be
+    ├── CoverageLimitError    3  sets of entries too irregular to compare within the bound
+    └── JavaMissingError      4  no Java runtime that Spark can use
+
+The number is the exit code of a command that ends with the error. Inside an audit most of them never end
+anything: they become a row and a finding. Anything else that escapes is a bug.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+Value = TypeVar("Value")
+
+
+class AuditorError(Exception):
+    """Catch this to catch every deliberate failure."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class UsageError(AuditorError):
+    """An option, URI or configuration that cannot be meant; the message names it and the way out."""
+
+    exit_code = 2
+
+
+class RunError(UsageError):
+    """A run directory that cannot be opened, or that another configuration wrote."""
+
+
+class StoreError(AuditorError):
+    """A metadata store could not be read, or would not let us in."""
+
+
+class DamageBudgetError(AuditorError):
+    """So many records of the input are damaged that an audit of the rest would mislead."""
+
+    exit_code = 5
+
+
+class JavaMissingError(AuditorError):
+    """No Java runtime that Spark can use was found."""
+
+
+class UnreadError(AuditorError):
+    """A bookie's directory or file could not be read.
+
+    >>> str(UnreadError("/data/ledgers0", "No such file or directory"))
+    '/data/ledgers0: No such file or directory'
+    """
+
+    exit_code = 3
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class CoverageLimitError(AuditorError):
+    """Sets of entries so irregular that comparing them would pass the bound on work."""
+
+    exit_code = 3
+
+
+class DecodeError(AuditorError):
+    """Bytes that do not follow their format.
+
+    >>> str(DecodeError("availability", 64, "3 groups promised, 2 present"))
+    'availability: 3 groups promised, 2 present (at byte 64)'
+    """
+
+    exit_code = 5
+
+    def __init__(self, what: str, offset: int, reason: str) -> None:
+        super().__init__(what, offset, reason)
+        self.what = what
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason} (at byte {self.offset})"
+
+
+class RuleError(AuditorError, Generic[Value]):
+    """Bytes that follow their format and say what may not be; the parsed value comes along.
+
+    ``rule`` is the id of the broken rule, a check's id where there is one.
+
+    >>> str(RuleError("ledger metadata", "quorum-invalid", "write quorum 3 is above ensemble size 2", None))
+    'ledger metadata: write quorum 3 is above ensemble size 2'
+    """
+
+    exit_code = 5
+
+    def __init__(self, what: str, rule: str, reason: str, value: Value) -> None:
+        super().__init__(what, rule, reason, value)
+        self.what = what
+        self.rule = rule
+        self.reason = reason
+        self.value = value
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"

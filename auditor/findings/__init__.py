@@ -1,0 +1,1 @@
+"""Confirm and number what the checks found."""

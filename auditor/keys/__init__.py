@@ -1,0 +1,1 @@
+"""Where a ledger is kept, from its id and back."""

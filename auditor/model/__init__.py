@@ -1,0 +1,1 @@
+"""The words of the house: ledgers, bookies, findings. No input or output, no Spark."""

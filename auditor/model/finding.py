@@ -1,0 +1,93 @@
+"""What an audit says about one thing that is wrong, or worth knowing."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Group = tuple[int, int, int, int]
+"""first_start, last_start, size, period: a BP-34 SequenceGroup."""
+
+
+class Severity(StrEnum):
+    """How soon a person should look; in order, the worst first.
+
+    >>> [str(severity) for severity in Severity]
+    ['critical', 'error', 'warning', 'note']
+    >>> Severity.ERROR.at_least(Severity.WARNING)
+    True
+    """
+
+    CRITICAL = (
+        "critical"  # an entry has no copy left, or the next start, GC or replication could destroy the last
+    )
+    ERROR = "error"  # fewer copies than were acknowledged, or data at risk
+    WARNING = "warning"  # fewer copies than were asked for; nothing is lost yet
+    NOTE = "note"  # worth knowing
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return list(Severity).index(self)
+
+    def at_least(self, other: Severity) -> bool:
+        """Whether this is as bad as ``other``, or worse."""
+        return self.rank <= other.rank
+
+
+class Confidence(StrEnum):
+    """How sure a finding is; independent of how bad it is."""
+
+    CONFIRMED = "confirmed"  # held against both scans at one version of the ledger
+    SUSPECT = "suspect"  # seen, but something may still explain it
+    UNKNOWN = "unknown"  # could not be read
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The entries of a ledger that one bookie should hold and does not."""
+
+    bookie_id: str
+    groups: tuple[Group, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding, as every report and the findings table show it.
+
+    ``ledger_id`` and ``bookie_id`` are None where none is meant. ``missing`` is complete, folded, ascending.
+
+    >>> Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181").ledger_id is None
+    True
+    """
+
+    id: str
+    severity: Severity
+    confidence: Confidence
+    scope_id: int | None = None
+    ledger_id: int | None = None
+    bookie_id: str | None = None
+    missing: tuple[Missing, ...] = ()
+    unknown: tuple[str, ...] = ()
+    message: str = ""
+    evidence: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
+
+
+def fingerprint(
+    id: str, instance_id: str | None, scope_id: int | None, ledger_id: int | None, bookie_id: str | None
+) -> str:
+    """Name a finding so that it is known again in the next run: 16 hex digits.
+
+    SHA-256 over id, instance id, scope, ledger and bookie, joined by NUL, an absent one as the empty string;
+    not over severity, entries, URI or time, which change while the trouble stays the same.
+
+    >>> fingerprint("orphan-ledger", "a77a8e0d", 0, 36, "bk1:3181")
+    'a2b8aa759ab37bdf'
+    """
+    parts = (id, instance_id, scope_id, ledger_id, bookie_id)
+    text = "\0".join("" if part is None else str(part) for part in parts)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""A report, drawn for its readers."""

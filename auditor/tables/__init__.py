@@ -1,0 +1,1 @@
+"""Raw rows to typed DataFrames; damage is a column."""
