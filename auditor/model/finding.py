@@ -20,9 +20,7 @@ class Severity(StrEnum):
     True
     """
 
-    CRITICAL = (
-        "critical"  # an entry has no copy left, or the next start, GC or replication could destroy the last
-    )
+    CRITICAL = "critical"  # no copy left, or the next start, GC or replication could destroy it
     ERROR = "error"  # fewer copies than were acknowledged, or data at risk
     WARNING = "warning"  # fewer copies than were asked for; nothing is lost yet
     NOTE = "note"  # worth knowing

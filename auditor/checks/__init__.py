@@ -1,0 +1,1 @@
+"""The checks: one module each, its docstring its manual page."""
