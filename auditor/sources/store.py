@@ -1,0 +1,177 @@
+"""Where cluster metadata comes from: a live ZooKeeper, its own files, or a dump of it.
+
+All of them are one thing to the rest of the house: a tree of znodes, of which the small part is read on the
+driver (`MetadataStore.cluster`) and the large parts, ledgers and under-replication marks, are cut into
+parts that tasks read on their own (`MetadataStore.parts`, `MetadataStore.read`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.uri import parse_metadata_uri
+
+BATCH_ZNODES = 20_000
+"""No batch of a store holds more znodes than this: about 10 MB of ledger metadata."""
+
+CLUSTER_CHILDREN = (
+    "LAYOUT",
+    "INSTANCEID",
+    "cookies",
+    "available",
+    "idgen",
+    "idgen-long",
+    "ms-idgen",
+    "underreplication",
+    "disableHealthCheck",
+)
+"""Children of the root that hold no ledgers (AbstractZkLedgerManager.isSpecialZnode and two more)."""
+
+MARK_ROOTS = ("underreplication/ledgers", "underreplication/locks")
+
+
+class Znode(NamedTuple):
+    """One znode: absolute path, bytes, and the part of its stat that an audit uses; times in ms."""
+
+    path: str
+    data: bytes
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    ephemeral_owner: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeBatch:
+    """Up to `BATCH_ZNODES` znodes, column by column, and what could not be read beside them.
+
+    ``gaps`` are (absolute path, reason): at or below that path znodes may exist that no batch shows.
+    """
+
+    paths: list[str]
+    data: list[bytes]
+    mzxid: NDArray[np.int64]
+    ctime: NDArray[np.int64]
+    mtime: NDArray[np.int64]
+    version: NDArray[np.int64]
+    ephemeral_owner: NDArray[np.int64]
+    gaps: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
+        """Turn rows into columns.
+
+        >>> ZnodeBatch.of([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
+        [5]
+        """
+        paths, data, _, *numbers = zip(*znodes, strict=True) if znodes else ((),) * 8
+        columns = [np.array(column, np.int64) for column in numbers]
+        mzxid, ctime, mtime, version, owner = columns
+        return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [])
+
+
+class Tree(StrEnum):
+    """The two parts of the metadata that grow with the number of ledgers."""
+
+    LEDGERS = "ledgers"
+    MARKS = "marks"  # <root>/underreplication/ledgers and /locks
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one task reads; each store has its own. Frozen, and small to pickle."""
+
+
+@dataclass(frozen=True)
+class ClusterNodes:
+    """Everything below the root that is neither ledger tree nor mark nor lock.
+
+    ``nodes`` is keyed by the path below the root ("LAYOUT", "cookies/bk1:3181"). ``scan_time`` is in ms.
+    ``position`` is the zxid of the last transaction seen, in hex as ZooKeeper's own logs write it.
+    """
+
+    nodes: Mapping[str, Znode]
+    scan_time: int
+    position: str
+    gaps: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class StoreOptions:
+    """How hard a live store may be read; saved ones have nothing to spare.
+
+    Every connection keeps to these bounds by itself: who runs n tasks at a time gives each
+    ``replace(options, rate_limit=options.rate_limit / n)``.
+    """
+
+    rate_limit: float = 20_000.0  # znodes read or listed per second; 0: no limit
+    in_flight: int = 4  # requests not yet answered
+    timeout_s: float = 10.0  # to connect, and to wait for one answer
+    batch: int = 200  # paths in one request
+
+
+class MetadataStore(Protocol):
+    """Anything that holds a cluster's metadata. It is only read."""
+
+    uri: str
+    root: str
+    live: bool
+
+    def cluster(self) -> ClusterNodes:
+        """Read, on the driver, what is bounded by the number of bookies.
+
+        Raises:
+            StoreError: the store cannot be reached or opened, or has no such root.
+        """
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Cut a tree into about ``wanted`` parts; together they cover it exactly once."""
+
+    def read(self, part: Part) -> Iterator[ZnodeBatch]:
+        """Read one part, in any process."""
+
+    def operations(self) -> dict[str, int]:
+        """What this object asked its source for, by kind."""
+
+    def close(self) -> None:
+        """Let go of connections; the store may be used again."""
+
+
+def tree_of(below_root: str) -> Tree | None:
+    """The tree that a path below the root belongs to; None for the cluster's own nodes.
+
+    >>> tree_of("00/0000/L0001"), tree_of("underreplication/locks/urL0000000001"), tree_of("cookies/bk1:3181")
+    (<Tree.LEDGERS: 'ledgers'>, <Tree.MARKS: 'marks'>, None)
+    """
+    first = below_root.partition("/")[0]
+    if first == "underreplication" and "/".join(below_root.split("/", 2)[:2]) in MARK_ROOTS:
+        return Tree.MARKS
+    # ID-...: the flat id generator's short-lived nodes lie among the ledgers.
+    if first in CLUSTER_CHILDREN or first.startswith("ID-"):
+        return None
+    return Tree.LEDGERS
+
+
+def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
+    """Choose a store by its URI; the only place that knows them all. Connects to nothing yet.
+
+    >>> open_store("dump:///audit/metadata.jsonl").root
+    '/ledgers'
+
+    Raises:
+        UsageError: a URI that cannot be meant.
+    """
+    parsed = parse_metadata_uri(uri)
+    # Imported here because each store imports the types above, and so that reading a dump needs no kazoo.
+    from auditor.sources.dump import DumpStore
+
+    return DumpStore(uri, parsed)

@@ -1,0 +1,120 @@
+"""Metadata URIs: BookKeeper's own forms, and those of saved metadata.
+
+    zk://h1:2181,h2:2181/ledgers              the LAYOUT node decides; zk+null says the same
+    zk+flat://h1:2181;h2:2181/ledgers         the suffix is a layout that LAYOUT must confirm
+    zk-snapshot:///dir/version-2?root=/ledgers     a server's own snapshots and transaction logs
+    dump:///dir/metadata.jsonl?root=/ledgers       one JSON object per znode
+
+Hosts are separated by ``;`` (BookKeeper's way) or ``,`` (ZooKeeper's). The forms of live stores are those of
+BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``); the layout of old clusters, legacy
+hierarchical, has no suffix there and is known from the LAYOUT node only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote
+
+from auditor.errors import UsageError
+from auditor.keys.ledger_tree import LayoutKind
+
+DEFAULT_ROOT = "/ledgers"
+DEFAULT_PORT = 2181
+
+FORMS = (
+    "zk://host:2181/ledgers, zk+hierarchical://h1:2181;h2:2181/ledgers "
+    "(or zk+longhierarchical, zk+flat, zk+null), zk-snapshot:///path/to/version-2?root=/ledgers, dump:///path/to/metadata.jsonl?root=/ledgers"
+)
+
+_LAYOUTS = {
+    "zk": None,
+    "zk+null": None,
+    "zk+flat": LayoutKind.FLAT,
+    "zk+hierarchical": LayoutKind.HIERARCHICAL,
+    "zk+longhierarchical": LayoutKind.LONG_HIERARCHICAL,
+}
+_SAVED = ("zk-snapshot", "dump")
+_ETCD = ("etcd", "etcd-snapshot")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataUri:
+    """A metadata URI, taken apart.
+
+    ``scheme`` is zk, zk-snapshot or dump, without a layout suffix; ``hosts`` are ``host:port`` (none for
+    saved metadata), ``path`` the file or directory of saved metadata (empty for live ones), ``root`` the
+    absolute path below which BookKeeper keeps everything, ``layout`` what a suffix asked for.
+    """
+
+    scheme: str
+    hosts: tuple[str, ...]
+    path: str
+    root: str
+    layout: LayoutKind | None
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_metadata_uri(uri: str) -> MetadataUri:
+    """Take a metadata URI apart, or say which forms there are.
+
+    >>> parse_metadata_uri("zk+hierarchical://h1:2181;h2/ledgers").hosts
+    ('h1:2181', 'h2:2181')
+    >>> parse_metadata_uri("dump:///audit/metadata.jsonl").root
+    '/ledgers'
+
+    Raises:
+        UsageError: an unknown scheme or suffix, no hosts, no root, a query that means nothing.
+    """
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        raise UsageError(f"{uri!r} is no metadata URI; known forms: {FORMS}")
+    rest, _, query_text = rest.partition("?")
+    authority, slash, path = rest.partition("/")
+    path = slash + path
+    query = dict(parse_qsl(query_text, keep_blank_values=True))
+    if scheme in _LAYOUTS:
+        return _live(uri, scheme, authority, path, query)
+    if scheme in _SAVED:
+        return _saved(uri, scheme, authority, unquote(path), query)
+    if scheme.partition("+")[0] in _ETCD:
+        raise UsageError(f"{uri!r}: etcd is not supported by this version; known forms: {FORMS}")
+    if scheme == "zk+ms":
+        raise UsageError(
+            f"{uri!r}: the metadata-store layout (+ms) keeps its ledgers in tables, not in znodes"
+        )
+    raise UsageError(f"{uri!r}: unknown scheme {scheme!r}; known forms: {FORMS}")
+
+
+def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
+    if query:
+        raise UsageError(
+            f"{uri!r}: a live store takes no query; its root is the path, as in zk://host:2181/ledgers"
+        )
+    hosts = tuple(_host(uri, host) for host in re.split("[;,]", authority))
+    return MetadataUri("zk", hosts, "", _root(uri, path), _LAYOUTS[scheme])
+
+
+def _host(uri: str, text: str) -> str:
+    match = _HOST.fullmatch(text)
+    if not match or (match[2] and not 0 < int(match[2]) < 65536):
+        raise UsageError(f"{uri!r}: {text!r} is no host:port")
+    return f"{match[1]}:{match[2] or DEFAULT_PORT}"
+
+
+def _saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
+    if authority or path in ("", "/"):
+        raise UsageError(f"{uri!r}: saved metadata is named by an absolute path, as in {scheme}:///path")
+    unknown = sorted(set(query) - {"root"})
+    if unknown:
+        raise UsageError(f"{uri!r}: unknown parameter {unknown[0]!r}; there is root=/ledgers")
+    return MetadataUri(scheme, (), path, _root(uri, query.get("root", DEFAULT_ROOT)), None, query)
+
+
+def _root(uri: str, text: str) -> str:
+    root = text.rstrip("/")
+    if not root.startswith("/") or any(part in ("", ".", "..") for part in root[1:].split("/")):
+        raise UsageError(f"{uri!r}: the root must be an absolute znode path such as {DEFAULT_ROOT}")
+    return root

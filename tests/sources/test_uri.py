@@ -1,0 +1,80 @@
+"""The URI forms of design section 6, and what is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.errors import UsageError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.uri import parse_metadata_uri
+
+
+@pytest.mark.parametrize(
+    ("scheme", "layout"),
+    [
+        ("zk", None),
+        ("zk+null", None),
+        ("zk+flat", LayoutKind.FLAT),
+        ("zk+hierarchical", LayoutKind.HIERARCHICAL),
+        ("zk+longhierarchical", LayoutKind.LONG_HIERARCHICAL),
+    ],
+)
+@pytest.mark.parametrize("separator", [";", ","])
+def test_a_live_store_is_named_as_bookkeeper_names_it(
+    scheme: str, layout: LayoutKind | None, separator: str
+) -> None:
+    parsed = parse_metadata_uri(f"{scheme}://h1:2181{separator}h2:2182/bk/ledgers")
+    assert (parsed.scheme, parsed.hosts) == ("zk", ("h1:2181", "h2:2182"))
+    assert (parsed.root, parsed.layout, parsed.path) == ("/bk/ledgers", layout, "")
+
+
+def test_a_host_without_a_port_has_zookeepers() -> None:
+    assert parse_metadata_uri("zk://h1,[::1]:99/ledgers/").hosts == ("h1:2181", "[::1]:99")
+
+
+@pytest.mark.parametrize("scheme", ["zk-snapshot", "dump"])
+def test_saved_metadata_is_named_by_its_path(scheme: str) -> None:
+    parsed = parse_metadata_uri(f"{scheme}:///saved/version-2?root=/bk")
+    assert (parsed.scheme, parsed.path, parsed.root, parsed.hosts) == (scheme, "/saved/version-2", "/bk", ())
+    assert parse_metadata_uri(f"{scheme}:///saved%20here").path == "/saved here"
+    assert parse_metadata_uri(f"{scheme}:///saved").root == "/ledgers"
+
+
+@pytest.mark.parametrize(
+    ("uri", "word"),
+    [
+        ("/ledgers", "known forms"),
+        ("ftp://h/ledgers", "unknown scheme 'ftp'"),
+        ("zk+ms://h:2181/ledgers", "+ms"),
+        ("zk+legacyhierarchical://h:2181/ledgers", "unknown scheme"),
+        ("etcd://h:2379/scope", "not supported by this version"),
+        ("etcd+hierarchical://h:2379/scope", "not supported by this version"),
+        ("etcd-snapshot:///file.db?scope=x", "not supported by this version"),
+        ("zk:///ledgers", "no host:port"),
+        ("zk://h:2181", "root"),
+        ("zk://h:2181/", "root"),
+        ("zk://h:2181/a//b", "root"),
+        ("zk://h:0/ledgers", "no host:port"),
+        ("zk://h:99999/ledgers", "no host:port"),
+        ("zk://user@h:1/ledgers", "no host:port"),
+        ("zk://h:1;/ledgers", "no host:port"),
+        ("zk://h:1/ledgers?root=/x", "no query"),
+        ("dump://relative/path", "absolute path"),
+        ("dump:///", "absolute path"),
+        ("dump:///x?rooot=/ledgers", "'rooot'"),
+        ("zk-snapshot:///x?root=ledgers", "root"),
+        ("zk-snapshot:///x?root=/a/../b", "root"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_way_out(uri: str, word: str) -> None:
+    with pytest.raises(UsageError, match=word.replace("+", r"\+")):
+        parse_metadata_uri(uri)
+
+
+@given(st.one_of(st.text(), st.builds("zk://{}".format, st.text()), st.builds("dump://{}".format, st.text())))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    try:
+        parsed = parse_metadata_uri(text)
+    except UsageError:
+        return
+    assert parsed.root.startswith("/")
