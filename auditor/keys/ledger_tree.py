@@ -1,0 +1,197 @@
+"""What a znode below the root is: a ledger, a step on the way to one, a broken one, or none of these.
+
+The server does not check what it lists: it strings together whatever digits it finds in the names on the way
+down, and its garbage collection acts on the ids that come out. So a znode that is no ledger's path keeps two
+facts: the id that Java would list, and the ids that it could stand for. Nothing may be said to be gone while
+such a znode could be its metadata.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Literal, NamedTuple, Protocol
+
+from auditor.keys import flat, hierarchical, legacy_hierarchical, long_hierarchical
+
+MAX_LEDGER_ID = 2**63 - 1
+
+PlaceKind = Literal["ledger", "inner", "malformed", "other"]
+
+
+class LayoutKind(StrEnum):
+    """The ledger managers whose trees can be read; named as in BookKeeper's configuration.
+
+    >>> LayoutKind("longhierarchical").name
+    'LONG_HIERARCHICAL'
+    """
+
+    FLAT = "flat"
+    LEGACY_HIERARCHICAL = "legacyhierarchical"
+    HIERARCHICAL = "hierarchical"
+    LONG_HIERARCHICAL = "longhierarchical"
+
+    def to_path(self, ledger_id: int) -> str:
+        """Where this layout keeps a ledger, relative to the root.
+
+        >>> LayoutKind.FLAT.to_path(7), LayoutKind.HIERARCHICAL.to_path(7)
+        ('L0000000007', '00/0000/L0007')
+        """
+        return _LAYOUTS[self].to_path(ledger_id)
+
+    def from_path(self, rel: str) -> int | None:
+        """The ledger kept at ``rel``, or None where `to_path` would never have put one.
+
+        >>> LayoutKind.HIERARCHICAL.from_path("00/0000/L0007")
+        7
+        """
+        return _LAYOUTS[self].from_path(rel)
+
+
+class Place(NamedTuple):
+    """What one znode of the tree is.
+
+    ``ledger_id``: the ledger's, or for ``malformed`` the id that Java would list, if any. ``low`` and
+    ``high``: the ids it is, leads to, or could stand for, inclusive; an id that Java makes up can lie outside
+    of them. All three are signed 64-bit numbers; ``other`` has none.
+    """
+
+    kind: PlaceKind
+    ledger_id: int | None = None
+    low: int | None = None
+    high: int | None = None
+
+
+class _Layout(Protocol):
+    """What each module of a layout offers."""
+
+    def to_path(self, ledger_id: int) -> str: ...
+    def from_path(self, rel: str) -> int | None: ...
+
+
+class _Shape(NamedTuple):
+    """One tree: the width of its top names, how many levels of four digits follow before the leaves."""
+
+    top: re.Pattern[str]
+    depth: int
+    digits: int
+    clamped: bool  # Java keeps only the ids that lie within the leaf's parent, and takes no non-decimal name
+
+
+_SHORT = _Shape(re.compile(r"[0-9]{2}"), 2, 10, clamped=True)
+_LONG = _Shape(re.compile(r"[0-9]{3}"), 4, 19, clamped=False)
+_LAYOUTS: dict[LayoutKind, _Layout] = {
+    LayoutKind.FLAT: flat,
+    LayoutKind.LEGACY_HIERARCHICAL: legacy_hierarchical,
+    LayoutKind.HIERARCHICAL: hierarchical,
+    LayoutKind.LONG_HIERARCHICAL: long_hierarchical,
+}
+_SHAPES = {
+    LayoutKind.LEGACY_HIERARCHICAL: (_SHORT,),
+    LayoutKind.HIERARCHICAL: (_SHORT, _LONG),
+    LayoutKind.LONG_HIERARCHICAL: (_LONG,),
+}
+_SPECIAL = {"available", "cookies", "LAYOUT", "INSTANCEID", "underreplication", "idgen", "idgen-long"}
+_LEVEL = re.compile(r"[0-9]{4}")
+_NOT_DIGITS = re.compile(r"[^0-9]+")
+_JAVA_LONG = re.compile(r"[+-]?[0-9]+")
+_MAX_NAME = 64  # no id needs more digits; a longer name is not worth a number of its size
+
+
+def classify(kind: LayoutKind, rel: str) -> Place:
+    """Say what the znode at ``rel``, relative to the root, is in a tree of layout ``kind``.
+
+    >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L0042")
+    Place(kind='ledger', ledger_id=42, low=42, high=42)
+    >>> classify(LayoutKind.HIERARCHICAL, "00/0001")
+    Place(kind='inner', ledger_id=None, low=10000, high=19999)
+    >>> classify(LayoutKind.HIERARCHICAL, "00/0000/X12")
+    Place(kind='malformed', ledger_id=12, low=12, high=12)
+    >>> classify(LayoutKind.HIERARCHICAL, "cookies/bk1:3181")
+    Place(kind='other', ledger_id=None, low=None, high=None)
+    """
+    ledger_id = _LAYOUTS[kind].from_path(rel)
+    if ledger_id is not None:
+        return Place("ledger", ledger_id, ledger_id, ledger_id)
+    names = rel.split("/")
+    if kind is LayoutKind.FLAT:
+        return _below(_flat(names[0]), len(names) > 1)
+    for shape in _SHAPES[kind]:
+        if shape.top.fullmatch(names[0]):
+            place = _hierarchical(kind, shape, names[: shape.depth + 1])
+            return _below(place, len(names) > shape.depth + 1)
+    return Place("other")
+
+
+def _below(place: Place, deeper: bool) -> Place:
+    """A znode below a leaf is nothing that Java lists; it can stand for no more than the leaf could."""
+    if not deeper or place.kind == "other":
+        return place
+    return Place("malformed", None, place.low, place.high)
+
+
+def _flat(name: str) -> Place:
+    """Flat listings parse whatever follows the L as a signed number and skip what does not parse."""
+    if not name.startswith("L") or name in _SPECIAL:
+        return Place("other")
+    ledger_id = flat.from_path(name)
+    if ledger_id is not None:
+        return Place("ledger", ledger_id, ledger_id, ledger_id)
+    if _JAVA_LONG.fullmatch(name, 1) and len(name) <= _MAX_NAME:
+        ledger_id = int(name[1:])
+        if -MAX_LEDGER_ID - 1 <= ledger_id <= MAX_LEDGER_ID:
+            return Place("malformed", ledger_id, ledger_id, ledger_id)
+    return Place("malformed", None, 0, MAX_LEDGER_ID)
+
+
+def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
+    inner = names[: shape.depth]
+    good = next(
+        (level for level, name in enumerate(inner) if level and not _LEVEL.fullmatch(name)), len(inner)
+    )
+    low, high = _span("".join(inner[:good]), shape.digits)
+    if len(names) <= shape.depth:
+        return Place("inner" if good == len(inner) else "malformed", None, low, high)
+    leaf = names[-1]
+    if good == len(inner):
+        if leaf in _SPECIAL or leaf.startswith("ID-"):
+            return Place("other")
+        ledger_id = _LAYOUTS[kind].from_path("/".join(names))
+        if ledger_id is not None:  # asked for a znode below this ledger's
+            return Place("ledger", ledger_id, ledger_id, ledger_id)
+    listed = _listed(shape, inner, leaf)
+    if good == len(inner) and listed is not None and _NOT_DIGITS.sub("", leaf):
+        low = high = listed
+    return Place("malformed", listed, low, high)
+
+
+def _listed(shape: _Shape, inner: list[str], leaf: str) -> int | None:
+    """The id that the server's bulk listing makes of a leaf: all digits on the way, as a wrapping long."""
+    if shape.clamped and not all(_NOT_DIGITS.search(name) is None for name in inner):
+        return None  # the server's listing fails here as a whole
+    prefix = _wrapped(_NOT_DIGITS.sub("", "".join(inner)))
+    listed = _wrapped(_NOT_DIGITS.sub("", "".join(inner) + leaf))
+    if shape.clamped and not prefix * 10_000 <= listed <= prefix * 10_000 + 9_999:
+        return None
+    return listed
+
+
+def _wrapped(digits: str) -> int:
+    """Digits read into a Java long, which overflows in silence.
+
+    >>> _wrapped("9999999999999999999")
+    -8446744073709551617
+    """
+    value = 0
+    for at in range(
+        0, len(digits), 18
+    ):  # in steps: the digits of a hostile name never become one huge number
+        part = digits[at : at + 18]
+        value = (value * 10 ** len(part) + int(part)) & (2**64 - 1)
+    return value - 2**64 if value >> 63 else value
+
+
+def _span(prefix: str, digits: int) -> tuple[int, int]:
+    rest = digits - len(prefix)
+    low = int(prefix + "0" * rest)
+    return min(low, MAX_LEDGER_ID), min(low + 10**rest - 1, MAX_LEDGER_ID)
