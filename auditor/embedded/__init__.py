@@ -1,0 +1,1 @@
+"""Servers that this package starts itself, for its demonstration and its tests."""

@@ -1,0 +1,245 @@
+"""A real ZooKeeper server in a child process, from the jars that pyspark brings along.
+
+It listens on the loopback interface only, has no admin server, and keeps everything in one directory:
+``version-2`` (snapshots and logs), ``zookeeper.cfg`` and ``zookeeper.log``. Start it on a copy of another
+server's ``version-2`` to serve that server's tree.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from auditor.errors import StoreError
+from auditor.java import find_java
+from auditor.sources.store import Znode
+
+NO_EXPIRY_TICK_MS = 1_000_000_000
+"""Sessions expire at multiples of the tick; the next multiple of 11 days is far beyond any demonstration."""
+
+START_LIMIT_S = 60.0
+STOP_LIMIT_S = 10.0
+WRITER_TIMEOUT_S = 30.0
+PORT_ATTEMPTS = 3
+TRANSACTION_NODES = 100
+TRANSACTION_BYTES = 512 * 1024  # half of what a server takes in one request
+
+# kazoo reports a lost connection by itself; what matters of it is raised here as well.
+_LOGGER = logging.getLogger(__name__)
+_LOGGER.addHandler(logging.NullHandler())
+
+_JARS = (
+    "zookeeper-3.*.jar",
+    "zookeeper-jute-*.jar",
+    "slf4j-api-*.jar",
+    "metrics-core-*.jar",
+    "snappy-java-*.jar",
+    "log4j-api-2.*.jar",
+    "log4j-core-*.jar",
+    "log4j-slf4j2-impl-*.jar",
+)
+_CONFIG = """\
+dataDir={data_dir}
+clientPort={port}
+clientPortAddress=127.0.0.1
+tickTime={tick_time_ms}
+minSessionTimeout=2000
+maxSessionTimeout=60000
+maxClientCnxns=0
+admin.enableServer=false
+4lw.commands.whitelist=srvr
+"""
+
+
+class EmbeddedZooKeeper:
+    """A ZooKeeper server for the length of a ``with`` block; ``hosts`` is where it listens.
+
+        with EmbeddedZooKeeper(directory) as server:
+            server.load(znodes)
+            store = open_store(f"zk://{server.hosts}/ledgers")
+
+    ``tick_time_ms`` is so large by default that no session ever expires: the ephemeral znodes of a saved
+    tree stay. ``properties`` are Java system properties, such as
+    ``{"zookeeper.snapshot.compression.method": "gz"}``. ``port`` 0 takes a free one.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        tick_time_ms: int = NO_EXPIRY_TICK_MS,
+        port: int = 0,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data_dir = data_dir
+        self.port = port
+        self._tick_time_ms = tick_time_ms
+        self._properties = dict(properties or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._writer: Any = None  # kazoo's client; kazoo has no types
+
+    @property
+    def hosts(self) -> str:
+        """host:port, as a metadata URI wants it."""
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> EmbeddedZooKeeper:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the server and wait until it answers.
+
+        Raises:
+            StoreError: it ended, or did not answer in time; its log is named.
+            JavaMissingError: there is no Java to start it with.
+        """
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        chosen = self.port
+        for attempt in range(1, PORT_ATTEMPTS + 1):
+            self.port = chosen or _free_port()
+            self._launch()
+            if self._answers():
+                return
+            ended = self._process.poll() if self._process else None
+            self.stop()
+            # Between choosing a free port and listening on it somebody else may have taken it.
+            if chosen or ended is None or attempt == PORT_ATTEMPTS:
+                raise StoreError(
+                    f"the embedded ZooKeeper did not start; see {self.data_dir / 'zookeeper.log'}"
+                )
+
+    def stop(self) -> None:
+        """Stop this server, and nothing else; its files stay."""
+        # The server first: a session that its client closes takes its ephemeral znodes out of the files.
+        self._end_process()
+        if self._writer is not None:
+            self._writer.stop()
+            self._writer.close()
+            self._writer = None
+
+    def load(self, znodes: Iterable[Znode]) -> int:
+        """Write a tree, parents first, and say how many znodes that were.
+
+        Missing ancestors of a znode are created empty. Ephemeral znodes become ephemeral again, of a session
+        that stays open until `stop`. Versions and times are the server's own.
+        """
+        client = self._client()
+        transaction = client.transaction()
+        known: set[str] = set()
+        count, size = 0, 0
+        for znode in znodes:
+            for ancestor in _ancestors(znode.path):
+                if ancestor not in known and not client.exists(ancestor):
+                    transaction.create(ancestor, b"")
+                known.add(ancestor)
+            transaction.create(znode.path, znode.data, ephemeral=znode.ephemeral_owner != 0)
+            known.add(znode.path)
+            count, size = count + 1, size + len(znode.path) + len(znode.data)
+            if len(transaction.operations) >= TRANSACTION_NODES or size >= TRANSACTION_BYTES:
+                _commit(transaction)
+                transaction, size = client.transaction(), 0
+        _commit(transaction)
+        return count
+
+    def _client(self) -> Any:
+        if self._writer is None:
+            from kazoo.client import KazooClient
+
+            self._writer = KazooClient(hosts=self.hosts, timeout=WRITER_TIMEOUT_S, logger=_LOGGER)
+            self._writer.start(timeout=START_LIMIT_S)
+        return self._writer
+
+    def _launch(self) -> None:
+        config = self.data_dir / "zookeeper.cfg"
+        config.write_text(
+            _CONFIG.format(data_dir=self.data_dir.resolve(), port=self.port, tick_time_ms=self._tick_time_ms),
+            "utf-8",
+        )
+        command = [
+            str(find_java().executable),
+            "-Xmx512m",
+            *(f"-D{name}={value}" for name, value in self._properties.items()),
+            "-cp",
+            os.pathsep.join(map(str, zookeeper_jars())),
+            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            str(config),
+        ]
+        with (self.data_dir / "zookeeper.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _answers(self) -> bool:
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                return False
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                    connection.sendall(b"srvr")
+                    if connection.recv(64).startswith(b"Zookeeper version"):
+                        return True
+            except OSError:
+                pass  # not listening yet; the deadline bounds the wait
+            time.sleep(0.02)
+        return False
+
+    def _end_process(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+def zookeeper_jars() -> list[Path]:
+    """The jars of pyspark that a ZooKeeper server needs.
+
+    Raises:
+        StoreError: pyspark is installed without them, and SPARK_HOME has none either.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    homes = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
+    homes += [Path(os.environ["SPARK_HOME"])] if os.environ.get("SPARK_HOME") else []
+    for home in homes:
+        found = [sorted((home / "jars").glob(pattern)) for pattern in _JARS]
+        if all(found):
+            return [jars[-1] for jars in found]
+    raise StoreError("no ZooKeeper jars beside pyspark; install the full pyspark package or set SPARK_HOME")
+
+
+def _ancestors(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:n]) for n in range(2, len(parts))]
+
+
+def _commit(transaction: Any) -> None:
+    if not transaction.operations:
+        return
+    for operation, result in zip(transaction.operations, transaction.commit(), strict=True):
+        if isinstance(result, Exception) and type(result).__name__ != "RolledBackError":
+            raise StoreError(f"cannot write {operation.path} to the embedded ZooKeeper: {result!r}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
