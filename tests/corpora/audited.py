@@ -1,0 +1,82 @@
+"""One audit's results, in forms that tests compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from tests.corpora.plain_readers import groups_entries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+
+
+class Seen(NamedTuple):
+    """A finding, as far as tables of expectations go."""
+
+    id: str
+    ledger: int | None
+    bookie: str | None
+    severity: str
+    confidence: str
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A finished run."""
+
+    report: Any
+    out: Path
+
+    def table(self, name: str) -> list[Row]:
+        rows: list[Row] = pq.read_table(self.out / "tables" / name).to_pylist()
+        return rows
+
+    def findings(self) -> list[Row]:
+        rows: list[Row] = pq.read_table(self.out / "findings").to_pylist()
+        return rows
+
+    def seen(self) -> list[Seen]:
+        return [
+            Seen(row["id"], row["ledger_id"], row["bookie_id"], row["severity"], row["confidence"])
+            for row in self.findings()
+        ]
+
+    def of(self, id: str) -> list[Row]:
+        return [row for row in self.findings() if row["id"] == id]
+
+    def verdicts(self) -> dict[int, Row]:
+        return {row["ledger_id"]: row for row in self.table("verdicts")}
+
+
+def audit(
+    spark: SparkSession, metadata: str, bookies: Path | Sequence[str], out: Path, **options: Any
+) -> Audited:
+    from auditor import Audit
+
+    places = [str(bookies)] if isinstance(bookies, Path) else list(bookies)
+    report = Audit(metadata=metadata, bookies=places, out=str(out), **options).run(spark)
+    return Audited(report, out)
+
+
+def entries(groups: bytes) -> frozenset[int]:
+    """A table's 24-byte groups, expanded."""
+    from struct import iter_unpack
+
+    return frozenset(groups_entries(list(iter_unpack(">qqii", groups))))
+
+
+def missing(finding: Row) -> dict[str, frozenset[int]]:
+    """A finding's missing entries by bookie; its counts are held to the groups."""
+    found = {}
+    for part in finding["missing"]:
+        found[part["bookie_id"]] = entries(part["groups"])
+        assert len(found[part["bookie_id"]]) == part["count"]
+    assert list(found) == sorted(found)
+    return found

@@ -1,0 +1,197 @@
+"""What is true of a cluster, found the slow way: every entry of every ledger, one by one.
+
+The rule of striping is the definition itself: entry e goes to the members (e + w) mod E, w = 0 .. Qw - 1.
+Nothing of the product is imported here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.corpora.plain_readers import (
+    PlainIndex,
+    PlainLedger,
+    ledger_znodes,
+    locks,
+    marks,
+    read_dump,
+    read_indexes,
+    read_metadata,
+)
+
+Entries = dict[str, set[int]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What replication comes to. ``unknown``: bookies whose copies could not be looked at, and how many."""
+
+    state: str
+    name: str
+    potential: str
+    m: int
+    mu: int
+    missing: Mapping[str, frozenset[int]]
+    unknown: Mapping[str, frozenset[int]]
+    lagging: Mapping[str, frozenset[int]]
+
+    @property
+    def unhealthy(self) -> bool:
+        return self.name not in ("healthy", "not-closed")
+
+
+@dataclass
+class World:
+    """A cluster: the metadata that could be read, and what the bookies that could be read hold."""
+
+    ledgers: dict[int, PlainLedger]
+    undecodable: set[int]
+    indexes: Mapping[tuple[int, str], PlainIndex]
+    read: set[str]
+    marks: dict[int, list[str]] = field(default_factory=dict)
+    locks: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, dump: Path, bookies: Path, unread: set[str] | None = None) -> World:
+        znodes = read_dump(dump)
+        ledgers, undecodable = {}, set()
+        for ledger, data in ledger_znodes(znodes).items():
+            try:
+                ledgers[ledger] = read_metadata(data)
+            except (ValueError, KeyError, IndexError):
+                undecodable.add(ledger)
+        places = {path.name.rpartition("_") for path in bookies.iterdir()}
+        read = {f"{host}:{port}" for host, _, port in places} - (unread or set())
+        return cls(ledgers, undecodable, read_indexes(bookies), read, marks(znodes), locks(znodes))
+
+    def held(self, ledger: int, bookie: str) -> frozenset[int]:
+        index = self.indexes.get((ledger, bookie))
+        return index.entries if index else frozenset()
+
+    def knows(self, ledger: int, bookie: str) -> bool:
+        """Whether an entry that is not held is known to be absent."""
+        index = self.indexes.get((ledger, bookie))
+        return bookie in self.read and (index is None or index.readable)
+
+
+def write_set(ledger: PlainLedger, ensemble: tuple[str, ...], entry: int) -> list[str]:
+    return [ensemble[(entry + w) % ledger.ensemble_size] for w in range(ledger.write_quorum)]
+
+
+def segment_ranges(ledger: PlainLedger) -> Iterator[tuple[range | None, tuple[str, ...], bool]]:
+    """The entries of each segment (None: the end is not known), its ensemble, and whether it is the last."""
+    for at, (first, ensemble) in enumerate(ledger.segments):
+        last = at == len(ledger.segments) - 1
+        if last:
+            end = None if ledger.last is None else ledger.last + 1
+        else:
+            end = ledger.segments[at + 1][0]
+            if ledger.last is not None:
+                end = min(end, ledger.last + 1)
+        yield (None if end is None else range(first, end)), ensemble, last
+
+
+def class_of(ledger: PlainLedger, m: int) -> str:
+    """The class of a ledger whose worst entry lacks m copies; only a closed ledger can have lost an entry."""
+    left, closed = ledger.write_quorum - m, ledger.state == "CLOSED"
+    if m == 0:
+        return "healthy" if closed else "not-closed"
+    if left == 0 and closed:
+        return "entry-lost"
+    return "below-ack-quorum" if left < ledger.ack_quorum else "below-write-quorum"
+
+
+def judge(world: World, ledger_id: int) -> Verdict:
+    ledger = world.ledgers[ledger_id]
+    missing: Entries = defaultdict(set)
+    unknown: Entries = defaultdict(set)
+    lagging: Entries = defaultdict(set)
+    m = mu = 0
+    for entries, ensemble, last in segment_ranges(ledger):
+        if entries is None:
+            highest = max((max(world.held(ledger_id, b), default=-1) for b in ensemble), default=-1)
+            first = ledger.segments[-1][0]
+            for entry in range(first, highest + 1):
+                copies = write_set(ledger, ensemble, entry)
+                having = [b for b in copies if entry in world.held(ledger_id, b)]
+                late = set(copies) - set(having) if len(having) >= ledger.ack_quorum else set()
+                for bookie in late:
+                    if world.knows(ledger_id, bookie):
+                        lagging[bookie].add(entry)
+            continue
+        if ledger.last is None and not last:
+            # The writer may still be sending the final entries to a replacement bookie.
+            entries = range(entries.start, entries.stop - ledger.write_quorum)
+        for entry in entries:
+            gone = dark = 0
+            for bookie in write_set(ledger, ensemble, entry):
+                if entry in world.held(ledger_id, bookie):
+                    continue
+                if world.knows(ledger_id, bookie):
+                    missing[bookie].add(entry)
+                    gone += 1
+                else:
+                    unknown[bookie].add(entry)
+                    dark += 1
+            m, mu = max(m, gone), max(mu, gone + dark)
+    classes = class_of(ledger, m), class_of(ledger, mu)
+    return Verdict(ledger.state, *classes, m, mu, _frozen(missing), _frozen(unknown), _frozen(lagging))
+
+
+def _frozen(entries: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:
+    return {bookie: frozenset(entries[bookie]) for bookie in sorted(entries)}
+
+
+def members(ledger: PlainLedger) -> set[str]:
+    return {bookie for _, ensemble in ledger.segments for bookie in ensemble}
+
+
+def orphans(world: World) -> set[tuple[int, str]]:
+    """Ledgers on a bookie that no metadata record knows, decodable or not."""
+    return {
+        (ledger, bookie)
+        for ledger, bookie in world.indexes
+        if ledger not in world.ledgers and ledger not in world.undecodable
+    }
+
+
+def foreign(world: World) -> set[tuple[int, str]]:
+    """Ledgers on a bookie that is in none of their ensembles."""
+    return {
+        (ledger, bookie)
+        for ledger, bookie in world.indexes
+        if ledger in world.ledgers and bookie not in members(world.ledgers[ledger])
+    }
+
+
+def stale(world: World) -> dict[tuple[int, str], set[int]]:
+    """Entries that a member holds of a segment that it is not in."""
+    return _extra(world, stale=True)
+
+
+def surplus(world: World) -> dict[tuple[int, str], set[int]]:
+    """Entries that a member holds beyond the end of a closed ledger, or not striped to it in its segment."""
+    return _extra(world, stale=False)
+
+
+def _extra(world: World, stale: bool) -> dict[tuple[int, str], set[int]]:
+    found: dict[tuple[int, str], set[int]] = defaultdict(set)
+    for (ledger_id, bookie), index in world.indexes.items():
+        ledger = world.ledgers.get(ledger_id)
+        if ledger is None or bookie not in members(ledger):
+            continue
+        for entry in index.entries:
+            started = [ensemble for first, ensemble in ledger.segments if first <= entry]
+            beyond = ledger.last is not None and entry > ledger.last
+            if beyond or not started:
+                is_stale, is_surplus = False, True
+            elif bookie not in started[-1]:
+                is_stale, is_surplus = True, False
+            else:
+                is_stale, is_surplus = False, bookie not in write_set(ledger, started[-1], entry)
+            if is_stale if stale else is_surplus:
+                found[ledger_id, bookie].add(entry)
+    return dict(found)

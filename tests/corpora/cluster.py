@@ -1,0 +1,243 @@
+"""Small clusters for the audits' tests: described in Python, written as a dump and bookie directories.
+
+Every write says the same on every run: NOW is the newest time of a znode, so ages count from it; bookies were
+flushed an hour later, and index files are a day old. A test that is about clocks moves them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.corpora.brute_force import segment_ranges, write_set
+from tests.corpora.plain_readers import MAGIC, PlainLedger
+
+NOW = 1_800_000_000_000  # ms
+HOUR = 3_600_000
+DAY = 24 * HOUR
+INSTANCE = "11111111-2222-3333-4444-555555555555"
+STATES = {"OPEN": 1, "IN_RECOVERY": 2, "CLOSED": 3}
+FACTORIES = {
+    "flat": "org.apache.bookkeeper.meta.FlatLedgerManagerFactory",
+    "hierarchical": "org.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory",
+    "longhierarchical": "org.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory",
+}
+
+
+def ledger_path(layout: str, ledger: int) -> str:
+    """Where a layout keeps a ledger, below its root."""
+    if layout == "flat":
+        return f"L{ledger:010d}"
+    if layout == "hierarchical" and ledger < 2**31 - 1:
+        digits, widths = f"{ledger:010d}", [2, 4]
+    else:
+        digits, widths = f"{ledger:019d}", [3, 4, 4, 4]
+    parts, at = [], 0
+    for width in widths:
+        parts.append(digits[at : at + width])
+        at += width
+    return "/".join([*parts, "L" + digits[at:]])
+
+
+def index_path(ledger: int) -> str:
+    return f"{ledger >> 8 & 255:x}/{ledger & 255:x}/{ledger:x}.idx"
+
+
+def index_bytes(entries: Iterable[int], page: int = 1024) -> bytes:
+    """An index file of version 1 that holds ``entries``, in whole pages."""
+    held = sorted(entries)
+    header = (b"BKLE" + struct.pack(">ii", 1, 4) + b"key!" + struct.pack(">ii", 0, 0)).ljust(1024, b"\0")
+    if not held:
+        return header
+    slots = bytearray(-(-8 * (held[-1] + 1) // page) * page)
+    for entry in held:
+        struct.pack_into(">q", slots, 8 * entry, 1028 + 40 * entry)
+    return header + bytes(slots)
+
+
+def _varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _sized(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def metadata_bytes(ledger: PlainLedger, digest: int = 3, password: bytes = b"secret!") -> bytes:
+    """A ledger's metadata in format 3."""
+    last = -1 if ledger.last is None else ledger.last
+    body = b"".join(
+        _varint(number << 3) + _varint(value)
+        for number, value in (
+            (1, ledger.write_quorum),
+            (2, ledger.ensemble_size),
+            (3, 0 if ledger.last is None else 10 * (last + 1)),
+            (4, last),
+            (5, STATES[ledger.state]),
+        )
+    )
+    for first, ensemble in ledger.segments:
+        body += _sized(
+            6, b"".join(_sized(1, bookie.encode()) for bookie in ensemble) + b"\x10" + _varint(first)
+        )
+    body += b"\x38" + _varint(digest) + _sized(8, password) + b"\x48" + _varint(ledger.ack_quorum) + b"\x60\0"
+    return MAGIC + b"3\n" + _varint(len(body)) + body
+
+
+def cookie_bytes(host: str, name: str, ledgers: Sequence[str], instance: str | None) -> bytes:
+    paths = "\\t".join(f"/data/{name}/{directory}" for directory in ledgers)
+    text = f'5\nbookieHost: "{host}"\njournalDir: "/data/{name}/journal"\n'
+    text += f'ledgerDirs: "{len(ledgers)}\\t{paths}"\n'
+    return (text + (f'instanceId: "{instance}"\n' if instance else "")).encode()
+
+
+def striped(ledger: PlainLedger, written: int | None = None) -> dict[str, set[int]]:
+    """What each bookie of a ledger holds when nothing is wrong; ``written``: entries of an open ledger."""
+    held: dict[str, set[int]] = {b: set() for _, ensemble in ledger.segments for b in ensemble}
+    for entries, ensemble, _ in segment_ranges(ledger):
+        for entry in range(ledger.segments[-1][0], written or 0) if entries is None else entries:
+            for bookie in write_set(ledger, ensemble, entry):
+                held[bookie].add(entry)
+    return held
+
+
+@dataclass
+class Cluster:
+    """A cluster to be written; methods add to it, :meth:`write` lays it out."""
+
+    layout: str = "hierarchical"
+    instance: str | None = INSTANCE
+    znodes: dict[str, dict[str, object]] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    held: dict[tuple[int, str], set[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.node("/ledgers")
+        self.node("/ledgers/LAYOUT", f"2\n{FACTORIES[self.layout]}:1".encode())
+        if self.instance:
+            self.node("/ledgers/INSTANCEID", self.instance.encode())
+        for container in ("available", "available/readonly", "cookies"):
+            self.node(f"/ledgers/{container}", time=NOW)
+
+    def node(self, path: str, data: bytes = b"", *, time: int = NOW - 7 * DAY, owner: int = 0) -> None:
+        for parent in list(Path(path).parents)[-2::-1]:
+            if str(parent) not in self.znodes:
+                self.node(str(parent))
+        self.znodes[path] = {
+            "path": path,
+            "data": base64.b64encode(data).decode(),
+            "czxid": len(self.znodes) + 2,
+            "mzxid": len(self.znodes) + 2,
+            "pzxid": len(self.znodes) + 2,
+            "ctime": time,
+            "mtime": time,
+            "version": 0,
+            "cversion": 0,
+            "ephemeralOwner": owner,
+        }
+
+    def bookie(
+        self,
+        bookie: str,
+        *,
+        registered: str | None = "writable",
+        cookie: bytes | None = b"",
+        on_disk: Mapping[str, bytes] | None = None,
+        disk: bool = True,
+    ) -> str:
+        """A bookie with one ledger directory. ``cookie``: b"" is the right one, None is none at all;
+        ``on_disk``: other VERSION files, by directory."""
+        name = bookie.replace(":", "_")
+        right = cookie_bytes(bookie, name, ["ledgers0"], self.instance)
+        if cookie is not None:
+            self.node(f"/ledgers/cookies/{bookie}", cookie or right)
+        if registered:
+            below = "available/readonly" if registered == "readonly" else "available"
+            self.node(f"/ledgers/{below}/{bookie}", owner=1)
+        if disk:
+            for directory in ("journal", "ledgers0"):
+                self.files[f"{name}/{directory}/current/VERSION"] = (on_disk or {}).get(directory, right)
+            self.files[f"{name}/ledgers0/current/lastMark"] = struct.pack(">qq", 1, 2)
+        return bookie
+
+    def ledger(
+        self,
+        ledger: int,
+        segments: Mapping[int, Sequence[str]],
+        quorums: tuple[int, int],
+        last: int | None,
+        *,
+        state: str = "CLOSED",
+        ensemble_size: int | None = None,
+        written: int | None = None,
+        without: Mapping[str, Iterable[int]] | None = None,
+        extra: Mapping[str, Iterable[int]] | None = None,
+        time: int = NOW - 7 * DAY,
+        path: str | None = None,
+    ) -> PlainLedger:
+        """A ledger and its copies: all that is striped, but ``without``, and ``extra`` besides."""
+        size = len(next(iter(segments.values()))) if ensemble_size is None else ensemble_size
+        pairs = tuple((first, tuple(ensemble)) for first, ensemble in segments.items())
+        plain = PlainLedger(state, size, *quorums, last, pairs)
+        self.node(f"/ledgers/{path or ledger_path(self.layout, ledger)}", metadata_bytes(plain), time=time)
+        if all(len(ensemble) == size for ensemble in segments.values()):
+            for bookie, entries in striped(plain, written).items():
+                self.hold(ledger, bookie, entries - set((without or {}).get(bookie, ())))
+        for bookie, more in (extra or {}).items():
+            self.hold(ledger, bookie, more)
+        return plain
+
+    def hold(self, ledger: int, bookie: str, entries: Iterable[int]) -> None:
+        """Entries on a bookie's disk; a bookie without a disk holds nothing."""
+        if f"{bookie.replace(':', '_')}/ledgers0/current/VERSION" in self.files and (held := set(entries)):
+            self.held.setdefault((ledger, bookie), set()).update(held)
+
+    def index(self, ledger: int, bookie: str, data: bytes) -> None:
+        """An index file, byte for byte."""
+        self.held.pop((ledger, bookie), None)
+        self.files[f"{bookie.replace(':', '_')}/ledgers0/current/{index_path(ledger)}"] = data
+
+    def mark(self, ledger: int, *replicas: str, age: int = HOUR) -> None:
+        groups = "/".join(f"{ledger:016x}"[at : at + 4] for at in range(0, 16, 4))
+        text = "".join(f'replica: "{replica}"\n' for replica in replicas) + f"ctime: {NOW - age}\n"
+        self.node(f"/ledgers/underreplication/ledgers/{groups}/urL{ledger:010d}", text.encode())
+
+    def lock(self, ledger: int) -> None:
+        self.node(
+            f"/ledgers/underreplication/locks/urL{ledger:010d}", b'bookieId: "worker.example"\n', owner=2
+        )
+
+    def write(self, root: Path) -> Path:
+        """Lay it out: ``root/metadata.jsonl`` and ``root/bookies``. Returns ``root``."""
+        root.mkdir(parents=True, exist_ok=True)
+        rows = sorted(self.znodes.values(), key=lambda row: str(row["path"]))
+        (root / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        files = dict(self.files)
+        for (ledger, bookie), entries in self.held.items():
+            name = f"{bookie.replace(':', '_')}/ledgers0/current/{index_path(ledger)}"
+            files[name] = index_bytes(entries)
+        (root / "bookies").mkdir(exist_ok=True)
+        for name, data in files.items():
+            path = root / "bookies" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        set_clocks(root / "bookies", NOW)
+        return root
+
+
+def set_clocks(bookies: Path, now: int) -> None:
+    """Flushed an hour after ``now``, and every index file written a day before it (ms)."""
+    for path in bookies.rglob("*"):
+        if path.is_file():
+            at = (now + HOUR if path.name.startswith("lastMark") else now - DAY) / 1000
+            os.utime(path, (at, at))

@@ -1,0 +1,76 @@
+"""The corpora of real clusters, laid out to be audited.
+
+The bookies' clocks are set: no tar or git keeps the times of the files, and an index that is older than a
+ledger's last change, or newer than the scan, rightly makes findings suspect.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.corpora.brute_force import World
+from tests.corpora.cluster import set_clocks
+from tests.corpora.plain_readers import read_dump
+
+DATA = Path(__file__).parent.parent / "data"
+CLASSES = {
+    "ok": "healthy",
+    "lessThanWQ": "below-write-quorum",
+    "lessThanAQ": "below-ack-quorum",
+    "noReplica": "entry-lost",
+}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """One corpus in a directory of its own."""
+
+    name: str
+    root: Path
+    oracle: dict[str, Any]
+    scan_time: int  # ms, the newest time in the dump
+
+    @property
+    def dump(self) -> Path:
+        return self.root / "metadata.jsonl"
+
+    @property
+    def bookies(self) -> Path:
+        return self.root / "bookies"
+
+    @property
+    def zookeeper(self) -> Path:
+        return self.root / "zookeeper"
+
+    def world(self) -> World:
+        return World.of(self.dump, self.bookies)
+
+    def exact(self, ledger: int) -> str:
+        """The class that the server's check gives with exact look-ups, marked or not."""
+        answers = self.oracle["auditor"]["replicasCheck"]["perLedger"][str(ledger)]
+        exact = answers.get("exactWereItNotMarked", answers["exact"])
+        return CLASSES[(answers["stock"] if exact == "as stock" else exact)["verdict"]]
+
+    def stock(self, ledger: int) -> str:
+        """The class that the server's check gives as it is."""
+        return CLASSES[self.oracle["auditor"]["replicasCheck"]["perLedger"][str(ledger)]["stock"]["verdict"]]
+
+
+def unpack(name: str, root: Path) -> Corpus:
+    """Lay a corpus out below ``root``."""
+    data = DATA / name
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "metadata.jsonl").write_bytes(gzip.decompress((data / "metadata.jsonl.gz").read_bytes()))
+    with tarfile.open(data / "bookies.tar.gz") as archive:
+        archive.extractall(root, filter="data")
+    shutil.copytree(data / "zookeeper", root / "zookeeper")
+    times = [max(node["ctime"], node["mtime"]) for node in read_dump(root / "metadata.jsonl").values()]
+    set_clocks(root / "bookies", max(times))
+    oracle = json.loads(gzip.decompress((data / "oracle.json.gz").read_bytes()))
+    return Corpus(name, root, oracle, max(times))

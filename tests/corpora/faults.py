@@ -1,0 +1,199 @@
+"""What an audit should find of every fault that was made in the corpora, from what their READMEs say of it.
+
+One row a fault: the findings that it gives, or why it gives none (also where it gives some). Written by hand;
+the tests hold it to the list of faults, to the brute force, and to the audit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.corpora.audited import Seen
+
+SEVERITY = {
+    "entry-lost": "critical",
+    "below-ack-quorum": "error",
+    "below-write-quorum": "warning",
+    "replication-undecided": "note",
+    "bookie-unread": "note",
+    "on-unregistered-bookie": "warning",
+    "copy-lagging": "note",
+    "mark-stale": "note",
+    "mark-missing": "note",
+    "mark-of-deleted-ledger": "note",
+    "orphan-ledger": "note",
+    "over-replicated-ledger": "note",
+    "surplus-entries": "note",
+    "index-unreadable": "error",
+    "stray-file": "note",
+    "ghost-bookie": "error",
+}
+UNKNOWN = ("replication-undecided", "bookie-unread")
+
+Subject = int | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A row: the fault's kind and what it was done to, its findings, and what needs saying."""
+
+    kind: str
+    subject: Subject
+    finds: tuple[Seen, ...] = ()
+    why: str = ""
+
+
+def subject_of(fault: dict[str, Any]) -> Subject:
+    if "ledger" in fault:
+        return int(fault["ledger"])
+    return str(fault["bookie"]) if "bookie" in fault else tuple(fault["ledgers"])
+
+
+def _find(id: str, ledger: int | None = None, bookie: str | None = None, confidence: str = "") -> Seen:
+    usual = "unknown" if id in UNKNOWN else "confirmed"
+    return Seen(id, ledger, bookie, SEVERITY[id], confidence or usual)
+
+
+def _ghost(bookie: str) -> tuple[Seen, ...]:
+    """A bookie that is in ensembles, and has neither cookie nor registration nor disk."""
+    ids = ("ghost-bookie", "bookie-unread", "on-unregistered-bookie", "mark-missing")
+    return tuple(_find(id, bookie=bookie) for id in ids)
+
+
+def _orphans(ledger: int, *bookies: str) -> tuple[Seen, ...]:
+    return tuple(_find("orphan-ledger", ledger, bookie) for bookie in bookies)
+
+
+def _missing(ledger: int, id: str) -> Fault:
+    return Fault("entries-missing", ledger, (_find(id, ledger),))
+
+
+def _unreadable(ledger: int, bookie: str, why: str) -> Fault:
+    finds = (_find("index-unreadable", ledger, bookie), _find("replication-undecided", ledger))
+    return Fault("index-file-spoiled", ledger, finds, why)
+
+
+def _lost_index(kind: str, ledger: int, id: str, why: str) -> Fault:
+    return Fault(kind, ledger, (_find(id, ledger),), why)
+
+
+NOTHING_WRONG = "the bookies came back with all they had; ensemble changes are not findings"
+NOT_CLOSED = "open and in-recovery ledgers are not findings as such"
+AS_MADE = "nothing was left out"
+EMPTY = "nothing is striped there"
+SAID = "the bookie is one fact, one finding of each kind; its ledgers are counted in them"
+RIGHT = "a rightly set mark is not a finding; the ledger's class does not change with it"
+
+# 127.0.101.n is bn; b99 is the bookie that never was.
+B1, B2, B3, B4, B99 = (f"127.0.101.{n}:3181" for n in (1, 2, 3, 4, 99))
+
+INTERLEAVED = [
+    Fault("ensemble-change", (28, 29, 30), why=NOTHING_WRONG),
+    Fault("open", 31, why=NOT_CLOSED),
+    Fault("open", 32, why=NOT_CLOSED),
+    Fault("open", 33, why=NOT_CLOSED),
+    Fault("in-recovery", 34, why=NOT_CLOSED),
+    Fault("in-recovery", 35, why=NOT_CLOSED),
+    Fault("deleted-ledger-on-bookies", 36, _orphans(36, B1)),
+    Fault("deleted-ledger-on-bookies", 37, _orphans(37, B1, B4)),
+    Fault("deleted-ledger-on-bookies", 38, _orphans(38, B2, B3, B4)),
+    Fault("deleted-ledger-on-bookies", 39, _orphans(39, B1, B2, B4)),
+    Fault("deleted-ledger-on-bookies", 40, _orphans(40, B4)),
+    _missing(41, "below-write-quorum"),
+    _missing(42, "below-ack-quorum"),
+    _missing(43, "entry-lost"),
+    _missing(44, "below-write-quorum"),
+    _missing(45, "below-write-quorum"),
+    _missing(46, "below-ack-quorum"),
+    _missing(47, "below-ack-quorum"),
+    _missing(48, "below-ack-quorum"),
+    _missing(49, "entry-lost"),
+    _missing(50, "below-write-quorum"),
+    _missing(51, "entry-lost"),
+    _missing(52, "entry-lost"),
+    Fault("entries-missing", 53, why=AS_MADE),
+    _missing(54, "entry-lost"),
+    _missing(55, "below-write-quorum"),
+    Fault("entries-missing", 56, why=AS_MADE),
+    _missing(57, "entry-lost"),
+    _missing(58, "below-ack-quorum"),
+    Fault("empty-last-segment", 59, why=EMPTY),
+    Fault("empty-closed-ledger", 60, why=EMPTY),
+    Fault("unknown-bookie-in-ensemble", 61, _ghost(B99), SAID),
+    Fault("unknown-bookie-in-ensemble", 62, (_find("below-ack-quorum", 62), *_ghost(B99)), SAID),
+    Fault("entries-missing", 63, (_find("copy-lagging", 63, B1, "suspect"),), "the ledger is open"),
+    Fault("over-replicated", 64, (_find("over-replicated-ledger", 64, B4),)),
+    Fault("over-replicated", 65, (_find("over-replicated-ledger", 65, B2), _find("below-ack-quorum", 65))),
+    Fault("over-replicated-open", 66, (_find("over-replicated-ledger", 66, B4, "suspect"),)),
+    Fault("entries-past-last", 67, (_find("surplus-entries", 67, B3), _find("surplus-entries", 67, B4))),
+    Fault("entries-not-striped-here", 68, (_find("surplus-entries", 68, B4),)),
+    Fault("ledger-never-in-metadata", 69, _orphans(69, B3)),
+    _unreadable(0, B3, "bad magic"),
+    _unreadable(1, B2, "no byte of it"),
+    _unreadable(2, B2, "half a header"),
+    _lost_index("index-file-spoiled", 3, "below-ack-quorum", "only a header: readable, holds nothing"),
+    _unreadable(4, B1, "cut in its page: what is there is held, the rest unknown"),
+    _unreadable(5, B1, "a version from the future"),
+    _lost_index("index-file-spoiled", 6, "below-write-quorum", "a zero slot is an absent entry"),
+    _lost_index("index-file-removed", 7, "entry-lost", "no file on a bookie that was read"),
+    _lost_index("index-file-removed", 8, "below-write-quorum", "no file on a bookie that was read"),
+    Fault("stray-files", B1, (_find("stray-file", bookie=B1),), "an empty directory is nothing"),
+    Fault("bookie-read-only", B4, why="read-only bookies are not findings"),
+    Fault("mark", 43, why=RIGHT),
+    Fault("mark", 48, why=RIGHT),
+    Fault("stale-mark", 15, (_find("mark-stale", 15),)),
+    Fault("stale-mark", 36, (_find("mark-of-deleted-ledger", 36),)),
+    Fault("mark-locked", 48, why="a rightly held lock is not a finding"),
+]
+
+F1, F2, F3, F4, F9 = (f"bookie{n}.dc1.example:3181" for n in (1, 2, 3, 4, 9))
+
+FLAT = [
+    Fault("ensemble-change", (43, 45), why=NOTHING_WRONG),
+    Fault("open", 47, why=NOT_CLOSED),
+    Fault("open", 49, why=NOT_CLOSED),
+    Fault("open", 51, why=NOT_CLOSED),
+    Fault("in-recovery", 53, why=NOT_CLOSED),
+    Fault("in-recovery", 55, why=NOT_CLOSED),
+    Fault("deleted-ledger-on-bookies", 57, _orphans(57, F2)),
+    Fault("deleted-ledger-on-bookies", 59, _orphans(59, F2, F3)),
+    Fault("deleted-ledger-on-bookies", 61, _orphans(61, F2, F3, F4)),
+    # The ack quorum of format 1 is its write quorum, so whatever is missing there is below it.
+    _missing(63, "below-ack-quorum"),
+    _missing(65, "below-ack-quorum"),
+    _missing(67, "entry-lost"),
+    _missing(69, "below-ack-quorum"),
+    _missing(71, "below-ack-quorum"),
+    _missing(73, "below-ack-quorum"),
+    _missing(75, "below-ack-quorum"),
+    _missing(77, "below-ack-quorum"),
+    _missing(79, "entry-lost"),
+    _missing(81, "below-ack-quorum"),
+    _missing(83, "entry-lost"),
+    _missing(85, "entry-lost"),
+    Fault("entries-missing", 87, why=AS_MADE),
+    _missing(89, "below-ack-quorum"),
+    _missing(91, "entry-lost"),
+    _missing(93, "below-ack-quorum"),
+    _missing(95, "entry-lost"),
+    _missing(97, "below-ack-quorum"),
+    Fault("empty-last-segment", 99, why=EMPTY),
+    Fault("empty-closed-ledger", 101, why=EMPTY),
+    Fault("unknown-bookie-in-ensemble", 103, _ghost(F9), SAID),
+    Fault("unknown-bookie-in-ensemble", 105, (_find("below-ack-quorum", 105), *_ghost(F9)), SAID),
+    Fault("entries-missing", 107, (_find("copy-lagging", 107, F1, "suspect"),), "the ledger is open"),
+    Fault("over-replicated", 109, (_find("over-replicated-ledger", 109, F4),)),
+    Fault("over-replicated", 111, (_find("over-replicated-ledger", 111, F2), _find("below-ack-quorum", 111))),
+    Fault("over-replicated-open", 113, (_find("over-replicated-ledger", 113, F4, "suspect"),)),
+    Fault("entries-past-last", 115, (_find("surplus-entries", 115, F3), _find("surplus-entries", 115, F4))),
+    Fault("entries-not-striped-here", 117, (_find("surplus-entries", 117, F4),)),
+    Fault("ledger-never-in-metadata", 119, _orphans(119, F3)),
+    Fault("mark", 67, why=RIGHT),
+    Fault("mark", 77, why=RIGHT),
+    Fault("stale-mark", 21, (_find("mark-stale", 21),)),
+    Fault("stale-mark", 57, (_find("mark-of-deleted-ledger", 57),)),
+    Fault("mark-locked", 77, why="a rightly held lock is not a finding"),
+]
+
+FAULTS = {"interleaved-hier": INTERLEAVED, "flat-v1": FLAT}

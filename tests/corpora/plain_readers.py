@@ -1,0 +1,207 @@
+"""The plainest readers of what a cluster wrote, for the brute force alone.
+
+They share no code with the product, know no more of the formats than the corpora hold, and raise whatever
+Python raises on anything else. One value at a time, one entry at a time: nothing is fast, all of it short.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MAGIC = b"BookieMetadataFormatVersion\t"
+STATES = {1: "OPEN", 2: "IN_RECOVERY", 3: "CLOSED"}
+
+
+@dataclass(frozen=True)
+class PlainLedger:
+    """A ledger's metadata, as far as replication goes; ``last`` is None while the ledger is not closed."""
+
+    state: str
+    ensemble_size: int
+    write_quorum: int
+    ack_quorum: int
+    last: int | None
+    segments: tuple[tuple[int, tuple[str, ...]], ...]
+
+
+def read_metadata(data: bytes) -> PlainLedger:
+    if not data.startswith(MAGIC):
+        raise ValueError("no ledger metadata")
+    version, _, body = data[len(MAGIC) :].partition(b"\n")
+    return {b"1": _read_v1, b"2": _read_v2, b"3": _read_v3}[version](body)
+
+
+def _read_v1(body: bytes) -> PlainLedger:
+    lines = body.decode().splitlines()
+    write_quorum, ensemble_size = int(lines[0]), int(lines[1])
+    state, last, segments = "OPEN", None, []
+    for line in lines[3:]:
+        first, *members = line.split("\t")
+        if members == ["CLOSED"]:
+            state, last = ("IN_RECOVERY", None) if first == "-102" else ("CLOSED", int(first))
+        else:
+            segments.append((int(first), tuple(members)))
+    return PlainLedger(state, ensemble_size, write_quorum, write_quorum, last, tuple(segments))
+
+
+def _read_v2(body: bytes) -> PlainLedger:
+    scalars: dict[str, str] = {}
+    segments: list[tuple[int, tuple[str, ...]]] = []
+    members: list[str] = []
+    first = 0
+    block = ""
+    for line in body.decode().splitlines():
+        if opened := re.fullmatch(r"(\w+) \{", line):
+            block, members = opened[1], []
+        elif line == "}":
+            if block == "segment":
+                segments.append((first, tuple(members)))
+            block = ""
+        else:
+            name, value = line.strip().split(": ", 1)
+            if name == "ensembleMember":
+                members.append(json.loads(value))
+            elif name == "firstEntryId":
+                first = int(value)
+            elif not block:
+                scalars[name] = value
+    write_quorum = int(scalars["quorumSize"])
+    ack_quorum = int(scalars.get("ackQuorumSize", write_quorum))
+    last = int(scalars["lastEntryId"]) if scalars["state"] == "CLOSED" else None
+    return PlainLedger(
+        scalars["state"], int(scalars["ensembleSize"]), write_quorum, ack_quorum, last, tuple(segments)
+    )
+
+
+def _read_v3(body: bytes) -> PlainLedger:
+    size, start = _varint(body, 0)
+    fields = _fields(body[start : start + size])
+    numbers = {number: value for number, value in fields if isinstance(value, int)}
+    segments = []
+    for number, value in fields:
+        if number == 6:
+            inner = _fields(value)
+            first = next(v for n, v in inner if n == 2)
+            segments.append((first, tuple(v.decode() for n, v in inner if n == 1)))
+    state = STATES[numbers[5]]
+    last = numbers[4] if state == "CLOSED" else None
+    return PlainLedger(state, numbers[2], numbers[1], numbers.get(9, numbers[1]), last, tuple(segments))
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return (value - (1 << 64) if value >= 1 << 63 else value), at
+
+
+def _fields(data: bytes) -> list[tuple[int, Any]]:
+    fields, at = [], 0
+    value: Any
+    while at < len(data):
+        key, at = _varint(data, at)
+        if key & 7 == 0:
+            value, at = _varint(data, at)
+        elif key & 7 == 2:
+            size, at = _varint(data, at)
+            if at + size > len(data):
+                raise ValueError("a field that runs past the end")
+            value, at = data[at : at + size], at + size
+        else:
+            raise ValueError(f"wire type {key & 7}")
+        fields.append((key >> 3, value))
+    return fields
+
+
+def read_availability(data: bytes) -> frozenset[int]:
+    """The entries of a BP-34 value, as a server writes it or as the proposal folds it."""
+    count = struct.unpack_from(">i", data, 4)[0]
+    entries: set[int] = set()
+    for at in range(64, 64 + 24 * count, 24):
+        entries |= groups_entries([struct.unpack_from(">qqii", data, at)])
+    return frozenset(entries)
+
+
+def groups_entries(groups: list[tuple[int, int, int, int]]) -> set[int]:
+    entries: set[int] = set()
+    for first, last, size, period in groups:
+        for start in range(first, last + 1, period or 1):
+            entries.update(range(start, start + size))
+    return entries
+
+
+@dataclass(frozen=True)
+class PlainIndex:
+    """One ledger on one bookie. ``readable`` False: ``entries`` are held, of others nothing is known."""
+
+    entries: frozenset[int]
+    readable: bool = True
+
+
+def read_index(path: Path) -> PlainIndex:
+    data = path.read_bytes()
+    if len(data) < 1024 or data[:4] != b"BKLE":
+        return PlainIndex(frozenset(), readable=False)
+    version, key = struct.unpack_from(">ii", data, 4)
+    if version not in (0, 1) or not 0 <= key <= 1000:
+        return PlainIndex(frozenset(), readable=False)
+    slots = data[1024:]
+    whole = len(slots) // 8
+    held = frozenset(e for e, slot in enumerate(struct.unpack_from(f">{whole}q", slots)) if slot)
+    # The smallest page of the corpora has 1024 bytes: whatever is no multiple of it was cut.
+    return PlainIndex(held, readable=len(slots) % 1024 == 0)
+
+
+def read_indexes(bookies: Path) -> dict[tuple[int, str], PlainIndex]:
+    """Every .idx below ``bookies``, by ledger and bookie; a directory is named like its bookie."""
+    found: dict[tuple[int, str], PlainIndex] = {}
+    for path in sorted(bookies.glob("*/*/current/*/*/*.idx")):
+        bookie = path.relative_to(bookies).parts[0]
+        host, _, port = bookie.rpartition("_")
+        found[int(path.stem, 16), f"{host}:{port}"] = read_index(path)
+    return found
+
+
+def read_dump(path: Path) -> dict[str, dict[str, Any]]:
+    """The znodes of a metadata.jsonl by path; ``data`` decoded."""
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    znodes = {}
+    for line in text.decode().splitlines():
+        row = json.loads(line)
+        znodes[row["path"]] = row | {"data": base64.b64decode(row["data"])}
+    return znodes
+
+
+LEDGER_PATH = re.compile(r"/ledgers/(L\d{10,}|\d\d/\d{4}/L\d{4}|\d{3}/\d{4}/\d{4}/\d{4}/L\d{4})")
+MARK_PATH = re.compile(r"/ledgers/underreplication/ledgers/.*/urL(\d+)")
+LOCK_PATH = re.compile(r"/ledgers/underreplication/locks/urL(\d+)")
+
+
+def ledger_znodes(znodes: dict[str, dict[str, Any]]) -> dict[int, bytes]:
+    return {
+        int(re.sub(r"\D", "", found[1])): node["data"]
+        for path, node in znodes.items()
+        if (found := LEDGER_PATH.fullmatch(path))
+    }
+
+
+def marks(znodes: dict[str, dict[str, Any]]) -> dict[int, list[str]]:
+    return {
+        int(found[1]): re.findall(r'replica: "([^"]*)"', node["data"].decode())
+        for path, node in znodes.items()
+        if (found := MARK_PATH.fullmatch(path))
+    }
+
+
+def locks(znodes: dict[str, dict[str, Any]]) -> set[int]:
+    return {int(found[1]) for path in znodes if (found := LOCK_PATH.fullmatch(path))}

@@ -1,0 +1,98 @@
+"""The scenarios of ``replicas-check-tests`` as clusters.
+
+A scenario is metadata and what each bookie answers. Entries become an index file; an empty answer a file that
+is only a header; no ledger (-7, or a bookie not named) no file; any other error an index file that cannot be
+read. An audit costs seconds, so the scenarios of one layout share a cluster, out of each other's
+way: the first two digits of their bookies' ids and the millions of their ledgers' ids differ. The scenario of
+ids at the layout's edges keeps its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.corpora.cluster import Cluster, index_bytes, ledger_path
+from tests.corpora.plain_readers import read_availability
+
+DATA = Path(__file__).parent.parent / "data" / "replicas-check-tests" / "scenarios.json.gz"
+NO_LEDGER = -7
+
+
+@dataclass(frozen=True)
+class Case:
+    """A ledger of a scenario under the ids of the shared cluster."""
+
+    scenario: str
+    ledger: int
+    own_id: int
+    marked: bool
+    verdicts: dict[str, Any]
+    answers: dict[str, Any]
+    data: bytes
+
+    @property
+    def exact(self) -> str | None:
+        """The server's verdict with exact look-ups: None where it could not read the metadata."""
+        exact = self.verdicts.get("exact")
+        answer = self.verdicts["stock"] if exact == "as stock" else exact
+        return str(answer["verdict"]) if answer else None
+
+    @property
+    def stock(self) -> str:
+        return str(self.verdicts["stock"]["verdict"])
+
+
+def load() -> list[dict[str, Any]]:
+    scenarios: list[dict[str, Any]] = json.loads(gzip.decompress(DATA.read_bytes()))["scenarios"]
+    return scenarios
+
+
+def cases(scenarios: list[dict[str, Any]], layout: str) -> Iterator[Case]:
+    for at, scenario in enumerate(scenarios):
+        if scenario["layout"] != layout:
+            continue
+        base = 0 if scenario["name"].startswith("ids-") else 1_000_000 * (at + 1)
+        for own_id, given in scenario["ledgers"].items():
+            yield Case(
+                scenario["name"],
+                base + int(own_id),
+                int(own_id),
+                given["marked"],
+                {key: given[key] for key in ("stock", "exact") if key in given},
+                {_own(bookie, at): answer for bookie, answer in given["availability"].items()},
+                base64.b64decode(given["metadataBase64"]).replace(b"98.98.98.", _prefix(at)),
+            )
+
+
+def _prefix(at: int) -> bytes:
+    return b"%02d.98.98." % (10 + at)
+
+
+def _own(bookie: str, at: int) -> str:
+    return bookie.replace("98.98.98.", _prefix(at).decode(), 1)
+
+
+def build(scenarios: list[dict[str, Any]], layout: str) -> Cluster:
+    """One cluster of all scenarios with this layout."""
+    cluster = Cluster(layout)
+    for at, scenario in enumerate(scenarios):
+        if scenario["layout"] == layout:
+            for bookie in scenario["bookies"]:
+                cluster.bookie(_own(bookie, at))
+    for case in cases(scenarios, layout):
+        cluster.node(f"/ledgers/{ledger_path(layout, case.ledger)}", case.data)
+        if case.marked:
+            cluster.mark(case.ledger, next(iter(case.answers)))
+        for bookie, answer in case.answers.items():
+            if "bytes" in answer:
+                entries = read_availability(bytes.fromhex(answer["bytes"]))
+                cluster.index(case.ledger, bookie, index_bytes(entries))
+            elif answer["rc"] != NO_LEDGER:
+                cluster.index(case.ledger, bookie, b"LOST" + index_bytes(())[4:])
+    return cluster

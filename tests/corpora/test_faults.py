@@ -1,0 +1,103 @@
+"""Every fault of the corpora is found as it should be, and nothing else is found."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pyarrow.parquet as pq
+
+from tests.corpora.audited import Audited, entries, missing
+from tests.corpora.brute_force import judge, surplus
+from tests.corpora.corpora import Corpus
+from tests.corpora.faults import FAULTS, subject_of
+
+REPLICATION = ("entry-lost", "below-ack-quorum", "below-write-quorum")
+
+
+def test_every_fault_has_one_row_that_finds_it_or_says_why_not(corpus: Corpus) -> None:
+    rows = FAULTS[corpus.name]
+    made = [(fault["kind"], subject_of(fault)) for fault in corpus.oracle["faults"]]
+    assert [(row.kind, row.subject) for row in rows] == made
+    assert all(row.finds or row.why for row in rows)
+
+
+def test_the_rows_say_what_brute_force_finds(corpus: Corpus) -> None:
+    world = corpus.world()
+    expected = {(row.id, row.ledger) for fault in FAULTS[corpus.name] for row in fault.finds}
+    verdicts = {ledger: judge(world, ledger) for ledger in world.ledgers}
+    assert {pair for pair in expected if pair[0] in REPLICATION} == {
+        (verdict.name, ledger) for ledger, verdict in verdicts.items() if verdict.unhealthy
+    }
+    assert {ledger for id, ledger in expected if id == "copy-lagging"} == {
+        ledger for ledger, verdict in verdicts.items() if verdict.lagging
+    }
+
+
+def test_the_findings_are_what_the_rows_say_and_no_more(corpus: Corpus, audited: Audited) -> None:
+    expected = {row for fault in FAULTS[corpus.name] for row in fault.finds}
+    assert Counter(audited.seen()) == Counter(expected)
+
+
+def test_what_was_left_out_is_what_is_missing(corpus: Corpus, audited: Audited) -> None:
+    found = {row["ledger_id"]: missing(row) for row in audited.findings() if row["id"] in REPLICATION}
+    for fault in corpus.oracle["faults"]:
+        if left_out := fault.get("leftOut", fault.get("alsoMissing")):
+            assert found[fault["ledger"]] == {b: frozenset(e) for b, e in left_out.items()}, fault
+    world = corpus.world()
+    for ledger, gone in found.items():
+        assert gone == judge(world, ledger).missing
+
+
+def test_surplus_entries_are_those_that_were_put_there(corpus: Corpus, audited: Audited) -> None:
+    found = {(row["ledger_id"], row["bookie_id"]) for row in audited.of("surplus-entries")}
+    there = {
+        (row["ledger_id"], extra["bookie_id"]): entries(extra["groups"])
+        for row in audited.table("judged")
+        for extra in row["surplus"]
+    }
+    assert there == surplus(corpus.world())
+    assert found == set(there)
+
+
+def test_the_report_counts_what_the_table_of_findings_holds(corpus: Corpus, audited: Audited) -> None:
+    report = json.loads((audited.out / "report.json").read_text())
+    rows = audited.findings()
+    assert report["schema"] == "bookkeeper-auditor/report/1"
+    assert {id: n for id, n in report["counts"].items() if n} == Counter(row["id"] for row in rows)
+    assert report["verdict"] == "not-healthy"
+    assert report["cluster"]["instance_id"] == corpus.oracle["registration"]["instanceId"]
+    assert len({row["fingerprint"] for row in rows}) == len(rows)
+
+
+def test_coverage_is_counted(corpus: Corpus, audited: Audited) -> None:
+    coverage = json.loads((audited.out / "report.json").read_text())["coverage"]
+    world = corpus.world()
+    ghost = {"interleaved-hier": "127.0.101.99:3181", "flat-v1": "bookie9.dc1.example:3181"}[corpus.name]
+    undecided = [ledger for ledger in world.ledgers if judge(world, ledger).unknown]
+    assert coverage["bookies"] == {"expected": 5, "read": 4, "unread": [ghost]}
+    assert coverage["ledgers"] == {
+        "total": len(world.ledgers),
+        "decided": len(world.ledgers) - len(undecided),
+    }
+    replicas = coverage["replicas"]
+    unknown = sum(len(judge(world, ledger).unknown) for ledger in undecided)
+    assert replicas["expected"] - replicas["decided"] == unknown
+
+
+def test_no_secret_of_the_cluster_is_in_what_the_audit_wrote(audited: Audited) -> None:
+    """The corpora's ledgers have the password ``golden``."""
+    for path in audited.out.rglob("*"):
+        if path.suffix == ".json":
+            assert "golden" not in path.read_text(), path
+        elif path.suffix == ".parquet":
+            assert "golden" not in repr(pq.read_table(path).to_pylist()), path
+
+
+def test_the_findings_come_in_the_order_of_reports(audited: Audited) -> None:
+    rank = {"critical": 0, "error": 1, "warning": 2, "note": 3}
+    keys = [
+        (rank[row.severity], row.id, -1 if row.ledger is None else row.ledger, row.bookie or "")
+        for row in audited.seen()
+    ]
+    assert keys == sorted(keys)

@@ -1,0 +1,182 @@
+"""What BookKeeper itself says of the corpora, a brute force over single entries, and the audit: all agree.
+
+The server's replicas check is compared in its exact form (every entry looked up). It passes over marked
+ledgers, so for those of ``replicas-check-tests`` the brute force alone decides; the other corpora asked it
+again without the marks.
+"""
+
+from __future__ import annotations
+
+from tests.corpora.audited import Audited, entries
+from tests.corpora.brute_force import class_of, foreign, judge, orphans
+from tests.corpora.corpora import Corpus
+from tests.corpora.plain_readers import read_availability
+
+# Index files that were spoiled after the entries were written. The server found them so, and then gave what
+# its memory still had, or re-created the file and read nothing. What such a file does not say is unknown.
+UNREADABLE: dict[str, dict[tuple[int, str], str]] = {
+    "interleaved-hier": {
+        (0, "127.0.101.3:3181"): "bad magic",
+        (1, "127.0.101.2:3181"): "zero length",
+        (2, "127.0.101.2:3181"): "half a header",
+        (
+            4,
+            "127.0.101.1:3181",
+        ): "cut inside its page: the server, on pages of 8192 bytes, reads no slot at all",
+        (5, "127.0.101.1:3181"): "version from the future",
+    },
+    "flat-v1": {},
+}
+# The verdicts of these ledgers are compared with brute force alone.
+EXEMPT = {name: {ledger for ledger, _ in pairs} for name, pairs in UNREADABLE.items()}
+
+# Where the server's check as it is (`stock`) says something else than the truth, and than we do.
+GAP = "E - Qw is 2 or more: after a gap of two entries the server calls all the rest unavailable"
+SEGMENT = "a bookie skipped a segment: to the server everything after the gap is unavailable"
+HOLE = "two neighbouring entries are gone from a bookie: to the server so is everything after them"
+MARKED = "the server passes over marked ledgers"
+LOST_INDEX = "the server judged an index as empty that could not be read: unknown here"
+STOCK_DIFFERS = {
+    "interleaved-hier": {
+        1: (LOST_INDEX, "below-ack-quorum"),
+        2: (LOST_INDEX, "below-write-quorum"),
+        4: (LOST_INDEX, "below-write-quorum"),
+        5: (GAP, "entry-lost"),
+        23: (GAP, "entry-lost"),
+        29: (SEGMENT, "below-ack-quorum"),
+        43: (MARKED, "healthy"),
+        48: (MARKED, "healthy"),
+        55: (HOLE, "below-ack-quorum"),
+    },
+    "flat-v1": {
+        15: (GAP, "entry-lost"),
+        33: (GAP, "entry-lost"),
+        45: (SEGMENT, "below-ack-quorum"),
+        67: (MARKED, "healthy"),
+        77: (MARKED, "healthy"),
+    },
+}
+
+
+def test_the_brute_force_reads_what_the_bookies_served(corpus: Corpus) -> None:
+    world = corpus.world()
+    served = {}
+    for ledger, answers in corpus.oracle["availability"].items():
+        for bookie, answer in answers.items():
+            answer = answer.get("askedAgain", answer)
+            if "bytes" in answer:
+                served[int(ledger), bookie] = read_availability(bytes.fromhex(answer["bytes"]))
+    assert set(served) == set(world.indexes)
+    unreadable = {pair for pair, index in world.indexes.items() if not index.readable}
+    assert unreadable == set(UNREADABLE[corpus.name])
+    for pair in served.keys() - unreadable:
+        assert world.indexes[pair].entries == served[pair], pair
+
+
+def test_the_brute_force_judges_every_closed_ledger_as_the_server_does_exactly(corpus: Corpus) -> None:
+    world = corpus.world()
+    for ledger in world.ledgers.keys() - EXEMPT[corpus.name]:
+        if world.ledgers[ledger].state == "CLOSED":
+            assert judge(world, ledger).name == corpus.exact(ledger), ledger
+
+
+def test_the_server_as_it_is_differs_on_these_ledgers_for_these_reasons(corpus: Corpus) -> None:
+    world = corpus.world()
+    differs = {}
+    for ledger, plain in world.ledgers.items():
+        stock = corpus.stock(ledger)
+        if plain.state == "CLOSED" and stock != judge(world, ledger).name:
+            differs[ledger] = stock
+    assert differs == {ledger: stock for ledger, (_, stock) in STOCK_DIFFERS[corpus.name].items()}
+    for ledger, (reason, _) in STOCK_DIFFERS[corpus.name].items():
+        plain = world.ledgers[ledger]
+        if reason is GAP:
+            assert plain.ensemble_size - plain.write_quorum >= 2
+        elif reason is SEGMENT:
+            assert len(plain.segments) > 1
+        elif reason is MARKED:
+            assert ledger in world.marks
+        elif reason is LOST_INDEX:
+            assert ledger in EXEMPT[corpus.name]
+
+
+def test_the_server_judged_spoiled_indexes_by_what_it_had_left(corpus: Corpus) -> None:
+    """Unknown here: never a loss, whatever the server made of them."""
+    world = corpus.world()
+    for ledger, bookie in UNREADABLE[corpus.name]:
+        verdict = judge(world, ledger)
+        assert (verdict.name, list(verdict.unknown)) == ("healthy", [bookie]), ledger
+        assert class_of(world.ledgers[ledger], 1) == verdict.potential
+
+
+def test_availability_is_what_the_bookies_served(corpus: Corpus, audited: Audited) -> None:
+    rows = {(row["ledger_id"], row["bookie_id"]): row for row in audited.table("availability")}
+    rows = {pair: row for pair, row in rows.items() if row["state"] != "stray"}
+    served = set()
+    for ledger, answers in corpus.oracle["availability"].items():
+        for bookie, answer in answers.items():
+            answer = answer.get("askedAgain", answer)
+            if "bytes" in answer:
+                pair = int(ledger), bookie
+                served.add(pair)
+                if pair not in UNREADABLE[corpus.name]:
+                    assert rows[pair]["state"] == "ok", pair
+                    assert entries(rows[pair]["groups"]) == read_availability(bytes.fromhex(answer["bytes"]))
+    assert set(rows) == served
+    assert {pair for pair, row in rows.items() if row["state"] != "ok"} == set(UNREADABLE[corpus.name])
+
+
+def test_every_ledger_has_the_class_that_brute_force_gives(corpus: Corpus, audited: Audited) -> None:
+    world = corpus.world()
+    rows = audited.verdicts()
+    assert set(rows) == set(world.ledgers)
+    for ledger, row in rows.items():
+        verdict = judge(world, ledger)
+        assert (row["class"], row["potential_class"], row["m"], row["mu"]) == (
+            verdict.name,
+            verdict.potential,
+            verdict.m,
+            verdict.mu,
+        ), ledger
+        assert row["unread_bookies"] == list(verdict.unknown), ledger
+
+
+def test_every_closed_ledger_has_the_class_that_the_server_gives(corpus: Corpus, audited: Audited) -> None:
+    for ledger, row in audited.verdicts().items():
+        if row["state"] == "CLOSED" and ledger not in EXEMPT[corpus.name]:
+            assert row["class"] == corpus.exact(ledger), ledger
+
+
+def test_orphans_are_what_the_collector_of_each_bookie_would_delete(corpus: Corpus, audited: Audited) -> None:
+    ours: dict[str, list[int]] = {bookie: [] for bookie in corpus.oracle["garbageCollector"]}
+    for row in audited.of("orphan-ledger"):
+        ours[row["bookie_id"]].append(row["ledger_id"])
+    theirs = {bookie: runs["gc"] for bookie, runs in corpus.oracle["garbageCollector"].items()}
+    assert {bookie: sorted(ledgers) for bookie, ledgers in ours.items()} == theirs
+    assert {(ledger, bookie) for bookie, ledgers in ours.items() for ledger in ledgers} == orphans(
+        corpus.world()
+    )
+
+
+def test_over_replicated_ledgers_are_what_the_collector_deletes_besides_and_the_open_one(
+    corpus: Corpus, audited: Audited
+) -> None:
+    """The collector leaves ledgers alone that are not closed; none of these is marked or locked."""
+    world = corpus.world()
+    ours = {(row["ledger_id"], row["bookie_id"]) for row in audited.of("over-replicated-ledger")}
+    theirs = {
+        (ledger, bookie)
+        for bookie, runs in corpus.oracle["garbageCollector"].items()
+        for ledger in set(runs["gcWithOverReplicated"]) - set(runs["gc"])
+    }
+    not_closed = {(ledger, bookie) for ledger, bookie in ours if world.ledgers[ledger].state != "CLOSED"}
+    assert ours - not_closed == theirs
+    assert ours == foreign(world)
+    assert (
+        not_closed
+        == {
+            "interleaved-hier": {(66, "127.0.101.4:3181")},
+            "flat-v1": {(113, "bookie4.dc1.example:3181")},
+        }[corpus.name]
+    )
+    assert not {ledger for ledger, _ in ours} & (world.marks.keys() | world.locks)

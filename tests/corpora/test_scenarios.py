@@ -1,0 +1,154 @@
+"""The scenarios of BookKeeper's replicas check, as clusters on disk, audited a layout at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.corpora import scenarios
+from tests.corpora.audited import Audited, audit, missing
+from tests.corpora.brute_force import World, foreign, judge, stale, surplus
+from tests.corpora.corpora import CLASSES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GAP = "E - Qw is 2 or more: the server calls everything after a gap of two entries unavailable"
+HOLE = "a bookie has a hole, or skipped a segment: the server calls everything after it unavailable"
+# Where the server's check as it is differs from its exact form, which is ours.
+STOCK_DIFFERS = {
+    "healthy-all-quorums-0": {5: GAP, 11: GAP, 12: GAP, 13: GAP, **dict.fromkeys(range(21, 27), GAP)},
+    "gaps-0": dict.fromkeys([1, 2, 3, 4, 5, 6, 7, 9], HOLE),
+    "random-0": dict.fromkeys([1, 7920, 39596], HOLE),
+    "random-1": dict.fromkeys([1, 10], HOLE),
+    "random-2": dict.fromkeys([10, 11], HOLE),
+    "random-4": dict.fromkeys([2, 4, 5, 8], HOLE),
+    "random-5": dict.fromkeys([2, 3, 9], HOLE),
+    "random-6": dict.fromkeys([39596, 47515], HOLE),
+    "random-8": dict.fromkeys([2, 5, 6, 7, 8], HOLE),
+    "random-9": dict.fromkeys([63353], HOLE),
+    "random-10": dict.fromkeys([2, 3, 5, 10, 12], HOLE),
+}
+# The server passes over a marked ledger and says nothing of its entries; brute force alone judges these.
+MARKED = {
+    "marked-0": {1, 3, 5},
+    "random-0": {71272},
+    "random-1": {2},
+    "random-2": {2},
+    "random-3": {63353},
+    "random-5": {4},
+    "random-6": {87110},
+    "random-7": {4},
+    "random-11": {1},
+}
+# The server cannot read it and gives the whole run up; here it is one finding, and the run goes on.
+UNDECODABLE = {("unreadable-metadata-0", 2)}
+
+
+class Layout(NamedTuple):
+    cases: list[scenarios.Case]
+    world: World
+    audited: Audited
+
+
+@pytest.fixture(scope="module", params=["hierarchical", "flat", "longhierarchical"])
+def layout(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> Layout:
+    given = scenarios.load()
+    root = scenarios.build(given, request.param).write(tmp_path_factory.mktemp("scenarios") / request.param)
+    run = audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "run")
+    world = World.of(root / "metadata.jsonl", root / "bookies")
+    return Layout(list(scenarios.cases(given, request.param)), world, run)
+
+
+def test_every_scenario_is_there() -> None:
+    given = scenarios.load()
+    layouts = ("hierarchical", "flat", "longhierarchical")
+    together = [case for layout in layouts for case in scenarios.cases(given, layout)]
+    assert len(given) == 26
+    assert len(together) == sum(len(scenario["ledgers"]) for scenario in given) == 281
+    for layout in layouts:
+        ids = [case.ledger for case in scenarios.cases(given, layout)]
+        assert len(ids) == len(set(ids))
+    marked: dict[str, set[int]] = {}
+    for case in together:
+        if case.marked:
+            marked.setdefault(case.scenario, set()).add(case.own_id)
+    assert marked == MARKED
+
+
+def test_the_server_as_it_is_differs_from_its_exact_form_on_these_ledgers() -> None:
+    given = scenarios.load()
+    differs: dict[str, set[int]] = {}
+    for layout in ("hierarchical", "flat", "longhierarchical"):
+        for case in scenarios.cases(given, layout):
+            if case.stock != case.exact:
+                differs.setdefault(case.scenario, set()).add(case.own_id)
+    assert differs == {scenario: set(ledgers) for scenario, ledgers in STOCK_DIFFERS.items()}
+
+
+def test_every_closed_ledger_has_the_class_that_the_server_gives(layout: Layout) -> None:
+    rows = layout.audited.verdicts()
+    for case in layout.cases:
+        if case.own_id in MARKED.get(case.scenario, ()) or (case.scenario, case.own_id) in UNDECODABLE:
+            continue
+        row = rows[case.ledger]
+        if row["state"] == "CLOSED":
+            assert row["class"] == CLASSES[str(case.exact)], (case.scenario, case.own_id)
+            assert judge(layout.world, case.ledger).name == row["class"]
+
+
+def test_every_ledger_has_the_class_that_brute_force_gives(layout: Layout) -> None:
+    rows = layout.audited.verdicts()
+    undecodable = {case.ledger for case in layout.cases if (case.scenario, case.own_id) in UNDECODABLE}
+    assert layout.world.undecodable == undecodable
+    assert set(rows) == {case.ledger for case in layout.cases}
+    for case in layout.cases:
+        row = rows[case.ledger]
+        if case.ledger in undecodable:
+            assert row["class"] == "undecided"
+            continue
+        verdict = judge(layout.world, case.ledger)
+        answer = (verdict.name, verdict.potential, verdict.m, verdict.mu, list(verdict.unknown))
+        assert answer == (
+            row["class"],
+            row["potential_class"],
+            row["m"],
+            row["mu"],
+            row["unread_bookies"],
+        ), (case.scenario, case.own_id)
+
+
+def test_the_findings_are_what_brute_force_finds_and_no_more(layout: Layout) -> None:
+    world, found = layout.world, layout.audited.findings()
+    expected: set[tuple[str, int, str | None]] = set()
+    for ledger in world.ledgers:
+        verdict = judge(world, ledger)
+        if verdict.unhealthy:
+            expected.add((verdict.name, ledger, None))
+        elif verdict.unknown:
+            expected.add(("replication-undecided", ledger, None))
+        if verdict.lagging:
+            expected |= {("copy-lagging", ledger, bookie) for bookie in verdict.lagging}
+        if ledger in world.marks and verdict.name == verdict.potential == "healthy":
+            expected.add(("mark-stale", ledger, None))
+    expected |= {("over-replicated-ledger", *pair) for pair in foreign(world) if pair[0] not in world.marks}
+    expected |= {("copy-in-flight", *pair) for pair in foreign(world) if pair[0] in world.marks}
+    expected |= {("stale-segment", *pair) for pair in stale(world)}
+    expected |= {("surplus-entries", *pair) for pair in surplus(world)}
+    expected |= {("index-unreadable", *pair) for pair, index in world.indexes.items() if not index.readable}
+    expected |= {("metadata-unreadable", ledger, None) for ledger in world.undecodable}
+    assert {(row["id"], row["ledger_id"], row["bookie_id"]) for row in found} == expected
+    assert len(found) == len(expected)
+
+
+def test_what_is_missing_is_what_brute_force_misses(layout: Layout) -> None:
+    for row in layout.audited.findings():
+        if row["id"] in ("entry-lost", "below-ack-quorum", "below-write-quorum"):
+            verdict = judge(layout.world, row["ledger_id"])
+            assert missing(row) == verdict.missing
+            assert row["unknown"] == list(verdict.unknown)
+            closed = verdict.state == "CLOSED"
+            assert row["confidence"] == ("confirmed" if closed else "suspect")
