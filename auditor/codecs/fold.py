@@ -153,7 +153,8 @@ def _openers(number: Longs, joins: NDArray[np.bool_]) -> NDArray[np.bool_]:
     follows[1:] = (number[1:] - number[:-1] == 1) & joins[1:]
     index = np.arange(len(number))
     chain = np.maximum.accumulate(np.where(follows, 0, index))
-    return (index - chain) & 1 == 0
+    opens: NDArray[np.bool_] = (index - chain) & 1 == 0
+    return opens
 
 
 def _assemble(first: Longs, last: Longs, size: Longs, runs: Longs, offsets: NDArray[np.intp]) -> GroupBatch:

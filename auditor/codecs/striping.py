@@ -24,7 +24,7 @@ def striped(
 ) -> GroupBatch:
     """The entries of many (segment, ensemble index) pairs, one set a pair, not yet folded.
 
-    Arrays of one length, or single numbers; both entries inclusive, below 2^63 - 1; a segment with
+    Arrays that broadcast against each other; both entries inclusive, below 2^63 - 1; a segment with
     ``last_entry < first_entry`` is empty. The caller sees to 1 <= write quorum <= ensemble size and
     0 <= index < ensemble size.
 

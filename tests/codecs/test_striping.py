@@ -18,7 +18,7 @@ RANGES = [(first, last) for first in [*range(9), 10**12 + 5] for last in range(f
 def test_it_equals_the_write_sets_one_entry_at_a_time(ensemble: int, quorum: int) -> None:
     rows = [(first, last, index) for first, last in RANGES for index in range(ensemble)]
     first, last, index = np.array(rows, np.int64).T
-    batch = striped(first, last, index, np.int64(ensemble), np.int64(quorum))
+    batch = striped(first, last, index, np.array([ensemble]), np.array([quorum]))
     folded = fold(batch)
     groups = list(
         zip(*(part.tolist() for part in (batch.first, batch.last, batch.size, batch.period)), strict=True)
