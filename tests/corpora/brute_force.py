@@ -145,6 +145,12 @@ def _frozen(entries: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:
     return {bookie: frozenset(entries[bookie]) for bookie in sorted(entries)}
 
 
+def undecided(world: World, ledger_id: int) -> bool:
+    """Whether an index that cannot be read, on a bookie that was read, hides a worse class."""
+    verdict = judge(world, ledger_id)
+    return verdict.name != verdict.potential and bool(verdict.unknown.keys() & world.read)
+
+
 def members(ledger: PlainLedger) -> set[str]:
     return {bookie for _, ensemble in ledger.segments for bookie in ensemble}
 

@@ -1,0 +1,74 @@
+"""One cluster read in three ways: from a running ZooKeeper, from that server's files, and from a dump.
+
+The findings and the tables are the same, but for what names the source. The server runs on a copy of the
+files that the corpus's own ZooKeeper wrote, with its bookies' sessions still open.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from tests.corpora.audited import Audited, Row, audit
+from tests.corpora.corpora import Corpus
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Tables that only a source with two scans has: the second scan of a live store.
+LIVE_ONLY = {"ledgers_again"}
+
+
+class ThreeWays(NamedTuple):
+    live: Audited
+    saved: Audited
+    dump: Audited
+
+
+@pytest.fixture(scope="module")
+def three_ways(
+    corpus: Corpus, audited: Audited, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> ThreeWays:
+    files = tmp_path_factory.mktemp("zookeeper")
+    shutil.copytree(corpus.zookeeper, files / "server")
+    uri = f"zk-snapshot://{corpus.zookeeper}/version-2?root=/ledgers"
+    saved = audit(spark, uri, corpus.bookies, files / "saved")
+    with EmbeddedZooKeeper(files / "server") as server:
+        # The server's clock is today's; the corpus is as old as its newest znode.
+        live = audit(
+            spark,
+            f"zk://{server.hosts}/ledgers",
+            corpus.bookies,
+            files / "live",
+            scan_time=corpus.scan_time,
+        )
+    return ThreeWays(live, saved, audited)
+
+
+def _sorted(rows: list[Row]) -> list[str]:
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+def test_the_findings_are_the_same(three_ways: ThreeWays) -> None:
+    live, saved, dump = (run.findings() for run in three_ways)
+    assert saved == dump
+    assert live == dump
+
+
+def test_the_tables_are_the_same(three_ways: ThreeWays) -> None:
+    names = [{path.name for path in (run.out / "tables").iterdir()} for run in three_ways]
+    assert names[1] == names[2]
+    assert names[0] - LIVE_ONLY == names[2] - LIVE_ONLY
+    for name in sorted(names[2] - LIVE_ONLY):
+        live, saved, dump = (_sorted(run.table(name)) for run in three_ways)
+        assert saved == dump, name
+        assert live == dump, name
+
+
+def test_both_scans_of_the_live_server_saw_the_same(three_ways: ThreeWays) -> None:
+    first = {(row["ledger_id"], row["version"]) for row in three_ways.live.table("ledgers")}
+    second = {(row["ledger_id"], row["version"]) for row in three_ways.live.table("ledgers_again")}
+    assert first == second

@@ -1,0 +1,149 @@
+"""What could not be read is unknown: never lost, never fine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from tests.corpora.audited import Audited, audit, missing
+from tests.corpora.brute_force import World, judge, orphans, undecided
+from tests.corpora.cluster import Cluster
+from tests.corpora.corpora import unpack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Blinded(NamedTuple):
+    """A corpus some of whose bookies cannot be read, audited."""
+
+    world: World
+    run: Audited
+    unread: set[str]  # bookies with a directory on disk that could not be read to the end, or none at all
+    ghost: str
+
+
+def _delete(path: Path) -> None:
+    shutil.rmtree(path)
+
+
+def _replace_by_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_bytes(b"")
+
+
+def _dangle(path: Path) -> None:
+    """As a mount point looks whose disk is gone."""
+    shutil.rmtree(path)
+    path.symlink_to(path.parent / "unmounted")
+
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "one of two directories deleted, an index directory unmounted": (
+        "interleaved-hier",
+        {"127.0.101.3_3181/ledgers1": _delete, "127.0.101.4_3181/index0": _dangle},
+    ),
+    "a directory is a file, a whole bookie is gone": (
+        "flat-v1",
+        {"bookie2.dc1.example_3181/ledgers0": _replace_by_file, "bookie4.dc1.example_3181": _delete},
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def blinded(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Blinded:
+    name, damage = CASES[request.param]
+    corpus = unpack(name, tmp_path_factory.mktemp("unread") / name)
+    for path, blind in damage.items():
+        blind(corpus.bookies / path)
+    unread = {path.split("/")[0].replace("_", ":") for path in damage}
+    world = World.of(corpus.dump, corpus.bookies, unread)
+    run = audit(spark, f"dump://{corpus.dump}", corpus.bookies, corpus.root / "run")
+    ghosts = {bookie for ledger in world.ledgers.values() for _, e in ledger.segments for bookie in e}
+    return Blinded(
+        world, run, unread, next(b for b in ghosts if b.endswith(("99:3181", "9.dc1.example:3181")))
+    )
+
+
+def test_no_copy_of_an_unread_bookie_is_missing(blinded: Blinded) -> None:
+    for row in blinded.run.findings():
+        assert not missing(row).keys() & (blinded.unread | {blinded.ghost})
+
+
+def test_every_class_is_that_of_brute_force_with_those_copies_unknown(blinded: Blinded) -> None:
+    rows = blinded.run.verdicts()
+    for ledger in blinded.world.ledgers:
+        row, verdict = rows[ledger], judge(blinded.world, ledger)
+        assert (row["class"], row["potential_class"]) == (verdict.name, verdict.potential), ledger
+        assert (row["m"], row["mu"], row["unread_bookies"]) == (verdict.m, verdict.mu, list(verdict.unknown))
+
+
+def test_what_is_missing_elsewhere_is_still_found(blinded: Blinded) -> None:
+    found = {
+        row["ledger_id"]: (row["id"], missing(row), row["unknown"])
+        for row in blinded.run.findings()
+        if row["id"] in ("entry-lost", "below-ack-quorum", "below-write-quorum")
+    }
+    verdicts = {ledger: judge(blinded.world, ledger) for ledger in blinded.world.ledgers}
+    assert found == {
+        ledger: (verdict.name, verdict.missing, list(verdict.unknown))
+        for ledger, verdict in verdicts.items()
+        if verdict.unhealthy
+    }
+
+
+def test_each_unread_bookie_is_one_finding_however_many_ledgers_it_has(blinded: Blinded) -> None:
+    rows = blinded.run.of("bookie-unread")
+    assert [row["bookie_id"] for row in rows] == sorted(blinded.unread | {blinded.ghost})
+    for row in rows:
+        assert (row["severity"], row["confidence"]) == ("note", "unknown")
+    found = {row["ledger_id"] for row in blinded.run.of("replication-undecided")}
+    assert found == {ledger for ledger in blinded.world.ledgers if undecided(blinded.world, ledger)}
+
+
+def test_orphans_are_still_those_that_were_found(blinded: Blinded) -> None:
+    found = {(row["ledger_id"], row["bookie_id"]) for row in blinded.run.of("orphan-ledger")}
+    assert found == orphans(blinded.world)
+
+
+def test_coverage_names_and_counts_what_was_not_read(blinded: Blinded) -> None:
+    coverage = json.loads((blinded.run.out / "report.json").read_text())["coverage"]
+    verdicts = {ledger: judge(blinded.world, ledger) for ledger in blinded.world.ledgers}
+    unknown_in = [ledger for ledger, verdict in verdicts.items() if verdict.unknown]
+    assert coverage["bookies"] == {
+        "expected": 5,
+        "read": 2,
+        "unread": sorted(blinded.unread | {blinded.ghost}),
+    }
+    assert coverage["ledgers"] == {"total": len(verdicts), "decided": len(verdicts) - len(unknown_in)}
+    replicas = coverage["replicas"]
+    unknown = sum(len(verdicts[ledger].unknown) for ledger in unknown_in)
+    assert replicas["expected"] - replicas["decided"] == unknown
+
+
+def _healthy() -> Cluster:
+    cluster = Cluster()
+    a, b, c = (cluster.bookie(f"bk{n}.example:3181") for n in (1, 2, 3))
+    for ledger in range(5):
+        cluster.ledger(ledger, {0: [a, b, c]}, (2, 2), 19)
+    return cluster
+
+
+def test_a_healthy_cluster_is_healthy_and_without_one_directory_it_is_incomplete(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = _healthy().write(tmp_path)
+    run = audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "run")
+    assert run.findings() == []
+    assert json.loads((run.out / "report.json").read_text())["verdict"] == "healthy"
+
+    shutil.rmtree(root / "bookies" / "bk2.example_3181" / "ledgers0")
+    run = audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "again")
+    assert [(row.id, row.bookie) for row in run.seen()] == [("bookie-unread", "bk2.example:3181")]
+    assert json.loads((run.out / "report.json").read_text())["verdict"] == "incomplete"
