@@ -1,1 +1,97 @@
-"""The checks: one module each, its docstring its manual page."""
+"""Every check, in the order reports show them."""
+
+from __future__ import annotations
+
+from auditor.checks.below_ack_quorum import below_ack_quorum
+from auditor.checks.below_write_quorum import below_write_quorum
+from auditor.checks.bookie_down import bookie_down
+from auditor.checks.bookie_id_invalid import bookie_id_invalid
+from auditor.checks.bookie_unread import bookie_unread
+from auditor.checks.check import FINDING_COLUMNS, GROUPS, SECTIONS, Check
+from auditor.checks.cookie_key_mismatch import cookie_key_mismatch
+from auditor.checks.cookie_missing import cookie_missing
+from auditor.checks.cookie_unreadable import cookie_unreadable
+from auditor.checks.cookie_unused import cookie_unused
+from auditor.checks.copy_in_flight import copy_in_flight
+from auditor.checks.copy_lagging import copy_lagging
+from auditor.checks.disk_id_mismatch import disk_id_mismatch
+from auditor.checks.ensemble_duplicate import ensemble_duplicate
+from auditor.checks.ensemble_size import ensemble_size
+from auditor.checks.entry_lost import entry_lost
+from auditor.checks.ghost_bookie import ghost_bookie
+from auditor.checks.index_unreadable import index_unreadable
+from auditor.checks.instance_mismatch import instance_mismatch
+from auditor.checks.ledger_not_indexed import ledger_not_indexed
+from auditor.checks.mark_missing import mark_missing
+from auditor.checks.mark_of_deleted_ledger import mark_of_deleted_ledger
+from auditor.checks.mark_stale import mark_stale
+from auditor.checks.mark_stuck import mark_stuck
+from auditor.checks.mark_unknown_replica import mark_unknown_replica
+from auditor.checks.mark_unreadable import mark_unreadable
+from auditor.checks.metadata_misplaced import metadata_misplaced
+from auditor.checks.metadata_suspect import metadata_suspect
+from auditor.checks.metadata_unreadable import metadata_unreadable
+from auditor.checks.on_unregistered_bookie import on_unregistered_bookie
+from auditor.checks.orphan_ledger import orphan_ledger
+from auditor.checks.orphan_ledger_deleting import orphan_ledger_deleting
+from auditor.checks.over_replicated_ledger import over_replicated_ledger
+from auditor.checks.quorum_invalid import quorum_invalid
+from auditor.checks.recovery_stuck import recovery_stuck
+from auditor.checks.replication_undecided import replication_undecided
+from auditor.checks.segment_gap import segment_gap
+from auditor.checks.segment_order import segment_order
+from auditor.checks.stale_segment import stale_segment
+from auditor.checks.stray_file import stray_file
+from auditor.checks.surplus_entries import surplus_entries
+from auditor.model.finding import Severity
+
+ALL: tuple[Check, ...] = (
+    # replication
+    entry_lost,
+    below_ack_quorum,
+    below_write_quorum,
+    replication_undecided,
+    bookie_unread,
+    on_unregistered_bookie,
+    copy_lagging,
+    mark_stale,
+    mark_stuck,
+    mark_missing,
+    mark_of_deleted_ledger,
+    mark_unknown_replica,
+    mark_unreadable,
+    # storage
+    orphan_ledger,
+    orphan_ledger_deleting,
+    over_replicated_ledger,
+    copy_in_flight,
+    stale_segment,
+    surplus_entries,
+    index_unreadable,
+    ledger_not_indexed,
+    metadata_suspect,
+    stray_file,
+    # identity
+    ghost_bookie,
+    bookie_down,
+    cookie_missing,
+    cookie_unused,
+    cookie_key_mismatch,
+    cookie_unreadable,
+    disk_id_mismatch,
+    instance_mismatch,
+    bookie_id_invalid,
+    # metadata
+    metadata_unreadable,
+    metadata_misplaced,
+    segment_gap,
+    segment_order,
+    ensemble_size,
+    ensemble_duplicate,
+    quorum_invalid,
+    recovery_stuck,
+)
+# Aliases too: an id that a check once had leads to it for ever.
+BY_ID: dict[str, Check] = {name: check for check in ALL for name in (check.id, *check.aliases)}
+
+__all__ = ["ALL", "BY_ID", "FINDING_COLUMNS", "GROUPS", "SECTIONS", "Check", "Severity"]

@@ -1,1 +1,59 @@
-"""Raw rows to typed DataFrames; damage is a column."""
+"""The tables a check may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from auditor.tables.facts import ClusterFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["ClusterFacts", "Tables"]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """One cluster at one moment, as DataFrames; the published schemas describe every saved column.
+
+    Saved with a run: ``ledgers`` (one row a znode of the ledger tree), ``marks``, ``locks``, ``cookies``
+    (those of the store), ``bookies`` (one row for every bookie id that an ensemble, a cookie, a
+    registration, a mark or a directory knows), ``directories``, ``availability`` (one row a ledger and
+    bookie with an index), ``unequal`` (pairs whose expected and held entries differ), ``judged`` (what that
+    means, one row a ledger) and ``verdicts`` (the class of every ledger).
+
+    Derived for the checks, each following what is odd and not the size of the cluster:
+
+    ``orphans``
+        One row a ledger and bookie: a ledger that a bookie holds and the last metadata scan does not list.
+        ``bookie_id``, ``ledger_id``, ``groups``, ``in_m0`` and ``in_m1`` (whether the scan before and after
+        the bookies listed it; alike where one scan stands for both), ``newer_than_scan`` (its index file is
+        newer than a saved scan). Ids that a misplaced znode or a gap could stand for are not here: they are
+        unknown.
+    ``holdings``
+        One row a bookie with an index: ``bookie_id``, ``ledgers`` (that it holds), ``orphans`` (of those).
+    ``vanished_ranges``
+        ``bookie_id``, ``low``, ``high``, ``ledgers``: blocks of 10,000 ids of which a bookie holds at least
+        100 ledgers, all of them orphans.
+    ``over_replicated``
+        One row a ledger and bookie that no ensemble of the ledger names: ``ledger_id``, ``bookie_id``,
+        ``count`` (entries held), ``state``, ``marked``, ``locked``, ``exposed`` (a member is unregistered or
+        read-only, so that the copy may be one that an operator is making).
+    """
+
+    ledgers: DataFrame
+    marks: DataFrame
+    locks: DataFrame
+    cookies: DataFrame
+    bookies: DataFrame
+    directories: DataFrame
+    availability: DataFrame
+    unequal: DataFrame
+    judged: DataFrame
+    verdicts: DataFrame
+    orphans: DataFrame
+    holdings: DataFrame
+    vanished_ranges: DataFrame
+    over_replicated: DataFrame
+    cluster: ClusterFacts

@@ -1,0 +1,59 @@
+"""Bookies whose indexes could not be read, or not all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.model.finding import Confidence, Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="replication")
+def bookie_unread(tables: Tables) -> DataFrame:
+    """A bookie was not read, so what it holds is unknown.
+
+    What it finds:
+        Bookies that an ensemble names, or of which a directory was found, and that were not read whole: no
+        source covers them, a directory that their cookie names is absent, or a directory could not be listed.
+
+    Why it matters:
+        The audit is incomplete: whatever is not seen on such a bookie counts as unknown, never as missing. A
+        ledger that is healthy but for this bookie may not be.
+
+    What to do:
+        Give the audit every index directory of the bookie: check the paths of the inventory, mounts, and
+        that the user who runs the audit may read them. Where executors do not share the disks, run
+        `bkaudit collect` beside the bookie and audit with what it wrote.
+        - `bookkeeper shell cookie_get BOOKIE` prints the directories that the bookie has; it reads metadata
+          only.
+
+    Limits:
+        One finding a bookie. Which ledgers it leaves undecided is in the table of verdicts.
+    """
+    from pyspark.sql import functions as F
+
+    rows = tables.bookies.where("(named or found) and read <> 'read'")
+    return finding_rows(
+        rows,
+        bookie_id="bookie_id",
+        confidence=Confidence.UNKNOWN,
+        unknown=F.array("bookie_id"),
+        message=words(
+            F.col("bookie_id"),
+            F.when(F.col("read") == "partial", " was read in part").otherwise(" was not read"),
+            ": ",
+            F.coalesce("reason", F.lit("no reason is known")),
+            "; ",
+            counted(F.col("ledgers"), "ledger names it", "ledgers name it"),
+            ", ",
+            counted(F.col("replicas"), "replica", "replicas"),
+            " cannot be decided whole",
+        ),
+        evidence={"read": "read", "reason": "reason", "ledgers": "ledgers", "replicas": "replicas"},
+    )

@@ -1,0 +1,93 @@
+"""What a check is: one documented question, asked of the tables."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+    Find = Callable[[Tables], DataFrame]
+
+SECTIONS = ("What it finds", "Why it matters", "What to do", "Limits")
+Group = Literal["replication", "storage", "identity", "metadata"]
+GROUPS: tuple[str, ...] = get_args(Group)
+# Column and Spark type, in order. A check leaves severity null where its own holds.
+FINDING_COLUMNS = {
+    "severity": "string",
+    "confidence": "string",
+    "ledger_id": "bigint",
+    "bookie_id": "string",
+    "missing": "array<struct<bookie_id:string,groups:binary,count:bigint>>",
+    "unknown": "array<string>",
+    "message": "string",
+    "evidence": "string",
+}
+_SECTION = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question asked of the tables. Calling it gives one row a finding, in the columns FINDING_COLUMNS.
+
+    Its id, title and manual page are those of its function. A check that leaves a section of its manual
+    page out cannot be made: TypeError. ``severity`` is what its findings have unless they say otherwise;
+    ``aliases`` are ids that it had before.
+    """
+
+    severity: Severity
+    group: Group
+    find: Find
+    aliases: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.group not in GROUPS:
+            raise TypeError(f"{self.id} is of no group: {self.group}")
+        if missing := [name for name in SECTIONS if not self.sections.get(name)]:
+            raise TypeError(f"{self.id} does not document: {', '.join(missing)}")
+
+    def __call__(self, tables: Tables) -> DataFrame:
+        """Ask it: one row a finding, in the columns and types of FINDING_COLUMNS."""
+        from pyspark.sql import functions as F
+
+        severity = F.coalesce("severity", F.lit(self.severity.value)).alias("severity")
+        others = [name for name in FINDING_COLUMNS if name != "severity"]
+        return self.find(tables).select(severity, *others)
+
+    @property
+    def id(self) -> str:
+        """The word that names it for ever, such as orphan-ledger."""
+        return self.find.__name__.replace("_", "-")
+
+    @property
+    def title(self) -> str:
+        """The first line of its manual page: one sentence."""
+        return self._manual.partition("\n")[0]
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """The rest of its manual page: text by heading, in order."""
+        return {name: inspect.cleandoc(text) for name, text in _SECTION.findall(self._manual)}
+
+    @property
+    def _manual(self) -> str:
+        return inspect.getdoc(self.find) or ""
+
+
+def check(severity: Severity, *, group: Group, aliases: tuple[str, ...] = ()) -> Callable[[Find], Check]:
+    """Turn a documented function into a `Check`.
+
+    >>> @check(Severity.NOTE, group="storage")
+    ... def untold(tables): "Something is odd."
+    Traceback (most recent call last):
+    TypeError: untold does not document: What it finds, Why it matters, What to do, Limits
+    """
+    return lambda find: Check(severity, group, find, aliases)

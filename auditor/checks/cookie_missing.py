@@ -1,0 +1,50 @@
+"""Registered bookies without a cookie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="identity")
+def cookie_missing(tables: Tables) -> DataFrame:
+    """A bookie is registered and the store has no cookie of it.
+
+    What it finds:
+        Registered bookies, writable or read-only, without a cookie under their id.
+
+    Why it matters:
+        The bookie runs only because it is running: at its next start it finds its own directories stamped and
+        no cookie in the store, and refuses to start. It may also have been decommissioned while it was up.
+
+    What to do:
+        Make the cookie again from the VERSION file of the bookie before anyone restarts it.
+        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a
+          cookie to a file; it changes nothing else. Compare it with VERSION.
+        - `bookkeeper shell cookie_create -cf FILE BOOKIE` stores it; it writes metadata, and a wrong cookie
+          keeps the bookie from starting.
+
+    Limits:
+        A bookie that registers while the audit reads the cookies may show up here once.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        tables.bookies.where("registered is not null and not has_cookie"),
+        bookie_id="bookie_id",
+        message=words(
+            F.col("bookie_id"),
+            " is registered (",
+            F.col("registered"),
+            ") and has no cookie: it cannot restart",
+        ),
+        evidence={"registered": "registered", "ledgers": "ledgers"},
+    )

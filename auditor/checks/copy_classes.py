@@ -1,0 +1,90 @@
+"""Ledgers by the class of their worst entry: the query behind the three checks of lost copies.
+
+A ledger has one class, and one finding. The class of a ledger that is not closed rests on its finished
+segments alone, is never entry-lost, and is never more than suspect.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from auditor.tables import Tables
+
+
+def judged_with_class(tables: Tables) -> DataFrame:
+    """The rows of ``judged`` with the ledger's ``class`` and ``potential_class``."""
+    verdicts = tables.verdicts.select("ledger_id", "class", "potential_class")
+    return tables.judged.join(verdicts, "ledger_id")
+
+
+def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
+    """One finding for each ledger of one class: what is absent where, what is left, what it could become."""
+    from pyspark.sql import functions as F
+
+    rows = judged_with_class(tables).where(F.col("class") == wanted)
+    return finding_rows(
+        rows,
+        ledger_id="ledger_id",
+        confidence=suspect_if((F.col("state") != "CLOSED") | (F.size("doubts") > 0)),
+        missing=F.array_sort("missing"),
+        unknown=unknown_bookies(),
+        message=words(
+            "ledger ",
+            F.col("ledger_id"),
+            " has an entry with ",
+            _copies_left(),
+            " of ",
+            F.col("write_quorum"),
+            " left (ack quorum ",
+            F.col("ack_quorum"),
+            "); absent: ",
+            listed(_absent()),
+            _could_become(),
+        ),
+        evidence={
+            "state": "state",
+            "write_quorum": "write_quorum",
+            "ack_quorum": "ack_quorum",
+            "copies_missing": "m",
+            "copies_missing_or_unknown": "mu",
+            "potential_class": "potential_class",
+            "unknown_copies": "unknown",
+            "doubts": "doubts",
+            "metadata_version": "version",
+        },
+    )
+
+
+def unknown_bookies() -> Column:
+    """The bookies whose copies of a judged ledger are unknown, ascending."""
+    from pyspark.sql import functions as F
+
+    return F.array_sort(F.array_distinct(F.col("unknown.bookie_id")))
+
+
+def _copies_left() -> Column:
+    from pyspark.sql import functions as F
+
+    left = F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
+    return F.when(left == 0, F.lit("no copy")).otherwise(counted(left, "copy", "copies"))
+
+
+def _absent() -> Column:
+    from pyspark.sql import functions as F
+
+    return F.transform(
+        F.array_sort("missing"),
+        lambda entry: words(counted(entry["count"], "entry", "entries"), " on ", entry["bookie_id"]),
+    )
+
+
+def _could_become() -> Column:
+    from pyspark.sql import functions as F
+
+    sentence = words("; could be ", F.col("potential_class"), ", not known: ", listed(unknown_bookies()))
+    return F.when(F.col("class") != F.col("potential_class"), sentence).otherwise("")

@@ -1,0 +1,57 @@
+"""Copies on a bookie outside the ensembles of a ledger that is being replicated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="storage")
+def copy_in_flight(tables: Tables) -> DataFrame:
+    """A bookie holds entries of a marked or locked ledger whose ensembles do not name it yet.
+
+    What it finds:
+        Ledgers that are marked as under-replicated or locked by a worker, and entries of them on a bookie
+        that no segment names. One finding a ledger and bookie.
+
+    Why it matters:
+        Replication copies entries first and rewrites the ensemble afterwards, so this is how a copy looks
+        half-way. If it stays after the mark has gone, the copy was given up and takes space.
+
+    What to do:
+        Nothing while replication works.
+        - `bookkeeper shell listunderreplicated -c` shows who works on the ledger; it reads metadata only.
+        - `bookkeeper shell recover` copies without taking a lock, and an over-replicated collection on the
+          target may then delete the fresh copy: do not run it while bookies have just been drained.
+
+    Limits:
+        A mark says that a copy is wanted, not that this bookie was chosen for it.
+    """
+    from pyspark.sql import functions as F
+
+    rows = with_attribution(tables.over_replicated, tables).where("marked or locked")
+    return finding_rows(
+        rows,
+        ledger_id="ledger_id",
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " holds ",
+            counted(F.col("count"), "entry", "entries"),
+            " of ledger ",
+            F.col("ledger_id"),
+            ", is in none of its ensembles, and the ledger is ",
+            F.when(F.col("locked"), "locked by a worker").otherwise("marked for replication"),
+        ),
+        evidence={"count": "count", "state": "state", "marked": "marked", "locked": "locked"},
+    )

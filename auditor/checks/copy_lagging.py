@@ -1,0 +1,58 @@
+"""Open ledgers whose last entries are not yet on every member."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.model.finding import Confidence, Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="replication")
+def copy_lagging(tables: Tables) -> DataFrame:
+    """An open ledger has an acknowledged entry that one member does not show yet.
+
+    What it finds:
+        Ledgers that are open or in recovery, and entries of their last segment that are in the index of at
+        least ack quorum members and not in that of another member that was read.
+
+    Why it matters:
+        Mostly nothing: a writer does not wait for the slowest bookie, and a bookie's index lags behind its
+        journal. If it stays for many audits, that member is dropping writes.
+
+    What to do:
+        Audit again later. If the same bookie lags in every audit, look at its log and its disks.
+        - `bookkeeper shell ledgermetadata -l ID` shows the ensemble; it reads metadata only.
+        - Do not run readledger with -r to find out: it recovers the ledger, and so fences its writer.
+
+    Limits:
+        The end of an open ledger is not known. This is the only thing said of its last segment, and it is
+        never more than suspect.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        tables.judged.where("size(lagging) > 0"),
+        ledger_id="ledger_id",
+        confidence=Confidence.SUSPECT,
+        missing=F.array_sort("lagging"),
+        message=words(
+            F.col("state"),
+            " ledger ",
+            F.col("ledger_id"),
+            ": acknowledged entries are not yet on ",
+            listed(F.array_sort(F.col("lagging.bookie_id"))),
+        ),
+        evidence={
+            "state": "state",
+            "write_quorum": "write_quorum",
+            "ack_quorum": "ack_quorum",
+            "mtime": "mtime",
+        },
+    )

@@ -1,0 +1,65 @@
+"""Directories whose cookie names another bookie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="identity")
+def disk_id_mismatch(tables: Tables) -> DataFrame:
+    """A directory in a bookie's place carries the cookie of another bookie.
+
+    What it finds:
+        Directories whose VERSION names another id than that of the bookie in whose place they lie. One
+        finding a place, with every such directory. Their data is counted for the bookie that the cookie
+        names, if the cluster knows it, and everything that rests on it is suspect.
+
+    Why it matters:
+        Disks were swapped, cloned or mounted in the wrong place, or the bookie's id was changed in its
+        configuration. The bookie refuses to start; one that is forced to serves another bookie's data.
+
+    What to do:
+        Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress).
+        - `bookkeeper shell cookie_get BOOKIE`, for both ids, lists the directories of each; it reads metadata
+          only.
+        - `bookkeeper shell updatecookie -b hostname` (or ip), on the bookie, changes its cookie in the store
+          and on its disks between these two forms; it writes both, and the ledgers still name the old id.
+        - Never copy VERSION from one directory to another to make a bookie start.
+
+    Limits:
+        The place is what the audit was told: a directory named after the wrong bookie looks the same.
+    """
+    from pyspark.sql import functions as F
+
+    rows = (
+        tables.directories.where("cookie_bookie_id <> place")
+        .groupBy("place")
+        .agg(
+            F.array_sort(F.collect_set("cookie_bookie_id")).alias("named"),
+            F.array_sort(
+                F.collect_list(F.struct("path", "role", F.col("cookie_bookie_id").alias("names"), "owner"))
+            ).alias("directories"),
+        )
+    )
+    return finding_rows(
+        rows,
+        bookie_id="place",
+        message=words(
+            counted(F.size("directories"), "directory", "directories"),
+            " in the place of ",
+            F.col("place"),
+            F.when(F.size("directories") == 1, " carries").otherwise(" carry"),
+            " the cookie of ",
+            listed(F.col("named")),
+        ),
+        evidence={"directories": "directories"},
+    )

@@ -1,0 +1,38 @@
+"""Ledgers with a bookie twice in one ensemble."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.broken_rules import ledgers_breaking
+from auditor.checks.check import check
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="metadata")
+def ensemble_duplicate(tables: Tables) -> DataFrame:
+    """An ensemble of a ledger names a bookie twice.
+
+    What it finds:
+        Ledgers with a segment that lists one bookie id more than once.
+
+    Why it matters:
+        Two copies of an entry may be one and the same: the ledger survives fewer failures than its write
+        quorum promises. It comes from metadata that was edited, or from replacing an id by one that was
+        there already.
+
+    What to do:
+        Have the segment's copies spread again.
+        - `bookkeeper shell ledgermetadata -l ID` shows the ensembles; it reads metadata only.
+        - `bookkeeper shell updateBookieInLedger` does not undo it: it replaces every occurrence of an id.
+          Do not run it again on these ids.
+
+    Limits:
+        Whether the ledger has all its copies is undecided.
+    """
+    return ledgers_breaking(tables, "ensemble-duplicate")

@@ -1,0 +1,109 @@
+"""Rows of findings from a short query: every column of a finding filled, in words a person reads.
+
+    rows -> finding_rows(rows, ledger_id=..., message=..., evidence={...}) -> FINDING_COLUMNS
+
+What a check does not say is null, no entries, or confirmed. Nothing here runs a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import FINDING_COLUMNS
+from auditor.model.finding import Confidence
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# An index full of holes has as many groups as entries; a finding shows so many of what is too much.
+GROUPS_SHOWN = 1000
+_GROUP_BYTES = 24
+
+
+def finding_rows(
+    rows: DataFrame,
+    *,
+    message: Column,
+    evidence: Mapping[str, Column | str],
+    ledger_id: Column | str | None = None,
+    bookie_id: Column | str | None = None,
+    severity: Column | None = None,
+    confidence: Column | Confidence = Confidence.CONFIRMED,
+    missing: Column | str | None = None,
+    unknown: Column | str | None = None,
+) -> DataFrame:
+    """One finding a row; ``evidence`` becomes a JSON object with all its keys, null ones included."""
+    from pyspark.sql import functions as F
+
+    said: dict[str, Column | str | None] = {
+        "severity": severity,
+        "confidence": F.lit(confidence.value) if isinstance(confidence, Confidence) else confidence,
+        "ledger_id": ledger_id,
+        "bookie_id": bookie_id,
+        "missing": missing if missing is not None else F.array(),
+        "unknown": unknown if unknown is not None else F.array(),
+        "message": message,
+        "evidence": F.to_json(
+            F.struct(*(_column(value).alias(key) for key, value in evidence.items())),
+            {"ignoreNullFields": "false"},
+        ),
+    }
+    return rows.select(
+        *(_column(said[name]).cast(kind).alias(name) for name, kind in FINDING_COLUMNS.items())
+    )
+
+
+def suspect_if(condition: Column) -> Column:
+    """Confidence of a finding: suspect where the condition holds, else confirmed (also where it is null)."""
+    from pyspark.sql import functions as F
+
+    return F.when(condition, Confidence.SUSPECT.value).otherwise(Confidence.CONFIRMED.value)
+
+
+def words(*parts: Column | str) -> Column:
+    """A sentence of its parts: texts as they stand, columns as their values, a null one as "?"."""
+    from pyspark.sql import functions as F
+
+    return F.concat(
+        *(
+            F.lit(part) if isinstance(part, str) else F.coalesce(part.cast("string"), F.lit("?"))
+            for part in parts
+        )
+    )
+
+
+def counted(number: Column, one: str, many: str) -> Column:
+    """ "1 entry", "2 entries"."""
+    from pyspark.sql import functions as F
+
+    return F.when(number == 1, F.lit(f"1 {one}")).otherwise(words(number, f" {many}"))
+
+
+def listed(items: Column) -> Column:
+    """The texts of an array, with commas between."""
+    from pyspark.sql import functions as F
+
+    return F.array_join(items, ", ")
+
+
+def group_list(groups: Column) -> Column:
+    """Packed groups, 24 bytes each, as arrays [first_start, last_start, size, period]; the first 1,000."""
+    from pyspark.sql import functions as F
+
+    def number(at: Column, start: int, size: int) -> Column:
+        # No value is negative, so that reading the bytes as an unsigned number is right.
+        return F.conv(F.hex(F.substring(groups, at + start, F.lit(size))), 16, 10).cast("bigint")
+
+    size = F.least(F.length(groups), F.lit(GROUPS_SHOWN * _GROUP_BYTES))
+    starts = F.filter(F.sequence(F.lit(0), size, F.lit(_GROUP_BYTES)), lambda at: at < size)
+    return F.transform(
+        starts,
+        lambda at: F.array(number(at, 1, 8), number(at, 9, 8), number(at, 17, 4), number(at, 21, 4)),
+    )
+
+
+def _column(value: Column | str | None) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.lit(None) if value is None else F.col(value) if isinstance(value, str) else value

@@ -1,0 +1,58 @@
+"""Bookie ids that ensembles name and nothing else knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="identity")
+def ghost_bookie(tables: Tables) -> DataFrame:
+    """Ledgers name a bookie that has no cookie and is not registered.
+
+    What it finds:
+        Bookie ids in ensembles without a cookie in the store and without a registration. An error where a
+        non-empty segment stripes entries to the id; a note where only empty segments, or none of its entries,
+        depend on it.
+
+    Why it matters:
+        The cluster has forgotten the bookie while ledgers still rely on it. It was removed before its ledgers
+        were copied, or it came back under another id; then its copies exist and nobody looks there.
+
+    What to do:
+        Find the host. If it runs under another id, the metadata must learn it; if it is gone, its ledgers
+        must be copied.
+        - `bookkeeper shell listledgers -bookieid BOOKIE` lists the ledgers with entries on it; it reads
+          metadata only, and leaves out ledgers that name the id in empty segments.
+        - `bookkeeper shell recover -q BOOKIE` shows what would be copied; without -q it reads from bookies
+          and rewrites metadata without locks.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`, for a renamed bookie, rewrites every
+          ledger's metadata and looks at no data.
+
+    Limits:
+        Ids are compared as they stand: a host name and its address are two ids.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        tables.bookies.where("named and not has_cookie and registered is null"),
+        bookie_id="bookie_id",
+        severity=F.when(F.col("depending") == 0, Severity.NOTE.value),
+        message=words(
+            F.col("bookie_id"),
+            " has no cookie and is not registered; ",
+            counted(F.col("ledgers"), "ledger names", "ledgers name"),
+            " it, ",
+            counted(F.col("depending"), "ledger depends", "ledgers depend"),
+            " on it",
+        ),
+        evidence={"ledgers": "ledgers", "depending": "depending", "replicas": "replicas", "found": "found"},
+    )

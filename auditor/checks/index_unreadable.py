@@ -1,0 +1,54 @@
+"""Indexes that exist and cannot be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="storage")
+def index_unreadable(tables: Tables) -> DataFrame:
+    """A bookie's index of a ledger is damaged.
+
+    What it finds:
+        Index files that are empty, shorter than their header, without the right magic, of an unknown
+        version, or cut inside a page. One finding a ledger and bookie, with the file, the byte and the
+        reason. Of a cut file, what is left of it counts as held.
+
+    Why it matters:
+        The bookie cannot serve the entries behind the damage, and may serve none of the ledger. Worse, a
+        bookie that is asked for a ledger with an empty file may start the index anew and then answer that
+        it has nothing, which recovery believes.
+
+    What to do:
+        Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away first.
+        - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -dryRun`, on the bookie, says what
+          its entry logs hold; without -dryRun it writes a new index file over the old one.
+        - `bookkeeper shell localconsistencycheck`, on the stopped bookie, follows every index entry into its
+          entry log; it only reads. On DbLedgerStorage it always passes and says nothing.
+        - If the other copies are good, delete nothing: replication of the ledger makes a new copy elsewhere.
+
+    Limits:
+        Damage that still parses, such as zeroed slots, looks like absent entries and is told as such.
+    """
+    from pyspark.sql import functions as F
+
+    cut = F.when(F.col("state") == "cut", " is cut short: ").otherwise(" cannot be read: ")
+    return finding_rows(
+        tables.availability.where("state in ('cut', 'unreadable')"),
+        ledger_id="ledger_id",
+        bookie_id="bookie_id",
+        unknown=F.array("bookie_id"),
+        message=words(
+            "the index of ledger ", F.col("ledger_id"), " on ", F.col("bookie_id"), cut, F.col("reason")
+        ),
+        evidence={"state": "state", "path": "path", "offset": "offset", "reason": "reason"},
+    )

@@ -1,0 +1,58 @@
+"""Ledgers with entries on a bookie whose ledger index lacks them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="storage")
+def ledger_not_indexed(tables: Tables) -> DataFrame:
+    """A bookie has locations of a ledger's entries and does not list the ledger.
+
+    What it finds:
+        Ledgers whose metadata names the bookie, where DbLedgerStorage's index of locations has entries and
+        its index of ledgers has none. One finding a ledger and bookie. Their copies count as unknown.
+
+    Why it matters:
+        The bookie answers that it does not know the ledger, although the entries are on its disk. A recovery
+        that hears this may close the ledger too early.
+
+    What to do:
+        Rebuild the index of ledgers, with the bookie stopped and a copy of the directory made.
+        - `bookkeeper shell check-db-ledgers-index` compares the index with the data; it only reads.
+        - `bookkeeper shell rebuild-db-ledgers-index` writes it anew from entry logs and journal; the rebuilt
+          ledgers are fenced, and have no master key until they are written to.
+
+    Limits:
+        Locations of a ledger that is gone from the metadata are the normal delay of deletion, and not
+        reported.
+    """
+    from pyspark.sql import functions as F
+
+    rows = tables.availability.where("state = 'not-indexed'").select(
+        "ledger_id", "bookie_id", "path", "reason"
+    )
+    members = (
+        tables.ledgers.where("status in ('ok', 'broken')")
+        .join(rows, "ledger_id", "left_semi")
+        .select("ledger_id", F.explode("replicas.bookie_id").alias("bookie_id"))
+    )
+    return finding_rows(
+        rows.join(members, ["ledger_id", "bookie_id"], "left_semi"),
+        ledger_id="ledger_id",
+        bookie_id="bookie_id",
+        unknown=F.array("bookie_id"),
+        message=words(
+            F.col("bookie_id"), " has entries of ledger ", F.col("ledger_id"), " and does not list the ledger"
+        ),
+        evidence={"path": "path", "reason": "reason"},
+    )

@@ -1,0 +1,72 @@
+"""Unregistered bookies whose ledgers nobody marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.samples import with_samples
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="replication")
+def mark_missing(tables: Tables) -> DataFrame:
+    """Ledgers depend on an unregistered bookie and are not marked for replication.
+
+    What it finds:
+        Unregistered bookies that non-empty segments stripe entries to, with the number of those ledgers that
+        have no under-replication mark. One finding a bookie. ZooKeeper only: on etcd there are no marks.
+
+    Why it matters:
+        Replication works on marked ledgers and on no others. When a bookie goes, the cluster's auditor should
+        mark all of its ledgers; here it has not, so nothing will copy them.
+
+    What to do:
+        See whether the cluster has an auditor, and whether it waits.
+        - `bookkeeper shell whoisauditor` names it, `bookkeeper shell lostbookierecoverydelay -g` its delay
+          before it believes that a bookie is lost; both read metadata only.
+        - `bookkeeper shell triggeraudit` makes it look now; it writes marks, and replication starts on them.
+
+    Limits:
+        Shortly after a bookie went away, and during the recovery delay, missing marks are right.
+    """
+    from pyspark.sql import functions as F
+
+    unregistered = tables.bookies.where("depending > 0 and registered is null")
+    depending = (
+        tables.ledgers.where(F.lit(tables.cluster.has_marks) & F.col("status").isin("ok", "broken"))
+        .select("ledger_id", F.explode("replicas").alias("replica"))
+        .where("replica.depends")
+        .select("ledger_id", "replica.bookie_id")
+        .join(F.broadcast(unregistered.select("bookie_id")), "bookie_id", "left_semi")
+    )
+    unmarked = depending.join(
+        tables.marks.where("not misplaced").select("ledger_id"), "ledger_id", "left_anti"
+    )
+    rows = with_samples(unmarked, "bookie_id", "ledger_id").join(
+        F.broadcast(unregistered.select("bookie_id", "depending")), "bookie_id"
+    )
+    return finding_rows(
+        rows,
+        bookie_id="bookie_id",
+        message=words(
+            F.col("bookie_id"),
+            " is not registered, and of ",
+            counted(F.col("depending"), "ledger", "ledgers"),
+            " that depend on it ",
+            F.col("total"),
+            " have no mark, such as ",
+            listed(F.col("sample").cast("array<string>")),
+        ),
+        evidence={
+            "unmarked": "total",
+            "depending": "depending",
+            "sample": F.col("sample").cast("array<string>"),
+        },
+    )

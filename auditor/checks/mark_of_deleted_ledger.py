@@ -1,0 +1,50 @@
+"""Marks of ledgers that are gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.mark_states import deleted_marks
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="replication")
+def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
+    """A ledger is marked as under-replicated and has no metadata.
+
+    What it finds:
+        Marks of ledgers that the ledger tree does not list. Where a damaged or unread part of the tree could
+        hold the ledger, nothing is said.
+
+    Why it matters:
+        The ledger was deleted after it was marked. A worker that takes the mark removes it; until then it is
+        counted among the under-replicated ledgers.
+
+    What to do:
+        Nothing, if replication runs. If the ledger should exist, its metadata is what was lost.
+        - `bookkeeper shell ledgermetadata -l ID` confirms that there is none; it reads metadata only.
+
+    Limits:
+        Marks without a bookie's name ask for better placement and are not judged.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        deleted_marks(tables),
+        ledger_id="ledger_id",
+        message=words(
+            "ledger ",
+            F.col("ledger_id"),
+            " is marked for ",
+            listed(F.col("replicas")),
+            " and has no metadata",
+        ),
+        evidence={"path": "path", "replicas": "replicas", "since": "since"},
+    )

@@ -1,0 +1,86 @@
+"""Old marks that no replication worker holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.mark_states import deleted_marks, named_marks, registered, stale_marks
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.WARNING, group="replication")
+def mark_stuck(tables: Tables) -> DataFrame:
+    """A ledger has been marked as under-replicated for a day, and nobody works on it.
+
+    What it finds:
+        Marks older than 24 hours at the time of the scan whose ledger is not locked by a worker. It is an
+        error where the ledger has one copy of each entry and its bookie is not registered: no worker can
+        ever copy that ledger until the bookie returns. Stale marks and those of deleted ledgers are other
+        findings.
+
+    Why it matters:
+        Replication is switched off, has too few writable bookies to copy to, or fails on this ledger again
+        and again. Until then the ledger stays as it is, and the next failure adds to it.
+
+    What to do:
+        Read the log of the replication workers for the ledger.
+        - `bookkeeper shell queryautorecoverystatus` says whether replication is on;
+          `bookkeeper shell autorecovery -e` switches it on for the whole cluster.
+        - `bookkeeper shell listbookies -rw` counts bookies that can take copies; it reads metadata only.
+        - For a ledger with one copy: start its bookie. `bookkeeper shell deleteledger -l ID` gives up on
+          it; it deletes the ledger's metadata, and its data is then collected everywhere.
+
+    Limits:
+        A mark keeps the time of the last bookie added to it, so one that grows looks younger than it is.
+        A ledger that is too large to be copied in a day looks stuck between two attempts.
+    """
+    from pyspark.sql import functions as F
+
+    cluster = tables.cluster
+    old = named_marks(tables).where(F.lit(cluster.scan_time) - F.col("since") > cluster.stuck_after_ms)
+    marks = (
+        old.join(tables.locks.select("ledger_id"), "ledger_id", "left_anti")
+        .join(stale_marks(tables).select("ledger_id"), "ledger_id", "left_anti")
+        .join(deleted_marks(tables).select("ledger_id"), "ledger_id", "left_anti")
+    )
+    depended_on = F.transform(
+        F.filter("replicas", lambda replica: replica["depends"]), lambda r: r["bookie_id"]
+    )
+    ledgers = (
+        tables.ledgers.where("status in ('ok', 'broken')")
+        .join(old, "ledger_id", "left_semi")
+        .select("ledger_id", "write_quorum", depended_on.alias("members"))
+    )
+    alone = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
+    rows = marks.join(ledgers, "ledger_id", "left").crossJoin(registered(tables))
+    rows = rows.withColumn("unrecoverable", F.coalesce(alone, F.lit(False)))
+    hours = ((F.lit(cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
+    return finding_rows(
+        rows,
+        ledger_id="ledger_id",
+        severity=F.when(F.col("unrecoverable"), Severity.ERROR.value),
+        message=words(
+            "ledger ",
+            F.col("ledger_id"),
+            " has been marked for ",
+            listed(F.col("replicas")),
+            " for ",
+            hours,
+            " hours and no worker holds it",
+            F.when(F.col("unrecoverable"), "; its only copies are on an unregistered bookie").otherwise(""),
+        ),
+        evidence={
+            "path": "path",
+            "replicas": "replicas",
+            "since": "since",
+            "hours": hours,
+            "unrecoverable": "unrecoverable",
+        },
+    )

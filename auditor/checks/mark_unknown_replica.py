@@ -1,0 +1,58 @@
+"""Bookie ids that only marks know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.mark_states import named_marks
+from auditor.checks.samples import with_samples
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="replication")
+def mark_unknown_replica(tables: Tables) -> DataFrame:
+    """Marks name a bookie that nothing else in the cluster knows.
+
+    What it finds:
+        Bookie ids in under-replication marks that have no cookie, no registration, and no place in any
+        ensemble. One finding an id, with the number of marks that name it.
+
+    Why it matters:
+        The bookie was replaced in every ledger and its cookie deleted, or it was known by another id. The
+        marks are of no use for finding what is missing.
+
+    What to do:
+        Nothing, if it was retired: it goes with its marks. If it was renamed, look for its other id.
+        - `bookkeeper shell listunderreplicated -mr BOOKIE` lists the marks that name it; it reads metadata
+          only.
+        - `bookkeeper shell listbookies -a` lists every cookie; it reads metadata only.
+
+    Limits:
+        Ids are compared as they stand: a host name and its address are two ids.
+    """
+    from pyspark.sql import functions as F
+
+    known = tables.bookies.where("named or has_cookie or registered is not null").select("bookie_id")
+    replicas = named_marks(tables).select(
+        "ledger_id", F.explode(F.array_distinct("replicas")).alias("bookie_id")
+    )
+    rows = with_samples(replicas.join(F.broadcast(known), "bookie_id", "left_anti"), "bookie_id", "ledger_id")
+    return finding_rows(
+        rows,
+        bookie_id="bookie_id",
+        message=words(
+            F.col("bookie_id"),
+            " is known only to ",
+            counted(F.col("total"), "mark", "marks"),
+            ", such as that of ledger ",
+            listed(F.col("sample").cast("array<string>")),
+        ),
+        evidence={"marks": "total", "sample": F.col("sample").cast("array<string>")},
+    )

@@ -1,0 +1,58 @@
+"""Marks and locks that say nothing a worker could use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.samples import with_samples
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.WARNING, group="replication")
+def mark_unreadable(tables: Tables) -> DataFrame:
+    """A mark or lock cannot be read, or lies where no worker looks for it.
+
+    What it finds:
+        Znodes below underreplication whose text is not that of a mark or a lock, and marks whose path does
+        not spell their ledger's id.
+
+    Why it matters:
+        An auditor that wants to mark the ledger again fails on a mark that it cannot parse, and the whole
+        pass may end there. A worker never finds a mark in the wrong branch.
+
+    What to do:
+        Look at the znode with ZooKeeper's own client (`get PATH`). If the ledger is healthy, the mark can go;
+        remove it by hand only while replication is switched off.
+        - `bookkeeper shell autorecovery -d` switches replication off, `bookkeeper shell autorecovery -e` on
+          again; both change it for the whole cluster.
+        - `bookkeeper shell listunderreplicated` shows what the cluster itself makes of the marks; it reads
+          metadata only.
+
+    Limits:
+        One finding a ledger. A lock goes with the connection of its owner, so it may be gone already.
+    """
+    from pyspark.sql import functions as F
+
+    misplaced = F.when(F.col("misplaced"), "its path does not spell the ledger's id")
+    marks = tables.marks.where("damage is not null or misplaced").select(
+        "ledger_id", "path", F.coalesce("damage", misplaced).alias("reason")
+    )
+    locks = tables.locks.where("damage is not null").select(
+        "ledger_id", "path", F.col("damage").alias("reason")
+    )
+    rows = with_samples(
+        marks.unionByName(locks), "ledger_id", "path", F.min_by("reason", "path").alias("reason")
+    )
+    return finding_rows(
+        rows,
+        ledger_id="ledger_id",
+        message=words("mark or lock at ", listed(F.col("sample")), ": ", F.col("reason")),
+        evidence={"paths": "sample", "total": "total", "reason": "reason"},
+    )

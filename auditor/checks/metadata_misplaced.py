@@ -1,0 +1,67 @@
+"""Znodes of the ledger tree that are no ledger's path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.samples import with_samples
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="metadata")
+def metadata_misplaced(tables: Tables) -> DataFrame:
+    """A znode below the ledger tree is not at the path of a ledger.
+
+    What it finds:
+        Znodes whose name cannot be parsed, or whose path is not the one that their ledger id has in this
+        layout. One finding a ledger id; those that stand for no id are told together, with their number and
+        the first ten paths.
+
+    Why it matters:
+        A bookie that lists the tree skips what it cannot parse, and its garbage collector then takes the
+        ledger for deleted. A client that opens the ledger looks at the right path and finds nothing.
+
+    What to do:
+        Find out which ledger the znode is of; its content may tell. Move it to its path only while no bookie
+        collects garbage.
+        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE` reads the right path, if there is one; it
+          reads metadata only.
+        - Copy znodes with ZooKeeper's own client, under another name first; deleting one cannot be undone.
+
+    Limits:
+        The ids that such a znode could stand for are unknown: no orphan and no stale mark is reported of
+        them.
+    """
+    from pyspark.sql import functions as F
+
+    rows = with_samples(
+        tables.ledgers.where("status = 'misplaced'"),
+        "ledger_id",
+        "path",
+        F.min("low").alias("low"),
+        F.max("high").alias("high"),
+        F.min_by("damage", "path").alias("reason"),
+    )
+    return finding_rows(
+        rows,
+        ledger_id="ledger_id",
+        message=words(
+            counted(F.col("total"), "znode is", "znodes are"),
+            " not at the path of a ledger: ",
+            listed(F.col("sample")),
+        ),
+        evidence={
+            "count": "total",
+            "paths": "sample",
+            "low": F.col("low").cast("string"),
+            "high": F.col("high").cast("string"),
+            "reason": "reason",
+        },
+    )

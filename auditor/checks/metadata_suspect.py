@@ -1,0 +1,66 @@
+"""Bookies for which the metadata itself looks wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.gc_guards import distrusted_bookies
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.CRITICAL, group="storage")
+def metadata_suspect(tables: Tables) -> DataFrame:
+    """So much of a bookie's data has no metadata that the metadata itself is in doubt.
+
+    What it finds:
+        Bookies of whose ledgers more than 5 % and at least 100 are orphans, or all of them; bookies that
+        hold at least 100 ledgers of a block of 10,000 ids, all of them orphans (a vanished part of the
+        ledger tree); bookies whose directories all carry another cluster's instance id. The evidence says
+        which rules hold.
+
+    Why it matters:
+        The next garbage collection of that bookie deletes every ledger that the metadata store does not
+        list. If the listing is wrong, the store was emptied, or the bookie asks the wrong store, that is
+        the loss of good data, and it happens within minutes of the bookie's start.
+
+    What to do:
+        Stop the bookie, or keep it stopped, until it is clear which side is right. Then compare.
+        - `bookkeeper shell whatisinstanceid` says which cluster the store is; it reads metadata only.
+        - `bookkeeper shell cookie_get BOOKIE` says which one the bookie joined; it reads metadata only.
+        - `bookkeeper shell listledgers` counts what the store lists; it reads metadata only, all of it.
+        - If metadata was lost, restore the store from its snapshot before any bookie is started again.
+
+    Limits:
+        A large retention run, an application that was removed, or a collector that has been stuck for long
+        look the same. The orphans are listed besides, as suspect.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        distrusted_bookies(tables),
+        bookie_id="bookie_id",
+        message=words(
+            F.col("orphans"),
+            " of ",
+            F.col("ledgers"),
+            " ledgers on ",
+            F.col("bookie_id"),
+            " have no metadata; do not let it collect garbage: ",
+            listed(F.col("rules")),
+        ),
+        evidence={
+            "rules": "rules",
+            "ledgers": "ledgers",
+            "orphans": "orphans",
+            "vanished_ranges": "vanished",
+            "vanished_low": F.col("low").cast("string"),
+            "vanished_high": F.col("high").cast("string"),
+        },
+    )

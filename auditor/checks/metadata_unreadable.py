@@ -1,0 +1,55 @@
+"""Ledgers whose metadata cannot be decoded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="metadata")
+def metadata_unreadable(tables: Tables) -> DataFrame:
+    """The metadata of a ledger cannot be decoded.
+
+    What it finds:
+        Znodes of ledgers whose bytes do not follow any format of ledger metadata. The evidence has the path,
+        the byte and the reason.
+
+    Why it matters:
+        No client can open the ledger, and nobody knows where its entries are. One such ledger also ends whole
+        passes of BookKeeper's own auditor, so that other ledgers are not looked at either. Bookies keep its
+        data: the record exists, so it is no orphan.
+
+    What to do:
+        Restore the record from a backup of the metadata store.
+        - `bookkeeper shell ledgermetadata -l ID` shows what the server makes of it; it reads metadata only.
+        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE` writes a record that was dumped
+          before; it writes metadata, and a wrong ensemble makes entries unfindable.
+        - `bkaudit decode ledger-metadata FILE` shows how far the bytes can be read.
+
+    Limits:
+        Metadata that parses and says what may not be has findings of its own.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        tables.ledgers.where("status = 'unreadable'"),
+        ledger_id="ledger_id",
+        message=words(
+            "the metadata of ledger ",
+            F.col("ledger_id"),
+            " cannot be decoded: ",
+            F.col("damage"),
+            F.when(F.col("damage_offset").isNull(), "").otherwise(
+                words(" (at byte ", F.col("damage_offset"), ")")
+            ),
+        ),
+        evidence={"path": "path", "offset": "damage_offset", "reason": "damage", "version": "version"},
+    )

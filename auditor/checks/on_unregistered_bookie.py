@@ -1,0 +1,71 @@
+"""Bookies that ledgers depend on and that are not registered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.WARNING, group="replication")
+def on_unregistered_bookie(tables: Tables) -> DataFrame:
+    """Ledgers depend on a bookie that is not registered.
+
+    What it finds:
+        Bookies that are neither writable nor read-only in the metadata store while a non-empty segment
+        stripes entries to them. One finding a bookie, with the number of ledgers and replicas concerned.
+
+    Why it matters:
+        Readers cannot reach these copies now. If the bookie's disks were read and are whole, the copies exist
+        and come back with it; if they were not, these replicas are undecided.
+
+    What to do:
+        Start the bookie again if its disks are good. If it is gone for good, have its ledgers copied.
+        - `bookkeeper shell listledgers -bookieid BOOKIE` lists the ledgers with entries on it; it reads
+          metadata only.
+        - `bookkeeper shell decommissionbookie -bookieid BOOKIE` marks its ledgers, waits until they are
+          copied, then deletes its cookie. It changes metadata, and waits for ever on a ledger that cannot
+          be copied.
+        - `bookkeeper shell recover -q BOOKIE` shows what an admin recovery would do; without -q it reads from
+          bookies and rewrites metadata without locks.
+
+    Limits:
+        A store that was saved while bookies restarted, or whose ephemeral nodes had gone, shows them as
+        unregistered. Segments that hold no entry do not count here.
+    """
+    from pyspark.sql import functions as F
+
+    rows = tables.bookies.where("depending > 0 and registered is null")
+    read = (
+        F.when(F.col("read") == "read", "its data was read and is counted as it lies on disk")
+        .when(F.col("read") == "partial", "its data was read in part, the rest is unknown")
+        .otherwise("its data was not read, so these replicas are undecided")
+    )
+    return finding_rows(
+        rows,
+        bookie_id="bookie_id",
+        unknown=F.when(F.col("read") != "read", F.array("bookie_id")).otherwise(F.array()),
+        message=words(
+            F.col("bookie_id"),
+            " is not registered and ",
+            counted(F.col("depending"), "ledger depends", "ledgers depend"),
+            " on it (",
+            counted(F.col("replicas"), "replica", "replicas"),
+            "); ",
+            read,
+        ),
+        evidence={
+            "depending": "depending",
+            "replicas": "replicas",
+            "ledgers": "ledgers",
+            "read": "read",
+            "has_cookie": "has_cookie",
+        },
+    )

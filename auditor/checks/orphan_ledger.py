@@ -1,0 +1,60 @@
+"""Ledgers on a bookie's disks that the metadata store does not know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, listed, suspect_if, words
+from auditor.checks.gc_guards import doubted_orphans
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="storage")
+def orphan_ledger(tables: Tables) -> DataFrame:
+    """A bookie keeps a ledger that the metadata store no longer knows.
+
+    What it finds:
+        Ledgers with an index on a bookie and no metadata, neither before the bookies were read nor after:
+        candidates for garbage collection. One finding a ledger and bookie.
+
+    Why it matters:
+        They take disk space that the bookie's own collector frees within a few minutes to an hour. If they
+        stay, the collector is stuck. Very many of them mean that the listing is wrong, and then the next
+        collection destroys good data: see metadata-suspect.
+
+    What to do:
+        Wait for one garbage-collection interval and audit again. If they stay, read the bookie's log for its
+        collector.
+        - `bookkeeper shell ledgermetadata -l ID` confirms that the ledger is gone; it reads metadata only.
+        - `bookkeeper shell whatisinstanceid` against the bookie's own cookie shows whether both speak of one
+          cluster; it reads metadata only.
+        - Never delete index files or entry logs by hand: an entry log holds many ledgers.
+
+    Limits:
+        Suspect where the index file is newer than a saved scan, where a directory's cookie and place name
+        two bookies, and where the bookie's metadata is itself in doubt. Ids that a damaged part of the
+        ledger tree could stand for are not reported.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        doubted_orphans(tables).where("not in_m0 and not in_m1"),
+        ledger_id="ledger_id",
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.size("doubts") > 0),
+        message=words(
+            "ledger ",
+            F.col("ledger_id"),
+            " is on ",
+            F.col("bookie_id"),
+            " and not in the store",
+            F.when(F.size("doubts") > 0, words("; in doubt: ", listed(F.col("doubts")))).otherwise(""),
+        ),
+        evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts"},
+    )

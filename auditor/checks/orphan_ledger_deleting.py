@@ -1,0 +1,50 @@
+"""Ledgers deleted from the store while the bookies were read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, suspect_if, words
+from auditor.checks.gc_guards import doubted_orphans
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="storage")
+def orphan_ledger_deleting(tables: Tables) -> DataFrame:
+    """A bookie keeps a ledger that was deleted while the audit ran.
+
+    What it finds:
+        Ledgers with an index on a bookie whose metadata the first scan listed and the second did not.
+
+    Why it matters:
+        This is how a deletion looks from outside: metadata goes first, data with the next collection. It is
+        told apart from orphan-ledger so that a busy cluster does not look neglected.
+
+    What to do:
+        Nothing. If the ledger was not meant to be deleted, stop the bookie's collector at once: the data is
+        still there.
+        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE` puts metadata back that was dumped
+          before; it writes metadata, and only helps while the bookies still have the entries.
+
+    Limits:
+        Only a live store is scanned twice. In saved metadata such a ledger is an orphan-ledger or none at
+        all.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        doubted_orphans(tables).where("in_m0 and not in_m1"),
+        ledger_id="ledger_id",
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.size("doubts") > 0),
+        message=words(
+            "ledger ", F.col("ledger_id"), " is on ", F.col("bookie_id"), " and was deleted during the audit"
+        ),
+        evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts"},
+    )

@@ -1,0 +1,70 @@
+"""Ledgers on a bookie that is in none of their ensembles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="storage")
+def over_replicated_ledger(tables: Tables) -> DataFrame:
+    """A bookie holds entries of a ledger whose ensembles do not name it.
+
+    What it finds:
+        Ledgers with metadata, and entries of them on a bookie that no segment names, where the ledger is
+        neither marked nor locked. One finding a ledger and bookie.
+
+    Why it matters:
+        Mostly left over after replication moved a copy elsewhere; the bookie's collector removes it after a
+        day of running. But if the bookie changed its id, these are its only copies under the new name, and
+        that same collector will delete them.
+
+    What to do:
+        If a bookie has very many of these, find out whether it was renamed before it is left running.
+        - `bookkeeper shell ledgermetadata -l ID` shows the ensembles; it reads metadata only.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW` writes a new id into every ledger's
+          metadata; it does not look at data, and is for a renamed bookie only.
+        - Setting gcOverreplicatedLedgerWaitTime=0 in the bookie's configuration stops this collection while
+          you look; the bookie must be restarted.
+
+    Limits:
+        Suspect where the ledger is not closed (its metadata may be about to change; BookKeeper then keeps the
+        copy), where a member is unregistered or read-only (an operator may be copying, without a lock), and
+        where the directory's cookie and place name two bookies.
+    """
+    from pyspark.sql import functions as F
+
+    rows = with_attribution(tables.over_replicated, tables).where("not marked and not locked")
+    rows = rows.withColumn("open", F.col("state") != "CLOSED")
+    return finding_rows(
+        rows,
+        ledger_id="ledger_id",
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("open") | F.col("exposed") | F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " holds ",
+            counted(F.col("count"), "entry", "entries"),
+            " of ",
+            F.when(F.col("open"), "open ").otherwise(""),
+            "ledger ",
+            F.col("ledger_id"),
+            " and is in none of its ensembles",
+        ),
+        evidence={
+            "count": "count",
+            "state": "state",
+            "open": "open",
+            "exposed": "exposed",
+            "attribution_suspect": "attribution_suspect",
+        },
+    )

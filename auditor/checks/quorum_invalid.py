@@ -1,0 +1,39 @@
+"""Ledgers with quorums that cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.broken_rules import ledgers_breaking
+from auditor.checks.check import check
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="metadata")
+def quorum_invalid(tables: Tables) -> DataFrame:
+    """The quorums of a ledger cannot be.
+
+    What it finds:
+        Ledgers whose write quorum is above the ensemble size, whose ack quorum is above the write quorum, or
+        where one of them is not positive.
+
+    Why it matters:
+        No client can write or recover such a ledger, and no striping follows from such numbers. No server
+        writes them: the metadata was edited or damaged.
+
+    What to do:
+        Restore the ledger's metadata from a backup of the store, if there is one.
+        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE` keeps what is there; it reads metadata
+          only.
+        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE` writes a record back; it changes
+          metadata, and wrong quorums make entries unfindable.
+
+    Limits:
+        Whether the ledger has all its copies is undecided.
+    """
+    return ledgers_breaking(tables, "quorum-invalid")

@@ -1,0 +1,52 @@
+"""Ledgers that have been in recovery for a day."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.WARNING, group="metadata")
+def recovery_stuck(tables: Tables) -> DataFrame:
+    """A ledger has been in recovery for a day.
+
+    What it finds:
+        Ledgers in the state IN_RECOVERY whose metadata has not changed for 24 hours at the time of the scan.
+
+    Why it matters:
+        A client began to close the ledger after its writer and did not end. The ledger takes no writes, its
+        length is not known, and nothing else closes it until somebody opens it with recovery again.
+
+    What to do:
+        Look for bookies of its last ensemble that are down: recovery needs enough of them to be certain.
+        - `bookkeeper shell ledgermetadata -l ID` shows the ensemble; it reads metadata only.
+        - `bookkeeper shell readledger -l ID -r` opens it with recovery. This writes: it fences the ledger,
+          fixes its end, and cannot be undone. Start the missing bookies first, or acknowledged entries may be
+          cut off.
+
+    Limits:
+        Age counts from the last change of the metadata; recovery that adds entries without an ensemble change
+        does not show.
+    """
+    from pyspark.sql import functions as F
+
+    age = F.lit(tables.cluster.scan_time) - F.col("mtime")
+    hours = (age / 3_600_000).cast("bigint")
+    return finding_rows(
+        tables.ledgers.where(
+            F.col("status").isin("ok", "broken")
+            & (F.col("state") == "IN_RECOVERY")
+            & (age > tables.cluster.stuck_after_ms)
+        ),
+        ledger_id="ledger_id",
+        message=words("ledger ", F.col("ledger_id"), " has been in recovery for ", hours, " hours"),
+        evidence={"mtime": "mtime", "hours": hours, "path": "path"},
+    )

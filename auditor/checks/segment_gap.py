@@ -1,0 +1,40 @@
+"""Ledgers whose first entries belong to no segment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.broken_rules import ledgers_breaking
+from auditor.checks.check import check
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="metadata")
+def segment_gap(tables: Tables) -> DataFrame:
+    """The first segment of a ledger does not start at entry 0.
+
+    What it finds:
+        Ledgers whose metadata lists no ensemble for their first entries.
+
+    Why it matters:
+        Nobody knows which bookies have the entries before the first segment, so a reader fails at them
+        although they may exist. No server writes such metadata: it was edited, or cut.
+
+    What to do:
+        Restore the ledger's metadata from a backup of the store, if there is one.
+        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE` keeps what is there; it reads metadata
+          only.
+        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE` writes a record back; it changes
+          metadata, and a wrong ensemble makes entries unfindable.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le LAST -b BOOKIE` asks one bookie after the other for
+          the entries; it only reads.
+
+    Limits:
+        The segments that there are, are judged like those of any ledger.
+    """
+    return ledgers_breaking(tables, "segment-gap")

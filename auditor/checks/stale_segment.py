@@ -1,0 +1,38 @@
+"""Entries of segments that a bookie has left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.held_entries import entries_besides
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="storage")
+def stale_segment(tables: Tables) -> DataFrame:
+    """A bookie holds entries of a segment that it has left, and is still in another segment of the ledger.
+
+    What it finds:
+        Entries on a bookie that lie in a segment whose ensemble does not name it, while another segment of
+        the same ledger does. One finding a ledger and bookie, with the entries as groups.
+
+    Why it matters:
+        The bookie was replaced in that segment after it had taken the entries. BookKeeper collects whole
+        ledgers only, so this space is not freed before the ledger is deleted.
+
+    What to do:
+        Nothing; count it when you plan space. The entries are good spare copies until then.
+        - `bookkeeper shell ledgermetadata -l ID` shows the segments; it reads metadata only.
+        - `bookkeeper shell ledger ID`, on the bookie, dumps its index of the ledger; it only reads.
+
+    Limits:
+        The evidence lists the first thousand groups of entries; its count is complete. Suspect where the
+        ledger is not closed.
+    """
+    return entries_besides(tables, "stale", "from segments that do not name it")

@@ -1,0 +1,53 @@
+"""Files among a bookie's indexes that are none of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.samples import with_samples
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="storage")
+def stray_file(tables: Tables) -> DataFrame:
+    """A bookie's directories hold files that are none of the bookie's.
+
+    What it finds:
+        Files between the index files whose name or place is not that of an index. One finding a bookie, with
+        their number and the first ten paths.
+
+    Why it matters:
+        BookKeeper ignores them. They are notes or copies that a person made, or indexes that someone moved; a
+        moved index is missing where it belongs.
+
+    What to do:
+        Look at them, and move what is not needed elsewhere while the bookie is stopped.
+        - `bookkeeper shell listfilesondisc -idx`, on the bookie, lists the files that it takes for indexes;
+          it only reads.
+
+    Limits:
+        Empty directories are not reported. Only directories of indexes are looked at.
+    """
+    from pyspark.sql import functions as F
+
+    rows = with_samples(tables.availability.where("state = 'stray'"), "bookie_id", "path")
+    return finding_rows(
+        rows,
+        bookie_id="bookie_id",
+        message=words(
+            counted(F.col("total"), "file", "files"),
+            " among the indexes of ",
+            F.col("bookie_id"),
+            F.when(F.col("total") == 1, " is").otherwise(" are"),
+            " none of its own: ",
+            listed(F.col("sample")),
+        ),
+        evidence={"count": "total", "paths": "sample"},
+    )

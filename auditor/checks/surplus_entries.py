@@ -1,0 +1,40 @@
+"""Entries that striping does not put on a bookie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.held_entries import entries_besides
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="storage")
+def surplus_entries(tables: Tables) -> DataFrame:
+    """A bookie holds entries that lie past the end of the ledger or are striped to other bookies.
+
+    What it finds:
+        Entries on a member of the segment that striping does not put there, and entries of a closed ledger
+        above its last entry. One finding a ledger and bookie, with the entries as groups.
+
+    Why it matters:
+        Mostly harmless: writes that were never acknowledged and that recovery cut off, or copies made by
+        replication, which copies whole ranges. Many entries past the end can also mean that recovery closed
+        the ledger too early, or that an id was used twice.
+
+    What to do:
+        Compare with the other members if it looks like the end of a ledger was cut off.
+        - `bookkeeper shell ledgermetadata -l ID` shows the last entry; it reads metadata only.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le LAST -b BOOKIE` reads such an entry from the
+          bookie.
+
+    Limits:
+        The evidence lists the first thousand groups of entries; its count is complete. Suspect where the
+        ledger is not closed.
+    """
+    return entries_besides(tables, "surplus", "that it should not have: past the end, or striped elsewhere")

@@ -1,0 +1,29 @@
+"""What is true of the whole cluster at the time of an audit: a handful of values, no table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The cluster that was audited, and the clock that ages are counted from.
+
+    ``scan_time`` is milliseconds since 1970: the server's clock on a live store, the largest ctime or mtime
+    in a saved one, so that the same input gives the same findings. ``has_marks`` is false where a store
+    keeps no under-replication marks at all (etcd): their absence then means nothing.
+
+    >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
+    >>> facts.scan_time - facts.stuck_after_ms
+    3600000
+    """
+
+    instance_id: str | None
+    scan_time: int
+    live: bool
+    layout: str
+    two_scans: bool
+    stuck_after_ms: int = _DAY_MS
+    has_marks: bool = True
