@@ -9,43 +9,16 @@ such a znode could be its metadata.
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
 from auditor.keys import flat, hierarchical, legacy_hierarchical, long_hierarchical
+from auditor.model.layout import LayoutKind
+
+__all__ = ["LayoutKind", "Place", "PlaceKind", "classify", "from_path", "to_path"]
 
 MAX_LEDGER_ID = 2**63 - 1
 
 PlaceKind = Literal["ledger", "inner", "malformed", "other"]
-
-
-class LayoutKind(StrEnum):
-    """The ledger managers whose trees can be read; named as in BookKeeper's configuration.
-
-    >>> LayoutKind("longhierarchical").name
-    'LONG_HIERARCHICAL'
-    """
-
-    FLAT = "flat"
-    LEGACY_HIERARCHICAL = "legacyhierarchical"
-    HIERARCHICAL = "hierarchical"
-    LONG_HIERARCHICAL = "longhierarchical"
-
-    def to_path(self, ledger_id: int) -> str:
-        """Where this layout keeps a ledger, relative to the root.
-
-        >>> LayoutKind.FLAT.to_path(7), LayoutKind.HIERARCHICAL.to_path(7)
-        ('L0000000007', '00/0000/L0007')
-        """
-        return _LAYOUTS[self].to_path(ledger_id)
-
-    def from_path(self, rel: str) -> int | None:
-        """The ledger kept at ``rel``, or None where `to_path` would never have put one.
-
-        >>> LayoutKind.HIERARCHICAL.from_path("00/0000/L0007")
-        7
-        """
-        return _LAYOUTS[self].from_path(rel)
 
 
 class Place(NamedTuple):
@@ -96,6 +69,24 @@ _LEVEL = re.compile(r"[0-9]{4}")
 _NOT_DIGITS = re.compile(r"[^0-9]+")
 _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 _MAX_NAME = 64  # no id needs more digits; a longer name is not worth a number of its size
+
+
+def to_path(kind: LayoutKind, ledger_id: int) -> str:
+    """Where layout ``kind`` keeps a ledger, relative to the root.
+
+    >>> to_path(LayoutKind.FLAT, 7), to_path(LayoutKind.HIERARCHICAL, 7)
+    ('L0000000007', '00/0000/L0007')
+    """
+    return _LAYOUTS[kind].to_path(ledger_id)
+
+
+def from_path(kind: LayoutKind, rel: str) -> int | None:
+    """The ledger kept at ``rel``, or None where `to_path` would never have put one.
+
+    >>> from_path(LayoutKind.HIERARCHICAL, "00/0000/L0007")
+    7
+    """
+    return _LAYOUTS[kind].from_path(rel)
 
 
 def classify(kind: LayoutKind, rel: str) -> Place:

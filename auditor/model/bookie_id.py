@@ -1,0 +1,48 @@
+r"""What may be the id of a bookie: what the server takes, and what the proposal allows (BP-41).
+
+The proposal allows ASCII letters, digits, ``:``, ``-`` and ``.``. The server's pattern has ``:-_`` inside a
+character class, which is a range, and so also takes ``; < = > ? @ [ \ ] ^ _``. It refuses ``readonly`` in
+any case, the name of a directory among the registrations. Ids are compared as they are written.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ACCEPTED = re.compile(r"[a-zA-Z0-9:-_.\-]+")
+_PORTABLE = re.compile(r"[a-zA-Z0-9:_.\-]+")
+_PORT = re.compile(r"[+-]?[0-9]{1,10}")
+_RESERVED = "readonly"
+
+
+def accepted(id: str) -> bool:
+    """Whether BookKeeper's ``BookieId.parse`` takes an id; it refuses a whole ledger over one it does not.
+
+    >>> accepted("bk1:3181"), accepted("[::1]:3181"), accepted("ReadOnly"), accepted("a b")
+    (True, True, False, False)
+    """
+    return _ACCEPTED.fullmatch(id) is not None and id.lower() != _RESERVED
+
+
+def portable(id: str) -> bool:
+    """Whether an id keeps to what BP-41 allows, and ``_``, which real clusters use.
+
+    >>> portable("bk1:3181"), portable("[::1]:3181")
+    (True, False)
+    """
+    return _PORTABLE.fullmatch(id) is not None and id.lower() != _RESERVED
+
+
+def legacy_address(id: str) -> tuple[str, int] | None:
+    """Host and port of an id that is an address, as ids were before BP-41; None for a custom id.
+
+    Reads what the server reads: parts after the port do not matter, and no port is too large.
+
+    >>> legacy_address("bk1:3181"), legacy_address("bookie-7"), legacy_address("::1:3181")
+    (('bk1', 3181), None, None)
+    """
+    host, colon, rest = id.partition(":")
+    port = rest.partition(":")[0]
+    if not colon or _PORT.fullmatch(port) is None or not -(2**31) <= int(port) < 2**31:
+        return None
+    return host, int(port)

@@ -1,0 +1,64 @@
+"""The identity of a ledger, and its qualified name (BP-35)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from auditor.errors import UsageError
+
+_MASK = (1 << 64) - 1
+_NAME = re.compile(
+    r"(?:0x)?([0-9a-f]{16})([0-9a-f]{16})|([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4})-([0-9a-f]{4}-[0-9a-f]{12})",
+    re.IGNORECASE | re.ASCII,
+)
+_SHOWN = 60  # how much of a wrong name an error repeats
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LedgerId:
+    """A 64-bit ledger id inside a 64-bit scope, both signed as the server keeps them.
+
+    Scope 0 holds every ledger written before scopes existed; its ids are never negative.
+
+    >>> LedgerId(42, scope=1).qualified_name
+    '0000000000000001000000000000002a'
+    >>> LedgerId.parse('0000000000000001000000000000002a')
+    LedgerId(id=42, scope=1)
+    """
+
+    id: int
+    scope: int = 0
+
+    @property
+    def qualified_name(self) -> str:
+        """Both halves in hexadecimal, scope first, 32 digits.
+
+        >>> LedgerId(-1).qualified_name
+        '0000000000000000ffffffffffffffff'
+        """
+        return f"{self.scope & _MASK:016x}{self.id & _MASK:016x}"
+
+    @classmethod
+    def parse(cls, qualified_name: str) -> LedgerId:
+        """Read a qualified name back; the inverse of ``qualified_name``.
+
+        Takes 32 hexadecimal digits in either case, with or without ``0x``, and the dashed form of a UUID, as
+        etcd keys are written. Raises `UsageError` for anything else.
+
+        >>> LedgerId.parse("0x0000000000000000000000000000002A").id
+        42
+        >>> LedgerId.parse("ffffffff-ffff-ffff-ffff-fffffffffffe")
+        LedgerId(id=-2, scope=-1)
+        """
+        match = _NAME.fullmatch(qualified_name)
+        if match is None:
+            shown = qualified_name[:_SHOWN]
+            raise UsageError(f"{shown!r} is no qualified ledger name: 32 hexadecimal digits, scope first")
+        scope, id_ = (int(half.replace("-", ""), 16) for half in match.groups() if half is not None)
+        return cls(_signed(id_), _signed(scope))
+
+
+def _signed(half: int) -> int:
+    """Undo the mask: the server keeps each half as a signed Java long."""
+    return half - (1 << 64) if half >> 63 else half

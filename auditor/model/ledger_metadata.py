@@ -1,0 +1,145 @@
+"""What the metadata of a ledger says, and the rules that it can break."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from auditor.model.bookie_id import accepted
+
+NO_ENTRY = -1  # last entry of a ledger without entries, and of one that is not closed
+
+
+class LedgerState(StrEnum):
+    """Where a ledger is in its life; only a closed one has a known end."""
+
+    OPEN = "OPEN"
+    IN_RECOVERY = "IN_RECOVERY"
+    CLOSED = "CLOSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The ensemble that holds a ledger's entries from one entry on."""
+
+    first_entry_id: int
+    ensemble: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerMetadata:
+    """The metadata of one ledger (Java: ``LedgerMetadata``), without its id, which is its path's to say.
+
+    ``length`` is in bytes and ``last_entry_id`` inclusive; 0 and -1 unless CLOSED. ``ctime`` is in ms since
+    the epoch, None where neither the metadata nor the store knows it. ``digest_type`` is CRC32, MAC, CRC32C
+    or DUMMY, None without a password; of the password no more is kept than that there is one.
+
+    >>> LedgerMetadata(3, 1, 1, 1, LedgerState.OPEN, segments=(Segment(0, ("bk1:3181",)),)).has_password
+    False
+    """
+
+    format_version: int
+    ensemble_size: int
+    write_quorum: int
+    ack_quorum: int
+    state: LedgerState
+    length: int = 0
+    last_entry_id: int = NO_ENTRY
+    segments: tuple[Segment, ...] = ()
+    digest_type: str | None = None
+    ctime: int | None = None
+    ctoken: int = 0
+    custom_metadata: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+    has_password: bool = False
+
+
+class BrokenRule(NamedTuple):
+    """A rule that metadata breaks, by the id of the check that reports it.
+
+    ``refused``: BookKeeper too refuses such metadata; otherwise it reads it and goes wrong later.
+    """
+
+    rule: str
+    reason: str
+    refused: bool
+
+
+def broken_rules(metadata: LedgerMetadata) -> tuple[BrokenRule, ...]:
+    """Every rule that the metadata breaks, each once, in the order in which BookKeeper looks.
+
+    >>> broken_rules(LedgerMetadata(3, 1, 2, 2, LedgerState.OPEN, segments=(Segment(0, ("bk1:3181",)),)))
+    (BrokenRule(rule='quorum-invalid', reason='write quorum 2 is above ensemble size 1', refused=True),)
+    """
+    return find_broken_rules(
+        metadata.ensemble_size,
+        metadata.write_quorum,
+        metadata.ack_quorum,
+        [segment.first_entry_id for segment in metadata.segments],
+        [segment.ensemble for segment in metadata.segments],
+    )
+
+
+def find_broken_rules(
+    ensemble_size: int,
+    write_quorum: int,
+    ack_quorum: int,
+    firsts: Sequence[int],
+    ensembles: Sequence[Sequence[str]],
+) -> tuple[BrokenRule, ...]:
+    """`broken_rules` for metadata in pieces: the first entry and the ensemble of each segment."""
+    found = _quorum_rules(ensemble_size, write_quorum, ack_quorum)
+    if not firsts:
+        found.append(BrokenRule("no-segment", "there is no segment", refused=True))
+    elif firsts[0] != 0:
+        found.append(
+            BrokenRule("segment-gap", f"the first segment starts at entry {firsts[0]}", refused=False)
+        )
+    named: set[str] = {rule.rule for rule in found}
+    previous: int | None = None
+    for first, ensemble in zip(firsts, ensembles, strict=True):
+        for rule in _segment_rules(ensemble_size, first, ensemble, previous):
+            # One of a kind is enough: a ledger can have more segments than anyone wants to read.
+            if rule.rule not in named:
+                named.add(rule.rule)
+                found.append(rule)
+        previous = first
+    return tuple(found)
+
+
+def _quorum_rules(ensemble_size: int, write_quorum: int, ack_quorum: int) -> list[BrokenRule]:
+    if write_quorum > ensemble_size:
+        reason = f"write quorum {write_quorum} is above ensemble size {ensemble_size}"
+    elif ack_quorum > write_quorum:
+        reason = f"ack quorum {ack_quorum} is above write quorum {write_quorum}"
+    elif ack_quorum < 1:
+        return [BrokenRule("quorum-invalid", f"ack quorum {ack_quorum} is below 1", refused=False)]
+    else:
+        return []
+    return [BrokenRule("quorum-invalid", reason, refused=True)]
+
+
+def _segment_rules(
+    ensemble_size: int, first: int, ensemble: Sequence[str], previous: int | None
+) -> list[BrokenRule]:
+    found = []
+    bad = next((member for member in ensemble if not accepted(member)), None)
+    if bad is not None:
+        reason = f"{bad[:_SHOWN]!r} in the segment from entry {first} is no bookie id"
+        found.append(BrokenRule("bookie-id-invalid", reason, refused=True))
+    if len(ensemble) != ensemble_size:
+        reason = f"the segment from entry {first} has {len(ensemble)} bookies, not {ensemble_size}"
+        found.append(BrokenRule("ensemble-size", reason, refused=True))
+    if previous is not None and first <= previous:
+        reason = f"the segment from entry {first} comes after the one from entry {previous}"
+        found.append(BrokenRule("segment-order", reason, refused=True))
+    if len(set(ensemble)) != len(ensemble):
+        twice = Counter(ensemble).most_common(1)[0][0]
+        reason = f"the segment from entry {first} names {twice[:_SHOWN]} twice"
+        found.append(BrokenRule("ensemble-duplicate", reason, refused=False))
+    return found
+
+
+_SHOWN = 120  # how much of a bookie id a message repeats
