@@ -172,6 +172,10 @@ def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
     """
     parsed = parse_metadata_uri(uri)
     # Imported here because each store imports the types above, and so that reading a dump needs no kazoo.
+    if parsed.scheme == "zk":
+        from auditor.sources.zk_live import LiveStore
+
+        return LiveStore(uri, parsed, options or StoreOptions())
     from auditor.sources.dump import DumpStore
 
     return DumpStore(uri, parsed)

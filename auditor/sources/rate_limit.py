@@ -1,0 +1,45 @@
+"""A token bucket, so that an audit does not take a busy server's reads away from others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+BURST_S = 0.1
+"""How long an idle reader may save up what it did not use, in seconds of its rate."""
+
+
+class RateLimit:
+    """Lets at most ``rate`` units pass per second, on average and from the first second on; 0 means no limit.
+
+    A request larger than the bucket is let through at once and paid for by the next ones, so that large
+    batches need no large bursts.
+
+    >>> waits = []
+    >>> limit = RateLimit(100, clock=lambda: 0.0, sleep=waits.append)
+    >>> limit.take(10), limit.take(50), waits
+    (None, None, [0.5])
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._sleep = sleep
+        self._tokens = rate * BURST_S
+        self._filled = clock()
+
+    def take(self, units: int) -> None:
+        """Wait until ``units`` more may pass."""
+        if self._rate <= 0:
+            return
+        now = self._clock()
+        self._tokens = min(self._rate * BURST_S, self._tokens + (now - self._filled) * self._rate)
+        self._filled = now
+        self._tokens -= units
+        if self._tokens < 0:
+            self._sleep(-self._tokens / self._rate)

@@ -1,0 +1,126 @@
+"""ZooKeeper's multiRead: many getData or getChildren in one request (3.6 and later); kazoo has none.
+
+    request    multiRead (22): for each path  header, path string, watch 1 byte
+    response   for each path  header, then by its type
+                 getData      buffer, stat 68 bytes
+                 getChildren  int count, count x string
+                 error        int code
+
+A header is int type, 1 byte done, int error; one with type -1 and done 1 ends both. Strings and buffers are
+an int length and bytes. All numbers are big-endian (Java: ``MultiOperationRecord``, ``MultiResponse``).
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+from auditor.errors import DecodeError
+
+_HEADER = struct.Struct("!iBi")
+_INT = struct.Struct("!i")
+_STAT = struct.Struct("!qqqqiiiqiiq")
+_ERROR = -1
+_END = _HEADER.pack(-1, 1, -1)
+
+
+class Stat(NamedTuple):
+    """A znode's stat as the server sends it; times in ms."""
+
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    num_children: int
+    pzxid: int
+
+
+class Stored(NamedTuple):
+    """What getData answers."""
+
+    data: bytes
+    stat: Stat
+
+
+class Operation(IntEnum):
+    """The two reads, by their number in the protocol."""
+
+    GET_DATA = 4
+    GET_CHILDREN = 8
+
+
+Answer = Stored | list[str] | int
+"""For one path: its data, or its children's names, or an error code (-101: no such znode)."""
+
+
+class MultiRead:
+    """A request as kazoo's connection wants it: a number, bytes to send, bytes to read."""
+
+    type = 22
+
+    def __init__(self, operation: Operation, paths: list[str]) -> None:
+        self.operation = operation
+        self.paths = paths
+
+    def serialize(self) -> bytes:
+        """The request's body."""
+        header = _HEADER.pack(self.operation, 0, -1)
+        pieces = []
+        for path in self.paths:
+            encoded = path.encode()
+            pieces += [header, _INT.pack(len(encoded)), encoded, b"\0"]
+        return b"".join(pieces) + _END
+
+    def deserialize(self, buffer: bytes, offset: int) -> list[Answer]:
+        """The answers, in the order of the paths.
+
+        Raises:
+            DecodeError: a response that does not follow the format, or answers another number of paths.
+        """
+        answers: list[Answer] = []
+        try:
+            while True:
+                kind, done, _ = _HEADER.unpack_from(buffer, offset)
+                if done:
+                    break
+                offset += _HEADER.size
+                answer, offset = _answer(buffer, offset, kind)
+                answers.append(answer)
+        except (struct.error, UnicodeDecodeError, ValueError) as error:
+            raise DecodeError("multiRead response", min(offset, len(buffer)), str(error)) from error
+        if len(answers) != len(self.paths):
+            reason = f"{len(answers)} answers to {len(self.paths)} questions"
+            raise DecodeError("multiRead response", offset, reason)
+        return answers
+
+
+def _answer(buffer: bytes, offset: int, kind: int) -> tuple[Answer, int]:
+    (number,) = _INT.unpack_from(buffer, offset)
+    offset += _INT.size
+    if kind == _ERROR:
+        return number, offset
+    if kind == Operation.GET_DATA:
+        data, offset = _bytes(buffer, offset, max(0, number))
+        return Stored(data, Stat._make(_STAT.unpack_from(buffer, offset))), offset + _STAT.size
+    if kind == Operation.GET_CHILDREN:
+        # Each name takes four bytes at least, so a wrong count ends here before it costs memory.
+        names = []
+        for _ in range(number):
+            (length,) = _INT.unpack_from(buffer, offset)
+            name, offset = _bytes(buffer, offset + _INT.size, max(0, length))
+            names.append(name.decode())
+        return names, offset
+    raise ValueError(f"an answer of unknown type {kind}")
+
+
+def _bytes(buffer: bytes, offset: int, length: int) -> tuple[bytes, int]:
+    end = offset + length
+    if end > len(buffer):
+        raise ValueError(f"{length} bytes promised, {len(buffer) - offset} present")
+    return bytes(buffer[offset:end]), end
