@@ -1,0 +1,184 @@
+"""What ``--bookies`` means: the places where bookies' directories lie, and what stands in them.
+
+A place is where one bookie's directories are kept: a sub-directory of a directory of bookies, named after the
+bookie's id with ':' written '_'; or a bookie's entry in an inventory file. Nothing here says whose data a
+directory holds: its VERSION decides that (`auditor.sources.bookie_owners`).
+
+    bookies/                     the source
+        bk-a_3181/               a place
+            journal/current/     a directory of the bookie, found by its ``current``
+            ledgers0/current/
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from auditor.errors import UsageError
+from auditor.sources.bookie_inventory import Declared, read_inventory
+
+MAX_DEPTH = 6
+"""How far below a place a directory is looked for: a copy of a whole file tree has four levels or so."""
+
+MAX_DIRECTORIES = 10_000
+"""Directories looked into below one place; a bookie has a few dozen, anything more is no bookie's place."""
+
+MAX_VERSION_BYTES = 1 << 20
+"""A VERSION file larger than this is no cookie."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFound:
+    """A directory that holds ``current``, or that should.
+
+    ``version`` are the bytes of ``current/VERSION``; where they could not be read, ``version_error`` says
+    why. ``marked_ms`` is the mtime of its newest lastMark in ms. ``inside`` are the parts of its path from
+    the place on, the place's name first. ``declared`` is what an inventory says it is. Without
+    ``has_current`` it is an empty or foreign directory, worth knowing only where a cookie names it: a wiped
+    disk looks like that.
+    """
+
+    path: str
+    inside: tuple[str, ...]
+    has_current: bool
+    version: bytes | None
+    version_error: str | None
+    marked_ms: int | None
+    has_rocksdb: bool
+    declared: Declared | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFound:
+    """A place and its directories. ``gaps`` are (path, reason) of what could not be listed or was left out.
+
+    ``names_bookie`` is set where ``name`` is a bookie's id as it is written (an inventory), not a file name.
+    """
+
+    name: str
+    path: str
+    names_bookie: bool
+    directories: tuple[DirectoryFound, ...]
+    gaps: tuple[tuple[str, str], ...]
+
+
+def find_places(sources: Sequence[str]) -> list[PlaceFound]:
+    """List the places of every ``--bookies`` source, in the order given, each source's by name.
+
+    A source is a directory with one sub-directory a bookie, or an inventory file (TOML). Raises
+    `UsageError` for a source that does not exist or that this version cannot read.
+
+    >>> find_places(["rpc:"])
+    Traceback (most recent call last):
+    ...
+    auditor.errors.UsageError: --bookies rpc: asking running bookies is not supported by this version
+    """
+    return [place for source in sources for place in _places(source)]
+
+
+def _places(source: str) -> Iterator[PlaceFound]:
+    if source.startswith("rpc:"):
+        raise UsageError(f"--bookies {source} asking running bookies is not supported by this version")
+    path = Path(source).absolute()  # tasks may run in another working directory
+    if path.is_dir():
+        if any(path.glob("*.parquet")):
+            raise UsageError(f"--bookies {source}: collected tables are not supported by this version")
+        yield from _directory_of_bookies(path)
+    elif path.is_file():
+        yield from _inventory(path)
+    elif any(sign in source for sign in "*?["):
+        raise UsageError(f"--bookies {source}: globs of collected tables are not supported by this version")
+    else:
+        raise UsageError(
+            f"--bookies {source}: no such directory or file; "
+            "give a directory with one sub-directory per bookie, or an inventory file"
+        )
+
+
+def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
+    try:
+        with os.scandir(source) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
+    except OSError as error:
+        raise UsageError(f"--bookies {source}: {error.strerror}") from error
+    for name in names:
+        directories, gaps = _walk(source / name)
+        yield PlaceFound(name, str(source / name), False, tuple(directories), tuple(gaps))
+
+
+def _inventory(source: Path) -> Iterator[PlaceFound]:
+    for bookie_id, declared in read_inventory(source).items():
+        found = tuple(_look(each.path, Path(each.path).parts[1:], each) for each in declared)
+        yield PlaceFound(bookie_id, str(source), True, found, ())
+
+
+def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
+    """Find the directories with ``current`` below a place, and those below which nothing lies."""
+    found: list[DirectoryFound] = []
+    gaps: list[tuple[str, str]] = []
+    seen: set[tuple[int, int]] = set()
+    queue: deque[tuple[Path, tuple[str, ...]]] = deque([(place, (place.name,))])
+    while queue:
+        path, inside = queue.popleft()
+        if len(seen) >= MAX_DIRECTORIES:
+            gaps.append((str(path), f"more than {MAX_DIRECTORIES} directories below {place}"))
+            break
+        try:
+            status = path.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue  # a symlink to where we have been
+            seen.add((status.st_dev, status.st_ino))
+            with os.scandir(path) as entries:
+                # Links last: a directory is known by its own name before it is known by a link's.
+                below = sorted((entry.is_symlink(), entry.name) for entry in entries if entry.is_dir())
+        except OSError as error:
+            gaps.append((str(path), error.strerror or str(error)))
+            continue
+        names = [name for _, name in below]
+        if "current" in names or not names:
+            found.append(_look(str(path), inside, None))
+        names = [name for name in names if name != "current"]
+        if names and len(inside) > MAX_DEPTH:
+            gaps.append((str(path), f"deeper than {MAX_DEPTH} levels below {place}"))
+            continue
+        queue.extend((path / name, (*inside, name)) for name in names)
+    return sorted(found, key=lambda directory: directory.path), gaps
+
+
+def _look(path: str, inside: tuple[str, ...], declared: Declared | None) -> DirectoryFound:
+    current = Path(path, "current")
+    version, error = _version(current / "VERSION")
+    return DirectoryFound(
+        path=path,
+        inside=inside,
+        has_current=current.is_dir(),
+        version=version,
+        version_error=error,
+        marked_ms=_marked_ms(current),
+        has_rocksdb=(current / "locations").is_dir() or (current / "ledgers").is_dir(),
+        declared=declared,
+    )
+
+
+def _version(file: Path) -> tuple[bytes | None, str | None]:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_VERSION_BYTES + 1)
+    except OSError as error:
+        return None, error.strerror or str(error)
+    if len(data) > MAX_VERSION_BYTES:
+        return None, f"larger than {MAX_VERSION_BYTES} bytes"
+    return data, None
+
+
+def _marked_ms(current: Path) -> int | None:
+    """When lastMark was last written: one journal directory has ``lastMark``, several ``lastMark.<i>``."""
+    try:
+        return max((file.stat().st_mtime_ns // 1_000_000 for file in current.glob("lastMark*")), default=None)
+    except OSError:
+        # Unknown is the careful answer: nothing missing on this bookie is then more than suspect.
+        return None

@@ -1,0 +1,160 @@
+"""Which files of a bookie are the index of which ledger (IndexPersistenceMgr).
+
+A ledger's index may lie in any index directory; the server opens the first, in configured order, that has
+it. ``<hex>.idx.rloc`` is a relocation that was not finished: if the ``.idx`` exists anywhere it is garbage,
+else it is the index (the server renames it when it starts). The server's scan takes every ``.idx`` two
+directories down for a ledger it has, but opens it by its path: one that lies elsewhere is listed and cannot
+be read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from auditor.keys import index_path
+from auditor.sources.index_batch import IndexFile
+from auditor.sources.index_parts import IndexDirectory, IndexPart, list_current
+
+RLOC = ".rloc"
+NOT_OURS = "is none of the bookie's files"
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What is not read: ``state`` is unreadable (with the ledger), stray or gap (without), for ``reason``."""
+
+    ledger_id: int | None
+    path: str
+    state: str
+    reason: str
+
+
+def list_part(part: IndexPart) -> Iterator[IndexFile | Passed]:
+    """List what one part covers, names in order, and look at each VERSION before and after."""
+    changed = list(_check_versions(part.directories))
+    yield from changed
+    directories = [each.path for each in part.directories]
+    names = list(part.names)
+    if part.elsewhere is not None:
+        found: set[str] = set(names)
+        for directory in directories:
+            try:
+                inner, strays = list_current(directory)
+            except OSError as error:
+                yield _gap(f"{directory}/current", error)
+                continue
+            found.update(inner)
+            yield from (Passed(None, f"{directory}/current/{name}", "stray", NOT_OURS) for name in strays)
+        names = sorted(found.difference(part.elsewhere))
+    for name in names:
+        yield from _first_level(directories, name)
+    if not changed:
+        # A disk that went away while it was read looks like a disk with fewer ledgers.
+        yield from _check_versions(part.directories)
+
+
+def _check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
+    for directory in directories:
+        path = f"{directory.path}/current/VERSION"
+        try:
+            with Path(path).open("rb") as file:
+                seen = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError as error:
+            if directory.version_sha256 is not None or not Path(directory.path, "current").is_dir():
+                yield _gap(path, error)
+        except OSError as error:
+            yield _gap(path, error)
+        else:
+            if seen != directory.version_sha256:
+                yield Passed(
+                    None, path, "gap", "VERSION is not the one that was seen when the audit was planned"
+                )
+
+
+def _first_level(directories: Sequence[str], first: str) -> Iterator[IndexFile | Passed]:
+    """Everything below one first-level name, leaf by leaf, all index directories together."""
+    holders: dict[str, list[str]] = {}
+    for directory in directories:
+        path = f"{directory}/current/{first}"
+        try:
+            names = os.listdir(path)  # noqa: PTH208 -- hot: no Path a name
+        except FileNotFoundError:
+            continue  # another index directory has this name
+        except OSError as error:
+            yield _gap(path, error)
+            continue
+        for leaf in names:
+            holders.setdefault(leaf, []).append(path)
+    for leaf in sorted(holders):
+        yield from _leaf(directories, [f"{path}/{leaf}" for path in holders[leaf]], f"{first}/{leaf}")
+
+
+def _leaf(directories: Sequence[str], paths: Sequence[str], place: str) -> Iterator[IndexFile | Passed]:
+    taken: dict[str, str] = {}
+    relocations: list[tuple[str, str]] = []
+    for path in paths:
+        try:
+            names = os.listdir(path)  # noqa: PTH208
+        except NotADirectoryError:
+            yield _misplaced_file(directories, path, path.rpartition("/")[2])
+            continue
+        except OSError as error:
+            yield _gap(path, error)
+            continue
+        for name in sorted(names) if len(names) > 1 else names:
+            whole = f"{path}/{name}"
+            if name.endswith(RLOC) and index_path.from_name(name.removesuffix(RLOC)) is not None:
+                relocations.append((name.removesuffix(RLOC), whole))
+            elif (ledger := index_path.from_name(name)) is None:
+                if not _empty_directory(whole):
+                    yield Passed(None, whole, "stray", NOT_OURS)
+            elif index_path.to_path(ledger) != f"{place}/{name}":
+                yield _misplaced_file(directories, whole, name)
+            elif name in taken:
+                yield Passed(None, whole, "stray", f"the server opens {taken[name]}")
+            else:
+                taken[name] = whole
+                yield IndexFile(ledger, whole)
+    for name, whole in relocations:
+        yield _relocation(directories, name, whole, place, taken)
+
+
+def _relocation(
+    directories: Sequence[str], name: str, path: str, place: str, taken: dict[str, str]
+) -> IndexFile | Passed:
+    ledger = index_path.from_name(name)
+    if ledger is None or index_path.to_path(ledger) != f"{place}/{name}":
+        return _misplaced_file(directories, path, name)
+    if name in taken:
+        return Passed(None, path, "stray", f"left behind by a relocation; the server opens {taken[name]}")
+    taken[name] = path
+    return IndexFile(ledger, path)
+
+
+def _misplaced_file(directories: Sequence[str], path: str, name: str) -> Passed:
+    """A file that does not lie where its name says: an index that cannot be opened, or a stray."""
+    ledger = index_path.from_name(name)
+    if ledger is None:
+        return Passed(None, path, "stray", NOT_OURS)
+    home = index_path.to_path(ledger)
+    for directory in directories:
+        if Path(directory, "current", home).exists():
+            return Passed(None, path, "stray", f"the server opens {directory}/current/{home}")
+    return Passed(
+        ledger, path, "unreadable", f"lies outside its place {home}: the server lists it, and cannot open it"
+    )
+
+
+def _empty_directory(path: str) -> bool:
+    try:
+        return not any(Path(path).iterdir())
+    except OSError:
+        return False  # a file, or something that says no: either way not nothing
+
+
+def _gap(path: str, error: OSError) -> Passed:
+    return Passed(None, path, "gap", error.strerror or str(error))

@@ -1,0 +1,144 @@
+"""What one part of the index says, as rows: the table ``availability``.
+
+Rows come in record batches of up to `ROWS` rows, the size at which a Spark data source is fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from auditor.codecs.groups import GROUP
+from auditor.sources.index_batch import IndexBatch, IndexFile
+from auditor.sources.index_listing import Passed, list_part
+from auditor.sources.index_parts import IndexPart
+from auditor.sources.index_reader import BATCH_FILES, IndexReader
+
+ROWS = 65_536
+MAX_BATCH_BYTES = 256 << 20
+"""Groups in one record batch; Arrow's offsets end at 2 GiB."""
+
+
+def _column(name: str, kind: pa.DataType, comment: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"comment": comment})
+
+
+SCHEMA = pa.schema(
+    [
+        _column("bookie_id", pa.string(), "the bookie that the index belongs to"),
+        _column("ledger_id", pa.int64(), "the ledger; null for stray and gap"),
+        _column("groups", pa.binary(), "the entries it holds: BP-34 groups of 24 bytes, folded, no header"),
+        _column("state", pa.string(), "ok, cut, unreadable, not-indexed, stray or gap"),
+        _column("reason", pa.string(), "why the state is not ok"),
+        _column("offset", pa.int64(), "the byte of the file at fault, where it is known"),
+        _column("path", pa.string(), "the file or directory that was read"),
+        _column(
+            "page_bytes",
+            pa.int64(),
+            "bytes of the file after its header: a whole number of pages, unless cut",
+        ),
+        _column("mtime", pa.int64(), "when the file last changed, in ms; null unless asked for"),
+    ]
+)
+
+
+def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
+    """Read what one part covers. Needs no Spark: this is also how a table is collected beside a bookie."""
+    rows = _Rows(part.bookie_id)
+    passed: list[Passed] = []
+    for batch in IndexReader(part.want_mtime).read(_files(part, passed)):
+        rows.add_files(batch)
+        yield from rows.take_when_full(passed)
+    yield from rows.take_when_full(passed)
+    if rows.paths:
+        yield rows.take()
+
+
+def _files(part: IndexPart, passed: list[Passed]) -> Iterator[IndexFile]:
+    """The files to read, one by one as they are read; what is not read is put aside."""
+    for item in list_part(part):
+        if isinstance(item, IndexFile):
+            yield item
+        else:
+            passed.append(item)
+
+
+class _Rows:
+    """Columns that fill up; groups as bytes and the length of each value."""
+
+    def __init__(self, bookie_id: str) -> None:
+        self._bookie_id = bookie_id
+        self._clear()
+
+    def _clear(self) -> None:
+        self.paths: list[str] = []
+        self._ledgers: list[int | None] = []
+        self._groups: list[bytes] = []
+        self._group_bytes: list[NDArray[np.int64]] = []
+        self._states: list[str] = []
+        self._reasons: list[str | None] = []
+        self._offsets: list[int | None] = []
+        self._page_bytes: list[int | None] = []
+        self._mtimes: list[int | None] = []
+
+    def add_files(self, batch: IndexBatch) -> None:
+        self.paths += [file.path for file in batch.files]
+        self._ledgers += [file.ledger_id for file in batch.files]
+        self._groups.append(batch.groups.tobytes())
+        self._group_bytes.append(np.diff(batch.groups.offsets) * GROUP.itemsize)
+        self._states += batch.states
+        self._reasons += batch.reasons
+        self._offsets += batch.offsets
+        self._page_bytes += batch.page_bytes
+        self._mtimes += batch.mtimes
+
+    def take_when_full(self, passed: list[Passed]) -> Iterator[pa.RecordBatch]:
+        """Add what was passed over, and empty that list; yield as often as there is enough for a record batch."""
+        while passed or self._full:
+            if self._full:
+                yield self.take()
+            for each in passed[:BATCH_FILES]:
+                self._add_passed(each)
+            del passed[:BATCH_FILES]
+
+    @property
+    def _full(self) -> bool:
+        return len(self.paths) + BATCH_FILES > ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
+
+    def _add_passed(self, passed: Passed) -> None:
+        self.paths.append(passed.path)
+        self._ledgers.append(passed.ledger_id)
+        self._group_bytes.append(_NO_GROUPS)
+        self._states.append(passed.state)
+        self._reasons.append(passed.reason)
+        self._offsets.append(None)
+        self._page_bytes.append(None)
+        self._mtimes.append(None)
+
+    def take(self) -> pa.RecordBatch:
+        """All rows so far, as one record batch; then it is empty."""
+        count = len(self.paths)
+        ends = np.zeros(count + 1, np.int32)
+        np.cumsum(np.concatenate(self._group_bytes), out=ends[1:])
+        groups = pa.Array.from_buffers(
+            pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(b"".join(self._groups))]
+        )
+        columns = [
+            pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
+            pa.array(self._ledgers, pa.int64()),
+            groups,
+            pa.array(self._states, pa.string()),
+            pa.array(self._reasons, pa.string()),
+            pa.array(self._offsets, pa.int64()),
+            pa.array(self.paths, pa.string()),
+            pa.array(self._page_bytes, pa.int64()),
+            pa.array(self._mtimes, pa.int64()),
+        ]
+        self._clear()
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+_NO_GROUPS = np.zeros(1, np.int64)
