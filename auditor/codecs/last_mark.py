@@ -1,0 +1,49 @@
+"""How far a bookie's journal is in its ledger directories: the ``lastMark`` file, 16 bytes (LogMark).
+
+    byte  0          8
+          file id    offset in it
+          int64      int64        big-endian
+
+Whatever stands before the mark is in entry logs and index already. The greatest mark of all ledger
+directories counts; marks compare as they are, file first.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from auditor.errors import DecodeError
+
+_MARK = struct.Struct(">qq")
+
+
+class LastMark(NamedTuple):
+    """A place in the journal: the file of this id, this many bytes in."""
+
+    file_id: int
+    offset: int
+
+    @property
+    def file_name(self) -> str:
+        """The journal file's name.
+
+        >>> LastMark(0x1A1FC8020C3, 0x1A00).file_name
+        '1a1fc8020c3.txn'
+        """
+        return f"{self.file_id & (2**64 - 1):x}.txn"
+
+
+START = LastMark(0, 0)
+
+
+def decode(data: bytes) -> LastMark:
+    """Read a mark. Raises `DecodeError` for any length but 16, at which the server ignores the file.
+
+    >>> decode(bytes.fromhex("000001a1fc8020c30000000000001a00"))
+    LastMark(file_id=1795237617859, offset=6656)
+    """
+    if len(data) != _MARK.size:
+        at = min(len(data), _MARK.size)
+        raise DecodeError("last mark", at, f"{_MARK.size} bytes expected, {len(data)} present")
+    return LastMark(*_MARK.unpack(data))
