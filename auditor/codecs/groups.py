@@ -11,6 +11,7 @@ A group is a run of ``size`` consecutive entries, repeated every ``period`` entr
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,7 +23,12 @@ from auditor.errors import DecodeError
 GROUP = np.dtype([("first_start", ">i8"), ("last_start", ">i8"), ("size", ">i4"), ("period", ">i4")])
 """One SequenceGroup, byte for byte."""
 
+HEADER = struct.Struct(">ii56x")
+"""What comes before the groups where a value leaves the program: version 0, number of groups, zeros."""
+
 Longs = NDArray[np.int64]
+Groups = NDArray[np.void]
+"""The groups of one set, of dtype `GROUP`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +84,35 @@ class GroupBatch:
         first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
         return cls(first, last, size, period, offsets)
 
-    def tobytes(self) -> bytes:
-        """All groups as `GROUP` bytes; set i starts at byte ``24 * offsets[i]``.
+    @classmethod
+    def one(cls, groups: Groups) -> GroupBatch:
+        """A batch of the one set ``groups``.
 
-        >>> GroupBatch.of([[(1, 10, 2, 3)]]).tobytes().hex()
-        '0000000000000001000000000000000a0000000200000003'
+        >>> GroupBatch.one(np.array([(1, 10, 2, 3)], GROUP)).period.tolist()
+        [3]
+        """
+        return cls.frombytes(groups.tobytes(), np.array([0, groups.nbytes]))
+
+    def groups(self) -> Groups:
+        """All groups, of all sets, as one array of dtype `GROUP`.
+
+        >>> GroupBatch.of([[(1, 10, 2, 3)]]).groups().tolist()
+        [(1, 10, 2, 3)]
         """
         groups = np.empty(len(self.first), GROUP)
         groups["first_start"] = self.first
         groups["last_start"] = self.last
         groups["size"] = self.size
         groups["period"] = self.period
-        return groups.tobytes()
+        return groups
+
+    def tobytes(self) -> bytes:
+        """All groups as `GROUP` bytes; set i starts at byte ``24 * offsets[i]``.
+
+        >>> GroupBatch.of([[(1, 10, 2, 3)]]).tobytes().hex()
+        '0000000000000001000000000000000a0000000200000003'
+        """
+        return self.groups().tobytes()
 
     def values(self) -> list[bytes]:
         """One bytes value a set: for small batches; large ones take `tobytes` and the offsets.

@@ -9,8 +9,8 @@ and what follows exist from version 1 on (4.8); ``k`` is 0 for none, else at lea
 digest. Slot e, at byte 1024 + 8 * e, is 0 when the bookie does not hold entry e;
 `auditor.codecs.fold.fold_slots` reads them.
 
-The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, a negative one reads
-as version 0. The master key is looked at for its length only: no value of this module keeps it.
+The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, a negative one
+reads as version 0. The master key is looked at for its length only: no value of this module keeps it.
 """
 
 from __future__ import annotations
