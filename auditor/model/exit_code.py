@@ -1,0 +1,36 @@
+"""The exit code of an audit that came to its end: a promise to whoever schedules it.
+
+    0  clean, and all of it looked at          1  findings at or above --fail-on
+    3  nothing found, but not all looked at    5  input damaged beyond the budget
+
+2 (wrong usage) and 4 (a source unreachable) end an audit before it has a report: `auditor.errors` knows them.
+Of several that hold, 5 goes before 1, and 1 before 3.
+"""
+
+from __future__ import annotations
+
+from auditor.model.finding import Severity
+from auditor.model.report import Report, found_at_least
+
+CLEAN = 0
+FOUND = 1
+USAGE = 2
+NOT_COVERED = 3
+UNREACHABLE = 4
+DAMAGED = 5
+
+DAMAGE_SHARE = 0.10
+"""With more than this share of the ledger records undecodable, and `DAMAGE_FLOOR`, nothing is judged."""
+
+DAMAGE_FLOOR = 100
+UNDECODABLE = "metadata-unreadable"
+
+
+def exit_code(report: Report, fail_on: Severity) -> int:
+    """The code that an audit with this report ends with; findings of any confidence count."""
+    undecodable = report.counts.get(UNDECODABLE, 0)
+    if undecodable >= DAMAGE_FLOOR and undecodable > DAMAGE_SHARE * report.coverage.ledgers.total:
+        return DAMAGED
+    if found_at_least(report.run["tally"], fail_on):
+        return FOUND
+    return CLEAN if report.complete else NOT_COVERED

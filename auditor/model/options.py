@@ -1,0 +1,152 @@
+"""Every option of an audit: its default, its bounds, and what it is for.
+
+Declared once, as the fields of `AuditOptions`: conf/audit.toml, the command line's flags and the Python door
+all follow from them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+from auditor.errors import UsageError
+from auditor.model.finding import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is to be known of an option besides its type and default."""
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """How an audit is done; the defaults suit a cluster in service.
+
+    Times are milliseconds (``timeout_s``: seconds); ``rate_limit`` is reads a second over the whole audit.
+
+    >>> AuditOptions(samples=-1)
+    Traceback (most recent call last):
+    auditor.errors.UsageError: samples: -1 is below 0
+
+    Raises:
+        UsageError: a value of the wrong type or out of bounds; the message names the option and the value.
+    """
+
+    fail_on: Annotated[Severity, Option("The least severe finding that makes the exit code 1.")] = (
+        Severity.ERROR
+    )
+    samples: Annotated[
+        int, Option("How many findings of each id a report shows; counts are always complete.", 0, 10_000)
+    ] = 20
+    grace_ms: Annotated[
+        int,
+        Option(
+            "A ledger that changed this shortly before a bookie's index was written is only suspected.", 0
+        ),
+    ] = 60_000
+    scan_time_ms: Annotated[
+        int | None,
+        Option("The moment that ages count from, instead of the store's own clock or newest time.", 0),
+    ] = None
+    index_time_ms: Annotated[
+        int | None,
+        Option("When the indexes were written, instead of the time of each directory's newest lastMark.", 0),
+    ] = None
+    rate_limit: Annotated[
+        float, Option("Reads a second from a live store, all tasks together; 0: as fast as it goes.", 0)
+    ] = 20_000.0
+    in_flight: Annotated[
+        int, Option("Requests that one connection to a live store may have unanswered.", 1, 1_000)
+    ] = 4
+    batch: Annotated[int, Option("Znodes asked for in one request (multiRead).", 1, 10_000)] = 200
+    timeout_s: Annotated[
+        float, Option("Seconds to wait for a connection, and for one answer.", 0.1, 3_600)
+    ] = 10.0
+    threads: Annotated[
+        int, Option("Threads of one task that read index files; more help where they are cold.", 1, 64)
+    ] = 4
+    parts_per_core: Annotated[
+        int, Option("Tasks that a scan is cut into, for each core Spark has.", 1, 1_000)
+    ] = 4
+    master: Annotated[str, Option("Spark's master, where no Spark session is running.")] = "local[*]"
+    driver_memory: Annotated[str, Option("Memory of Spark's driver, where no session is running.")] = "2g"
+
+    def __post_init__(self) -> None:
+        for name, (kind, option) in declared().items():
+            object.__setattr__(self, name, _checked(name, kind, option, getattr(self, name)))
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> AuditOptions:
+        """Read options from a file such as conf/audit.toml; what it leaves out has its default.
+
+        Raises:
+            UsageError: no such file, no TOML, a key that is no option, or a bad value; the message names it.
+        """
+        try:
+            values = tomllib.loads(Path(path).read_text("utf-8"))
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: no TOML: {error}") from error
+        known = declared()
+        for key in values:
+            if key not in known:
+                raise UsageError(f"{path}: {key}: no such option; there are {', '.join(known)}")
+        try:
+            return cls(**values)
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from error
+
+    def overridden(self, values: Mapping[str, Any]) -> AuditOptions:
+        """These options with those of ``values`` that are not None in their place.
+
+        >>> AuditOptions().overridden({"samples": 5, "threads": None}).samples
+        5
+        """
+        return replace(self, **{name: value for name, value in values.items() if value is not None})
+
+
+@cache
+def declared() -> dict[str, tuple[Any, Option]]:
+    """Type and description of every option by name, in order.
+
+    >>> declared()["threads"][1].high
+    64
+    """
+    hints = get_type_hints(AuditOptions, include_extras=True)
+    return {name: get_args(hint) for name, hint in hints.items()}
+
+
+def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
+    """The value, as its option keeps it."""
+    if kind is Severity:
+        if value not in list(Severity):
+            raise UsageError(f"{name}: {value!r} is none of {', '.join(Severity)}")
+        return Severity(value)
+    if kind is str:
+        if not isinstance(value, str) or not value.strip():
+            raise UsageError(f"{name}: {value!r} is no text")
+        return value
+    if value is None and kind == (int | None):
+        return None
+    whole = kind is not float
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+        raise UsageError(f"{name}: {value!r} is no {'whole number' if whole else 'number'}")
+    high = _LONG if option.high is None else option.high
+    # Written so that NaN, which compares with nothing, is out of bounds as well.
+    if option.low is not None and not value >= option.low:
+        raise UsageError(f"{name}: {value} is below {option.low:g}")
+    if not value <= high:
+        raise UsageError(f"{name}: {value} is above {high:g}")
+    return value if whole else float(value)
+
+
+_LONG = 2**63 - 1

@@ -1,0 +1,250 @@
+"""What one audit says: counts in full, findings in bounded samples, and how much of the cluster it saw.
+
+`Report.to_json` is report.json, ``schemas/report.schema.json`` its schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypedDict
+
+from auditor.errors import RunError
+from auditor.model.finding import Confidence, Finding, Missing, Severity
+
+SCHEMA = "bookkeeper-auditor/report/1"
+HEALTHY = "healthy"
+NOT_HEALTHY = "not-healthy"
+INCOMPLETE = "incomplete"
+
+
+class Tally(TypedDict):
+    """How many findings of one id have one severity and one confidence."""
+
+    id: str
+    severity: str
+    confidence: str
+    count: int
+
+
+class Run(TypedDict):
+    """Facts of the run itself, ready for JSON; times in milliseconds since 1970, UTC.
+
+    ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name what of the metadata
+    could not be listed or read, a bounded sample; with any no run is complete. ``notes`` are sentences
+    that a reader should see. ``operations`` counts what was asked of the sources, all of it reading.
+    """
+
+    version: str
+    started: int
+    finished: int
+    scan_time: int
+    live: bool
+    positions: list[str]
+    bookie_sources: list[str]
+    operations: dict[str, int]
+    gaps: list[str]
+    notes: list[str]
+    tally: list[Tally]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Which cluster; the URI without credentials. ``layout`` is that of its ledger tree."""
+
+    instance_id: str | None
+    metadata_uri: str
+    layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """So many there are, and of so many something certain is known."""
+
+    total: int
+    decided: int
+
+
+@dataclass(frozen=True, slots=True)
+class BookiesRead:
+    """``expected``: bookies that some ensemble names; ``unread``: those not read to the end, all of them."""
+
+    expected: int
+    read: int
+    unread: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """Replicas (ledger, bookie) that should hold an entry, and those of which it is known."""
+
+    expected: int
+    decided: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much was looked at, in counted numbers."""
+
+    ledgers: Decided
+    bookies: BookiesRead
+    replicas: Replicas
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left undecided.
+
+        >>> Coverage(Decided(3, 3), BookiesRead(1, 1, ()), Replicas(6, 5)).complete
+        False
+        """
+        return (
+            self.ledgers.total == self.ledgers.decided
+            and self.bookies.expected == self.bookies.read
+            and not self.bookies.unread
+            and self.replicas.expected == self.replicas.decided
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of an audit, small enough to keep in memory.
+
+    ``counts`` are complete, by id; ``findings`` are samples, a bounded number of each id, in the order
+    severity, id, scope, ledger, bookie. Use `make`, which works out verdict and counts from the tally.
+    """
+
+    run: Run
+    cluster: Cluster
+    coverage: Coverage
+    verdict: str
+    counts: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def make(cls, run: Run, cluster: Cluster, coverage: Coverage, findings: tuple[Finding, ...]) -> Report:
+        """A report with its counts and its verdict.
+
+        ``not-healthy`` with a finding of ``warning`` or worse, whatever its confidence; else ``incomplete``
+        with anything undecided; else ``healthy``.
+        """
+        counts: dict[str, int] = {}
+        for tally in sorted(run["tally"], key=lambda each: (Severity(each["severity"]).rank, each["id"])):
+            counts[tally["id"]] = counts.get(tally["id"], 0) + tally["count"]
+        if found_at_least(run["tally"], Severity.WARNING):
+            verdict = NOT_HEALTHY
+        else:
+            verdict = HEALTHY if coverage.complete and not run["gaps"] else INCOMPLETE
+        return cls(run, cluster, coverage, verdict, counts, findings)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it was looked at and decided."""
+        return self.coverage.complete and not self.run["gaps"]
+
+    def to_json(self) -> str:
+        """The text of report.json; ids of ledgers and scopes are decimal strings."""
+        value = {
+            "schema": SCHEMA,
+            "run": self.run,
+            "cluster": asdict(self.cluster),
+            "coverage": asdict(self.coverage),
+            "verdict": self.verdict,
+            "counts": dict(self.counts),
+            "findings": [finding_to_json(finding) for finding in self.findings],
+        }
+        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Report:
+        """Read report.json back.
+
+        Raises:
+            RunError: no JSON, another schema, or a key that is missing or of another type.
+        """
+        try:
+            value = json.loads(text)
+            schema = value.get("schema") if isinstance(value, dict) else None
+            if schema != SCHEMA:
+                raise RunError(f"this is no {SCHEMA}: its schema is {schema!r}")
+            bookies = value["coverage"]["bookies"]
+            return cls(
+                run=value["run"],
+                cluster=Cluster(**value["cluster"]),
+                coverage=Coverage(
+                    Decided(**value["coverage"]["ledgers"]),
+                    BookiesRead(bookies["expected"], bookies["read"], tuple(bookies["unread"])),
+                    Replicas(**value["coverage"]["replicas"]),
+                ),
+                verdict=value["verdict"],
+                counts=value["counts"],
+                findings=tuple(finding_from_json(finding) for finding in value["findings"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise RunError(f"this report cannot be read: {type(error).__name__}: {error}") from error
+
+
+def found_at_least(tallies: list[Tally], severity: Severity) -> bool:
+    """Whether there is a finding this bad or worse, of any confidence."""
+    return any(tally["count"] and Severity(tally["severity"]).at_least(severity) for tally in tallies)
+
+
+def finding_to_json(finding: Finding) -> dict[str, Any]:
+    """A finding as every JSON of this program shows it.
+
+    >>> finding_to_json(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 2**60))["ledger_id"]
+    '1152921504606846976'
+    """
+    return {
+        "id": finding.id,
+        "severity": str(finding.severity),
+        "confidence": str(finding.confidence),
+        "scope_id": _decimal(finding.scope_id),
+        "ledger_id": _decimal(finding.ledger_id),
+        "bookie_id": finding.bookie_id,
+        "missing": [
+            {
+                "bookie_id": part.bookie_id,
+                "groups": [list(group) for group in part.groups],
+                "count": part.count,
+            }
+            for part in finding.missing
+        ],
+        "unknown": list(finding.unknown),
+        "message": finding.message,
+        "evidence": finding.evidence,
+        "fingerprint": finding.fingerprint,
+    }
+
+
+def finding_from_json(value: Mapping[str, Any]) -> Finding:
+    """Undo `finding_to_json`; KeyError, ValueError or TypeError where a key is not as it should be."""
+    return Finding(
+        id=value["id"],
+        severity=Severity(value["severity"]),
+        confidence=Confidence(value["confidence"]),
+        scope_id=_number(value["scope_id"]),
+        ledger_id=_number(value["ledger_id"]),
+        bookie_id=value["bookie_id"],
+        missing=tuple(
+            Missing(part["bookie_id"], tuple(_group(group) for group in part["groups"]), part["count"])
+            for part in value["missing"]
+        ),
+        unknown=tuple(value["unknown"]),
+        message=value["message"],
+        evidence=value["evidence"],
+        fingerprint=value["fingerprint"],
+    )
+
+
+def _group(value: list[int]) -> tuple[int, int, int, int]:
+    first, last, size, period = value
+    return first, last, size, period
+
+
+def _decimal(id: int | None) -> str | None:
+    return None if id is None else str(id)
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)

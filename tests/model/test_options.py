@@ -1,0 +1,82 @@
+"""Options: one declaration, and the file that shows them all."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.errors import UsageError
+from auditor.model.finding import Severity
+from auditor.model.options import AuditOptions, declared
+
+CONF = Path(__file__).parents[2] / "conf" / "audit.toml"
+
+
+def test_the_file_shows_every_option_once_in_order() -> None:
+    shown = re.findall(r"^(?:# )?(\w+) = ", CONF.read_text("utf-8"), re.MULTILINE)
+    assert shown == list(declared())
+
+
+def test_the_file_shows_the_defaults() -> None:
+    assert AuditOptions.from_toml(CONF) == AuditOptions()
+
+
+def test_every_option_of_the_file_is_commented() -> None:
+    lines = CONF.read_text("utf-8").splitlines()
+    for number, line in enumerate(lines):
+        if re.match(r"(?:# )?\w+ = ", line):
+            assert lines[number - 1].startswith("# "), line
+
+
+def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
+    file = tmp_path / "audit.toml"
+    file.write_text('fail_on = "note"\nsamples = 3\nrate_limit = 5\n')
+    assert AuditOptions.from_toml(file) == AuditOptions(fail_on=Severity.NOTE, samples=3, rate_limit=5.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sample = 3", "sample: no such option; there are fail_on, samples"),
+        ("[audit]\nsamples = 3", "audit: no such option"),
+        ("samples = 'many'", "samples: 'many' is no whole number"),
+        ("samples = true", "samples: True is no whole number"),
+        ("samples = 2.5", "samples: 2.5 is no whole number"),
+        ("samples = -1", "samples: -1 is below 0"),
+        ("samples = 10001", "samples: 10001 is above 10000"),
+        ("scan_time_ms = 99999999999999999999", "no TOML|scan_time_ms: 99999999999999999999 is above"),
+        ("fail_on = 'fatal'", "fail_on: 'fatal' is none of critical, error, warning, note"),
+        ("fail_on = 3", "fail_on: 3 is none of"),
+        ("rate_limit = nan", "rate_limit: nan is below 0"),
+        ("rate_limit = 'fast'", "rate_limit: 'fast' is no number"),
+        ("timeout_s = inf", "timeout_s: inf is above 3600"),
+        ("master = ''", "master: '' is no text"),
+        ("master = 1", "master: 1 is no text"),
+        ("samples 3", "no TOML"),
+        ("samples = 3\nsamples = 4", "no TOML"),
+    ],
+)
+def test_a_wrong_key_or_value_is_refused_with_its_name(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "audit.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=said) as refused:
+        AuditOptions.from_toml(file)
+    assert str(refused.value).startswith(str(file))
+
+
+def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        AuditOptions.from_toml(tmp_path / "none.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="no TOML"):
+        AuditOptions.from_toml(tmp_path / "bytes.toml")
+
+
+@pytest.mark.parametrize(("name", "value"), [("threads", 0), ("timeout_s", math.nan), ("batch", None)])
+def test_python_gets_the_same_bounds(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=name):
+        AuditOptions(**{name: value})

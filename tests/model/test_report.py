@@ -1,0 +1,97 @@
+"""A report: its JSON, its verdict, and the exit code that follows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from auditor.errors import RunError
+from auditor.model.exit_code import exit_code
+from auditor.model.finding import Severity
+from auditor.model.report import Report
+from tests.reports.samples import coverage, report, tally
+
+
+def test_a_report_is_read_back_as_it_was() -> None:
+    assert Report.from_json(report().to_json()) == report()
+
+
+def test_ids_of_ledgers_and_scopes_are_decimal_strings() -> None:
+    findings = json.loads(report().to_json())["findings"]
+    assert findings[0]["ledger_id"] == "9223372036854770002"
+    assert findings[0]["scope_id"] == "0"
+    assert findings[-1]["ledger_id"] is None
+
+
+def test_the_worst_comes_first_in_the_counts() -> None:
+    assert list(report().counts) == ["entry-lost", "below-ack-quorum", "orphan-ledger"]
+
+
+@pytest.mark.parametrize(
+    ("severity", "complete", "verdict"),
+    [
+        ("critical", True, "not-healthy"),
+        ("warning", False, "not-healthy"),
+        ("note", True, "healthy"),
+        ("note", False, "incomplete"),
+    ],
+)
+def test_the_verdict_follows_findings_and_coverage(severity: str, complete: bool, verdict: str) -> None:
+    found = [tally("some-check", severity, confidence="unknown")]
+    assert report(found, coverage=coverage(complete)).verdict == verdict
+
+
+def test_a_gap_in_the_metadata_makes_a_run_incomplete() -> None:
+    assert report([], coverage=coverage(True), gaps=["/ledgers/00: no children"]).verdict == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("findings", "complete", "fail_on", "code"),
+    [
+        ([], True, "error", 0),
+        ([], False, "error", 3),
+        ([tally("a", "warning")], True, "error", 0),
+        ([tally("a", "warning")], False, "error", 3),
+        ([tally("a", "warning")], False, "warning", 1),
+        ([tally("a", "error", confidence="unknown")], True, "error", 1),
+        ([tally("a", "critical")], True, "note", 1),
+        ([tally("metadata-unreadable", "error", 100)], True, "error", 5),
+        ([tally("metadata-unreadable", "error", 99)], True, "error", 1),
+    ],
+)
+def test_exit_codes_go_by_precedence(
+    findings: list[dict[str, object]], complete: bool, fail_on: str, code: int
+) -> None:
+    assert exit_code(report(findings, coverage=coverage(complete)), Severity(fail_on)) == code
+
+
+def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> None:
+    seen = coverage(True)
+    seen = replace(seen, ledgers=replace(seen.ledgers, total=1000, decided=1000))
+    assert exit_code(report([tally("metadata-unreadable", "error", 100)], coverage=seen), Severity.ERROR) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": "bookkeeper-auditor/report/2"}',
+        '{"schema": "bookkeeper-auditor/report/1"}',
+        '{"schema": "bookkeeper-auditor/report/1", "coverage": 3}',
+        "[" * 100_000,
+    ],
+)
+def test_a_broken_report_is_refused(text: str) -> None:
+    with pytest.raises(RunError):
+        Report.from_json(text)
+
+
+def test_a_report_with_a_wrong_finding_is_refused() -> None:
+    value = json.loads(report().to_json())
+    value["findings"][0]["severity"] = "dreadful"
+    with pytest.raises(RunError, match="dreadful"):
+        Report.from_json(json.dumps(value))

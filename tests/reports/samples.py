@@ -1,0 +1,87 @@
+"""Reports made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.report import BookiesRead, Cluster, Coverage, Decided, Replicas, Report, Tally
+
+LOST = Finding(
+    "entry-lost",
+    Severity.CRITICAL,
+    Confidence.CONFIRMED,
+    0,
+    9223372036854770002,
+    missing=(
+        Missing("bk-a:3181", ((4, 4, 1, 0), (10, 2998, 2, 3)), 1995),
+        Missing("bk-b:3181", ((1, 1, 2, 0), (4, 4, 5, 0)), 7),
+    ),
+    message="entry 4 has no copy left",
+    evidence={"write_quorum": 2},
+    fingerprint="0123456789abcdef",
+)
+BELOW = Finding(
+    "below-ack-quorum",
+    Severity.ERROR,
+    Confidence.SUSPECT,
+    0,
+    7,
+    missing=(Missing("bk-a:3181", ((0, 0, 1, 0),), 1),),
+    unknown=("bk-c:3181",),
+    message="1 of 2 acknowledged copies is left",
+)
+ORPHAN = Finding(
+    "orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 36, "bk-b:3181", message="5 entries"
+)
+UNREAD = Finding(
+    "bookie-unread", Severity.NOTE, Confidence.UNKNOWN, bookie_id="bk-c:3181", message="no source covers it"
+)
+
+
+def tally(id: str, severity: str, count: int = 1, confidence: str = "confirmed") -> Tally:
+    return {"id": id, "severity": severity, "confidence": confidence, "count": count}
+
+
+def coverage(complete: bool = True) -> Coverage:
+    unread = () if complete else ("bk-c:3181",)
+    return Coverage(
+        Decided(120, 120 if complete else 118),
+        BookiesRead(3, 3 - len(unread), unread),
+        Replicas(360, 360 if complete else 340),
+    )
+
+
+TALLIES = [
+    tally("orphan-ledger", "note", 12),
+    tally("below-ack-quorum", "error", 2),
+    tally("below-ack-quorum", "error", 1, "suspect"),
+    tally("entry-lost", "critical"),
+]
+
+
+def report(
+    tallies: list[Any] | None = None,
+    findings: tuple[Finding, ...] = (LOST, BELOW, ORPHAN, UNREAD),
+    coverage: Coverage = coverage(False),  # noqa: B008
+    gaps: list[str] | None = None,
+    notes: list[str] | None = None,
+) -> Report:
+    return Report.make(
+        {
+            "version": "0.1.0",
+            "started": 1_795_237_669_000,
+            "finished": 1_795_237_689_000,
+            "scan_time": 1_795_237_669_000,
+            "live": True,
+            "positions": ["0x16f", "0x171"],
+            "bookie_sources": ["/mnt/bookies"],
+            "operations": {"getChildren": 210, "multiRead": 3, "open": 340},
+            "gaps": gaps or [],
+            "notes": notes or [],
+            "tally": TALLIES if tallies is None else tallies,
+        },
+        Cluster("6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51", "zk://h1:2181;h2:2181/ledgers", "hierarchical"),
+        coverage,
+        findings,
+    )
