@@ -1,0 +1,193 @@
+"""Tables of a few rows: say what matters, the rest is that of a healthy cluster.
+
+tables(spark, bookies=[{"bookie_id": "bk1"}], ledgers=[ledger(7, "bk1", "bk2")])
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from auditor.checks import BY_ID
+from auditor.tables import ClusterFacts, Tables
+
+HOUR = 3_600_000
+NOW = 1_000 * HOUR
+INSTANCE = "a77a8e0d"
+Row = Mapping[str, Any]
+
+_ENTRIES = "array<struct<bookie_id string, groups binary, count long>>"
+SCHEMAS = {
+    "ledgers": """
+        scope_id long, ledger_id long, path string, version int, ctime long, mtime long,
+        status string, low long, high long, rules array<struct<rule string, reason string>>,
+        damage string, damage_offset long, format int, state string, ensemble_size int,
+        write_quorum int, ack_quorum int, last_entry_id long, length long, digest_type string,
+        metadata_ctime long, custom_metadata map<string, binary>,
+        segments array<struct<first_entry_id long, ensemble array<string>>>,
+        replicas array<struct<bookie_id string, groups binary, depends boolean>>
+    """,
+    "marks": """
+        ledger_id long, path string, replicas array<string>, ctime long, version int, mtime long,
+        misplaced boolean, damage string
+    """,
+    "locks": "ledger_id long, path string, owner string, ctime long, damage string",
+    "cookies": """
+        bookie_id string, layout int, bookie_host string, journal_dirs string,
+        ledger_dirs array<string>, index_dirs array<string>, instance_id string, damage string
+    """,
+    "bookies": """
+        bookie_id string, named boolean, ledgers long, depending long, replicas long,
+        registered string, has_cookie boolean, marked boolean, found boolean, read string,
+        reason string, index_time long, suspect boolean, foreign_instance boolean
+    """,
+    "directories": """
+        place string, path string, role string, owner string, cookie_bookie_id string,
+        instance_id string, index_time long, damage string, layout int
+    """,
+    "availability": """
+        bookie_id string, ledger_id long, groups binary, state string, reason string, offset long,
+        path string, page_bytes long, mtime long
+    """,
+    "unequal": """
+        ledger_id long, bookie_id string, expected binary, held binary, index_state string,
+        reason string, bookie_read string
+    """,
+    "judged": f"""
+        ledger_id long, version int, state string, mtime long, write_quorum int, ack_quorum int,
+        m int, mu int, missing {_ENTRIES},
+        unknown array<struct<bookie_id string, count long, why string>>, lagging {_ENTRIES},
+        stale {_ENTRIES}, surplus {_ENTRIES}, foreign array<struct<bookie_id string, count long>>,
+        doubts array<string>
+    """,
+    "verdicts": """
+        scope_id long, ledger_id long, state string, class string, potential_class string, m int,
+        mu int, unread_bookies array<string>, confidence string
+    """,
+    "orphans": """
+        bookie_id string, ledger_id long, groups binary, in_m0 boolean, in_m1 boolean,
+        newer_than_scan boolean
+    """,
+    "holdings": "bookie_id string, ledgers long, orphans long",
+    "vanished_ranges": "bookie_id string, low long, high long, ledgers long",
+    "over_replicated": """
+        ledger_id long, bookie_id string, count long, state string, marked boolean, locked boolean,
+        exposed boolean
+    """,
+}
+_USUAL: dict[str, Row] = {
+    "ledgers": {
+        "scope_id": 0, "status": "ok", "state": "CLOSED", "mtime": NOW - HOUR, "rules": [], "replicas": [],
+    },
+    "marks": {"path": "mark", "replicas": [], "misplaced": False},
+    "locks": {"path": "lock"},
+    "cookies": {"layout": 5, "instance_id": INSTANCE},
+    "bookies": {
+        "named": True, "ledgers": 0, "depending": 0, "replicas": 0, "registered": "writable",
+        "has_cookie": True, "marked": False, "found": True, "read": "read", "suspect": False, "foreign_instance": False,
+    },
+    "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE},
+    "availability": {"groups": b"", "state": "ok"},
+    "judged": {
+        "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0, "missing": [],
+        "unknown": [], "lagging": [], "stale": [], "surplus": [], "foreign": [], "doubts": [],
+    },
+    "verdicts": {
+        "scope_id": 0, "state": "CLOSED", "class": "healthy", "potential_class": "healthy",
+        "unread_bookies": [],
+    },
+    "orphans": {"groups": b"", "in_m0": False, "in_m1": False, "newer_than_scan": False},
+    "holdings": {"orphans": 0},
+    "over_replicated": {"state": "CLOSED", "marked": False, "locked": False, "exposed": False},
+}  # fmt: skip
+
+
+def facts(**said: Any) -> ClusterFacts:
+    """A saved ZooKeeper store, scanned at NOW."""
+    usual = {
+        "instance_id": INSTANCE, "scan_time": NOW, "live": False, "layout": "flat", "two_scans": False,
+    }  # fmt: skip
+    return ClusterFacts(**{**usual, **said})
+
+
+def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Sequence[Row]) -> Tables:
+    """Tables with these rows, columns not said being the usual ones or null; all other tables are empty."""
+    frames = {
+        name: _frame(spark, name, rows[name]) if name in rows else _empty(spark, name) for name in SCHEMAS
+    }
+    return Tables(cluster=cluster or facts(), **frames)
+
+
+def _frame(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
+    columns = _empty(spark, name).columns
+    usual = _USUAL.get(name, {})
+    full = [{**dict.fromkeys(columns), **usual, **row} for row in rows]
+    for row in full:
+        assert set(row) == set(columns), f"{name} has no {set(row) - set(columns)}"
+    return spark.createDataFrame([tuple(row[column] for column in columns) for row in full], SCHEMAS[name])
+
+
+@cache
+def _empty(spark: SparkSession, name: str) -> DataFrame:
+    return spark.createDataFrame([], SCHEMAS[name])
+
+
+def ledger(ledger_id: int, *members: str, depends: bool = True, **said: Any) -> Row:
+    """A ledger with these members, each of which has entries of it."""
+    replicas = [(member, b"", depends) for member in members]
+    return {"ledger_id": ledger_id, "path": f"/ledgers/L{ledger_id}", "replicas": replicas, **said}
+
+
+def entries(bookie_id: str, *groups: tuple[int, int, int, int]) -> tuple[str, bytes, int]:
+    """Entries of one bookie, as the tables keep them."""
+    count = sum(
+        size * ((last - first) // period + 1 if period else 1) for first, last, size, period in groups
+    )
+    return bookie_id, b"".join(struct.pack(">qqii", *group) for group in groups), count
+
+
+@dataclass(frozen=True)
+class Found:
+    """One finding, its evidence parsed."""
+
+    ledger_id: int | None
+    bookie_id: str | None
+    severity: str
+    confidence: str
+    missing: list[tuple[str, bytes, int]]
+    unknown: list[str]
+    message: str
+    evidence: dict[str, Any]
+
+    @property
+    def where(self) -> tuple[int | None, str | None]:
+        return self.ledger_id, self.bookie_id
+
+
+def find(check_id: str, asked: Tables) -> list[Found]:
+    """What a check says of the tables, by ledger and bookie; run once."""
+    said = [
+        Found(
+            row["ledger_id"],
+            row["bookie_id"],
+            row["severity"],
+            row["confidence"],
+            [(entry["bookie_id"], bytes(entry["groups"]), entry["count"]) for entry in row["missing"]],
+            list(row["unknown"]),
+            row["message"],
+            json.loads(row["evidence"]),
+        )
+        for row in BY_ID[check_id](asked).collect()
+    ]
+    return sorted(said, key=lambda found: (found.ledger_id or 0, found.bookie_id or ""))
+
+
+def places(found: Sequence[Found]) -> list[tuple[int | None, str | None]]:
+    """Ledger and bookie of each finding."""
+    return [each.where for each in found]

@@ -1,0 +1,33 @@
+"""Bookie ids that the server refuses, and those that only BP-41 would."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.checks.tables_builder import find, ledger, tables
+
+ACCEPTED = ["127.0.0.1:3181", "a_b-c.d", "A;<=>?@[\\]^", "readonly1", "this.is.an.hostname:1234"]
+REFUSED = ["", "non valid", "non$valid", "a/b", "readOnly", "READONLY", "b\u00e9", "a\n", "a|b", "a~b", "`a"]
+
+
+def test_ids_are_judged_as_the_server_does(spark: SparkSession) -> None:
+    unseen = {"has_cookie": False, "registered": None}
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": name} for name in [*ACCEPTED, *REFUSED]]
+        + [
+            {"bookie_id": "only in ensembles", **unseen},
+            {"bookie_id": "a cookie", **unseen, "has_cookie": True},
+        ],
+        ledgers=[
+            ledger(
+                7, "non valid", status="broken", rules=[("bookie-id-invalid", "'non valid' is no bookie id")]
+            ),
+            ledger(8, "bk1", status="broken", rules=[("ensemble-size", "1 for 3")]),
+        ],
+    )
+    found = find("bookie-id-invalid", asked)
+    assert {each.bookie_id for each in found if each.ledger_id is None} == {*REFUSED, "a cookie"}
+    [of_ledger] = [each for each in found if each.ledger_id is not None]
+    assert (of_ledger.where, of_ledger.severity) == ((7, None), "error")
+    assert of_ledger.message == "ledger 7: 'non valid' is no bookie id"

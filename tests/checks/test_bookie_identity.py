@@ -1,0 +1,34 @@
+"""Bookies by what knows them: ensembles, cookies, registrations."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.checks.tables_builder import find, places, tables
+
+
+def test_every_bookie_is_told_by_what_does_not_know_it(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=[
+            {"bookie_id": f"{named:d}{cookie:d}{registered:d}", "named": named, "has_cookie": cookie,
+             "depending": 2, "registered": "readonly" if registered else None}
+            for named in (True, False)
+            for cookie in (True, False)
+            for registered in (True, False)
+        ]
+        + [{"bookie_id": "idle-ghost", "has_cookie": False, "registered": None, "ledgers": 1}],
+    )  # fmt: skip
+    ghosts = find("ghost-bookie", asked)
+    assert [(each.bookie_id, each.severity) for each in ghosts] == [("100", "error"), ("idle-ghost", "note")]
+    assert "1 ledger names it, 0 ledgers depend on it" in ghosts[1].message
+
+    [down] = find("bookie-down", asked)
+    assert (down.where, down.severity, down.confidence) == ((None, "110"), "warning", "confirmed")
+
+    missing = find("cookie-missing", asked)
+    assert places(missing) == [(None, "001"), (None, "101")]
+    assert {each.severity for each in missing} == {"error"}
+
+    [unused] = find("cookie-unused", asked)
+    assert (unused.where, unused.severity) == ((None, "010"), "note")

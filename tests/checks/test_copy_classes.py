@@ -1,0 +1,108 @@
+"""The three classes of ledgers with too few copies: one finding a ledger, in its class."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.checks.tables_builder import entries, find, places, tables
+
+LOST, BELOW_ACK, BELOW_WRITE = "entry-lost", "below-ack-quorum", "below-write-quorum"
+
+
+def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
+    classes = {
+        1: LOST,
+        2: BELOW_ACK,
+        3: BELOW_WRITE,
+        4: "healthy",
+        5: "undecided",
+        6: "not-closed",
+        7: BELOW_ACK,
+    }
+    asked = tables(
+        spark,
+        verdicts=[
+            {"ledger_id": ledger, "class": worst, "potential_class": LOST if ledger == 3 else worst}
+            for ledger, worst in classes.items()
+        ],
+        judged=[
+            {"ledger_id": 1, "m": 3, "mu": 3, "missing": [entries(bookie, (4, 4, 1, 0)) for bookie in "cab"]},
+            {
+                "ledger_id": 2,
+                "m": 2,
+                "mu": 2,
+                "missing": [entries("a", (0, 8, 2, 4))],
+                "doubts": ["too fresh"],
+            },
+            {
+                "ledger_id": 3,
+                "m": 1,
+                "mu": 3,
+                "missing": [entries("a", (4, 4, 1, 0))],
+                "unknown": [("c", 10, "unread"), ("b", 10, "unreadable")],
+            },
+            {"ledger_id": 5, "m": 0, "mu": 0},
+            {"ledger_id": 6, "state": "OPEN", "m": 0, "mu": 0, "lagging": [entries("a", (4, 4, 1, 0))]},
+            {"ledger_id": 7, "state": "OPEN", "m": 3, "mu": 3, "missing": [entries("a", (4, 4, 1, 0))]},
+        ],
+    )
+
+    [lost] = find(LOST, asked)
+    assert (lost.where, lost.severity, lost.confidence) == ((1, None), "critical", "confirmed")
+    assert lost.missing == [entries(bookie, (4, 4, 1, 0)) for bookie in "abc"]
+    assert "no copy of 3 left" in lost.message
+    assert lost.evidence["copies_missing"] == 3
+
+    doubted, still_open = find(BELOW_ACK, asked)
+    assert (doubted.where, doubted.severity, doubted.confidence) == ((2, None), "error", "suspect")
+    assert "1 copy of 3 left (ack quorum 2); absent: 6 entries on a" in doubted.message
+    assert doubted.evidence["doubts"] == ["too fresh"]
+    assert (still_open.where, still_open.confidence) == ((7, None), "suspect")
+
+    [partly] = find(BELOW_WRITE, asked)
+    assert (partly.where, partly.severity, partly.confidence) == ((3, None), "warning", "confirmed")
+    assert partly.unknown == ["b", "c"]
+    assert partly.message.endswith("; could be entry-lost, not known: b, c")
+
+
+def test_what_could_become_worse_for_an_unreadable_index_is_undecided(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        verdicts=[
+            {"ledger_id": 1, "class": "healthy", "potential_class": BELOW_WRITE},
+            {"ledger_id": 2, "class": "healthy", "potential_class": BELOW_WRITE},
+            {"ledger_id": 3, "class": BELOW_ACK, "potential_class": BELOW_ACK},
+            {"ledger_id": 4, "class": "not-closed", "potential_class": BELOW_ACK},
+        ],
+        judged=[
+            {"ledger_id": 1, "mu": 1, "unknown": [("b", 10, "unreadable")]},
+            {"ledger_id": 2, "mu": 1, "unknown": [("b", 10, "unread")]},
+            {"ledger_id": 3, "m": 2, "mu": 2, "unknown": [("b", 10, "unreadable")]},
+            {
+                "ledger_id": 4,
+                "mu": 2,
+                "state": "OPEN",
+                "unknown": [("b", 1, "unread"), ("a", 1, "unreadable")],
+            },
+        ],
+    )
+    closed, still_open = find("replication-undecided", asked)
+    assert (closed.where, closed.severity, closed.confidence) == ((1, None), "note", "unknown")
+    assert (closed.unknown, closed.missing) == (["b"], [])
+    assert closed.evidence["potential_class"] == BELOW_WRITE
+    assert (still_open.where, still_open.unknown) == ((4, None), ["a", "b"])
+
+
+def test_only_the_open_end_can_lag(spark: SparkSession) -> None:
+    lagging = [entries(bookie, (7, 7, 1, 0)) for bookie in "ba"]
+    asked = tables(
+        spark,
+        judged=[
+            {"ledger_id": 1, "state": "OPEN", "lagging": lagging},
+            {"ledger_id": 2, "state": "OPEN", "missing": lagging},
+        ],
+    )
+    [found] = find("copy-lagging", asked)
+    assert (found.where, found.severity, found.confidence) == ((1, None), "note", "suspect")
+    assert found.missing == sorted(lagging)
+    assert places(find(BELOW_WRITE, asked)) == []

@@ -1,0 +1,50 @@
+"""Indexes that cannot be read, or that their bookie does not serve."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.checks.tables_builder import find, ledger, places, tables
+
+
+def test_a_damaged_index_is_told_with_its_byte(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        availability=[
+            {
+                "ledger_id": 1,
+                "bookie_id": "bk1",
+                "state": "unreadable",
+                "path": "1.idx",
+                "offset": 0,
+                "reason": "empty",
+            },
+            {
+                "ledger_id": 2,
+                "bookie_id": "bk1",
+                "state": "cut",
+                "offset": 1030,
+                "reason": "ends inside a page",
+            },
+            {"ledger_id": 3, "bookie_id": "bk1", "state": "ok"},
+            {"bookie_id": "bk1", "state": "gap", "path": "ledgers1"},
+        ],
+    )
+    empty, cut = find("index-unreadable", asked)
+    assert (empty.where, empty.severity, empty.confidence) == ((1, "bk1"), "error", "confirmed")
+    assert empty.evidence == {"state": "unreadable", "path": "1.idx", "offset": 0, "reason": "empty"}
+    assert (empty.unknown, empty.missing) == (["bk1"], [])
+    assert cut.where == (2, "bk1")
+    assert cut.message == "the index of ledger 2 on bk1 is cut short: ends inside a page"
+
+
+def test_a_ledger_that_is_not_indexed_matters_only_to_a_member(spark: SparkSession) -> None:
+    rows = [{"ledger_id": number, "bookie_id": "bk1", "state": "not-indexed"} for number in (1, 2, 3)]
+    asked = tables(
+        spark,
+        ledgers=[ledger(1, "bk1", "bk2"), ledger(2, "bk2")],  # 3 is deleted
+        availability=rows,
+    )
+    [found] = find("ledger-not-indexed", asked)
+    assert (found.where, found.severity, found.unknown) == ((1, "bk1"), "error", ["bk1"])
+    assert places(find("index-unreadable", asked)) == []

@@ -1,0 +1,29 @@
+"""Ledgers of an unregistered bookie that nobody marked: one finding a bookie."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.checks.tables_builder import Row, facts, find, ledger, tables
+
+
+def test_unmarked_ledgers_are_counted_once_a_bookie(spark: SparkSession) -> None:
+    rows: dict[str, list[Row]] = {
+        "bookies": [
+            {"bookie_id": "down", "registered": None, "depending": 14},
+            {"bookie_id": "marked", "registered": None, "depending": 1},
+            {"bookie_id": "idle", "registered": None},
+            {"bookie_id": "up", "depending": 14},
+        ],
+        "ledgers": [ledger(number, "down", "up") for number in range(13)]
+        + [ledger(20, "down", "marked"), ledger(21, "idle", depends=False)],
+        "marks": [
+            {"ledger_id": 20, "replicas": ["marked"]},
+            {"ledger_id": 0, "replicas": ["down"], "misplaced": True},
+        ],
+    }
+    [found] = find("mark-missing", tables(spark, facts(), **rows))
+    assert (found.where, found.severity, found.confidence) == ((None, "down"), "note", "confirmed")
+    sample = [str(number) for number in range(10)]
+    assert found.evidence == {"unmarked": 13, "depending": 14, "sample": sample}
+    assert find("mark-missing", tables(spark, facts(has_marks=False), **rows)) == []

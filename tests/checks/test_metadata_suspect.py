@@ -1,0 +1,42 @@
+"""When a bookie's metadata is in doubt."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.checks.tables_builder import find, tables
+
+
+def test_each_guard_fires_and_just_below_it_none_does(spark: SparkSession) -> None:
+    held = {
+        "few": (1000, 50),  # 5 % exactly
+        "share": (2020, 102),
+        "small-share": (1000, 99),  # nearly 10 %, and less than a hundred
+        "every": (2, 2),
+        "range": (100_000, 150),
+        "foreign": (7, 0),
+        "none": (0, 0),
+    }
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": name, "foreign_instance": name == "foreign"} for name in [*held, "unread"]],
+        holdings=[{"bookie_id": name, "ledgers": of, "orphans": gone} for name, (of, gone) in held.items()],
+        vanished_ranges=[
+            {"bookie_id": "range", "low": low, "high": low + 9_999, "ledgers": 150}
+            for low in (20_000, 50_000)
+        ],
+    )
+    found = {each.bookie_id: each for each in find("metadata-suspect", asked)}
+    assert {name: each.evidence["rules"] for name, each in found.items()} == {
+        "share": ["orphan-share"],
+        "every": ["every-ledger"],
+        "range": ["vanished-ranges"],
+        "foreign": ["foreign-instance"],
+    }
+    assert {(each.severity, each.confidence) for each in found.values()} == {("critical", "confirmed")}
+    ranges = found["range"].evidence
+    assert (ranges["vanished_ranges"], ranges["vanished_low"], ranges["vanished_high"]) == (
+        2,
+        "20000",
+        "59999",
+    )

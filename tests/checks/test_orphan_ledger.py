@@ -1,0 +1,39 @@
+"""Ledgers without metadata, and when they are not believed."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.checks.tables_builder import find, places, tables
+
+
+def test_a_ledger_that_no_scan_lists_is_an_orphan_on_each_of_its_bookies(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}, {"bookie_id": "swapped", "suspect": True}],
+        holdings=[
+            {"bookie_id": "bk1", "ledgers": 9, "orphans": 3},
+            {"bookie_id": "bk2", "ledgers": 1, "orphans": 1},
+        ],
+        orphans=[
+            {"bookie_id": "bk1", "ledger_id": 1},
+            {"bookie_id": "bk2", "ledger_id": 1},  # all that bk2 has
+            {"bookie_id": "bk1", "ledger_id": 2, "newer_than_scan": True},
+            {"bookie_id": "swapped", "ledger_id": 3},
+            {"bookie_id": "bk1", "ledger_id": 4, "in_m0": True},  # deleted meanwhile
+            {"bookie_id": "bk1", "ledger_id": 5, "in_m1": True},  # made meanwhile
+        ],
+    )
+    found = find("orphan-ledger", asked)
+    assert {each.severity for each in found} == {"note"}
+    assert [(*each.where, each.confidence, each.evidence["doubts"]) for each in found] == [
+        (1, "bk1", "confirmed", []),
+        (1, "bk2", "suspect", ["metadata-suspect"]),
+        (2, "bk1", "suspect", ["newer-than-scan"]),
+        (3, "swapped", "suspect", ["attribution-suspect"]),
+    ]
+    assert found[0].message == "ledger 1 is on bk1 and not in the store"
+
+    [deleting] = find("orphan-ledger-deleting", asked)
+    assert (deleting.where, deleting.severity, deleting.confidence) == ((4, "bk1"), "note", "confirmed")
+    assert places(find("metadata-suspect", asked)) == [(None, "bk2")]

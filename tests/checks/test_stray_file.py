@@ -1,0 +1,23 @@
+"""Files that are none of a bookie's: one finding a bookie."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.checks.tables_builder import find, tables
+
+
+def test_stray_files_are_counted_and_the_first_are_named(spark: SparkSession) -> None:
+    strays = [{"bookie_id": "bk1", "state": "stray", "path": f"{number:02}.txt"} for number in range(12)]
+    asked = tables(
+        spark,
+        availability=[
+            *strays,
+            {"bookie_id": "bk2", "state": "stray", "path": "notes.txt"},
+            {"bookie_id": "bk3", "ledger_id": 1},
+        ],
+    )
+    many, one = find("stray-file", asked)
+    assert (many.where, many.severity, many.confidence) == ((None, "bk1"), "note", "confirmed")
+    assert many.evidence == {"count": 12, "paths": [f"{number:02}.txt" for number in range(10)]}
+    assert one.message == "1 file among the indexes of bk2 is none of its own: notes.txt"
