@@ -1,0 +1,166 @@
+"""One audit, from sources to report: the only module that runs Spark actions.
+
+    M0       all metadata, with the version of each ledger
+    I        every bookie's index
+    M1       all metadata again (a saved store: the same scan stands for both)
+    join     what should be held and what is, in one form; only unequal pairs go on
+    check    every check asks its question of the tables
+    confirm  what did not stand still between the scans is no more than suspect
+    report   full counts, bounded samples, coverage, verdict
+
+The order matters. A ledger's metadata exists before its first entry is written, and goes before its data
+does: so what is on a disk and not in the metadata read afterwards can only have been deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from auditor import checks
+from auditor.findings.confirm import confirm
+from auditor.findings.table import found, numbered
+from auditor.landing import Landing, RunDirectory
+from auditor.model.options import AuditOptions
+from auditor.model.progress import Progress, Silent
+from auditor.model.report import Report
+from auditor.scan import BookieScan, MetadataScan
+from auditor.session import build_session
+from auditor.sources.bookie_places import find_places
+from auditor.sources.uri import parse_metadata_uri
+from auditor.summary import summarise
+from auditor.tables import ClusterFacts, Tables
+from auditor.tables.judged import judged
+from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
+from auditor.tables.registry import BOOKIES, DIRECTORIES
+from auditor.tables.unequal import expected, held, unequal
+from auditor.tables.verdicts import verdicts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Audit:
+    """Audit a cluster: read its metadata and its bookies' indexes, compare, and say what is wrong.
+
+    ``metadata`` is a metadata URI, ``bookies`` the ``--bookies`` sources, ``out`` the run directory to make.
+
+    >>> audit = Audit("dump:///saved/metadata.jsonl", ["/mnt/bookies"], "/runs/today")
+    >>> audit.options.samples
+    20
+    """
+
+    def __init__(
+        self,
+        metadata: str,
+        bookies: Sequence[str] = (),
+        out: str = "run",
+        options: AuditOptions | None = None,
+    ) -> None:
+        self.metadata = metadata
+        self.bookies = tuple(bookies)
+        self.out = out
+        self.options = options or AuditOptions()
+
+    def run(self, spark: SparkSession | None = None, progress: Progress | None = None) -> Report:
+        """Do all of it and return the report; everything else lies in the run directory.
+
+        Raises:
+            UsageError: a source or option that cannot be meant, or a run directory that is taken.
+            StoreError: the metadata could not be read.
+        """
+        started = int(time.time() * 1000)
+        progress = progress or Silent()
+        landing = self._landing(spark, progress, "audit")
+        with closing(MetadataScan(landing, self.metadata, self.options)) as metadata:
+            metadata.ledgers()
+            bookies = BookieScan(landing, metadata, self.bookies, self.options)
+            availability = bookies.availability()
+            again = metadata.again()  # M1, after the indexes
+            tables = self._compare(landing, metadata, bookies, availability)
+            everything = confirm(found(checks.ALL, tables), tables.ledgers, again)
+            findings = landing.land("findings", lambda: numbered(everything, metadata.instance_id), ".")
+            progress.stage("report")
+            report = summarise(tables, findings, metadata, bookies, self.options, started)
+            landing.finish(report)
+        return report
+
+    def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
+        """Read and land metadata only; returns how many rows each table got.
+
+        Raises: as `run`.
+        """
+        progress = progress or Silent()
+        landing = self._landing(spark, progress, "scan")
+        with closing(MetadataScan(landing, self.metadata, self.options)) as metadata:
+            tables = {
+                "ledgers": metadata.ledgers(),
+                "marks": metadata.marks(),
+                "cookies": metadata.cookies(),
+                "registrations": metadata.registrations(),
+            }
+            return {name: table.count() for name, table in tables.items()}
+
+    def _landing(self, spark: SparkSession | None, progress: Progress, kind: str) -> Landing:
+        parse_metadata_uri(self.metadata)  # wrong usage is said before a session costs five seconds
+        find_places(self.bookies)
+        run = RunDirectory(self.out)
+        identity = {
+            "kind": kind,
+            "version": version("bookkeeper-auditor"),
+            "metadata": self.metadata,
+            "bookies": list(self.bookies),
+            "options": asdict(self.options),
+        }
+        run.begin(identity)
+        progress.stage("spark")
+        session = spark or build_session(self.options.master, driver_memory=self.options.driver_memory)
+        return Landing(session, run, progress)
+
+    def _compare(
+        self,
+        landing: Landing,
+        metadata: MetadataScan,
+        bookies: BookieScan,
+        availability: DataFrame,
+    ) -> Tables:
+        """Join both sides and judge what differs; the tables that checks ask."""
+        ledgers, again, marks = metadata.ledgers(), metadata.again(), metadata.marks()
+        rows = bookies.bookies(availability)
+        states = bookies.states(rows)
+        who = landing.rows("bookies", rows, BOOKIES)
+        indexes = held(availability, bookies.page_sizes(availability))
+        foreign = [name for name, state in states.items() if state.foreign]
+        pairs = landing.land("unequal", lambda: unequal(expected(ledgers), indexes, foreign))
+        answers = landing.land("judged", lambda: judged(ledgers, pairs, states, self.options.grace_ms))
+        classes = landing.land("verdicts", lambda: verdicts(ledgers, answers))
+        dated = availability if bookies.wants_times else None
+        gone = landing.land("orphans", lambda: orphans(pairs, ledgers, again, dated, metadata.scan_time))
+        marked, locked = marks.where("kind = 'mark'"), marks.where("kind = 'lock'")
+        return Tables(
+            ledgers=ledgers,
+            marks=marked,
+            locks=locked,
+            cookies=metadata.cookies(),
+            bookies=who,
+            directories=landing.rows("directories", bookies.directories(), DIRECTORIES),
+            availability=indexes.unionByName(availability.where("state in ('stray', 'gap')")),
+            unequal=pairs,
+            judged=answers,
+            verdicts=classes,
+            orphans=gone,
+            holdings=landing.land("holdings", lambda: holdings(availability, gone)),
+            vanished_ranges=landing.land("vanished_ranges", lambda: vanished_ranges(availability, gone)),
+            over_replicated=over_replicated(answers, ledgers, marked, locked, who),
+            cluster=ClusterFacts(
+                instance_id=metadata.instance_id,
+                scan_time=metadata.scan_time,
+                live=metadata.live,
+                layout=metadata.layout.value,
+                two_scans=again is not None,
+            ),
+        )

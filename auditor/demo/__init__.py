@@ -1,0 +1,1 @@
+"""A sample cluster in a real ZooKeeper, audited end to end."""

@@ -1,0 +1,43 @@
+"""How sure a finding is, once the second scan of a live store has been read.
+
+A finding about a ledger is confirmed only if the ledger stood at one version in both scans. A ledger that
+changed in between may have been repaired or moved while the bookies were read; one that was deleted in
+between has nothing left to lose, and what bookies still hold of it is a matter for garbage collection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# What these groups say of a ledger rests on its metadata; the storage group has its own rules for both scans.
+_RESTS_ON_METADATA = ("replication", "metadata")
+
+
+def confirm(findings: DataFrame, ledgers: DataFrame, again: DataFrame | None) -> DataFrame:
+    """Withdraw findings of ledgers that were deleted between the scans; doubt those of changed ones.
+
+    ``findings`` has the column ``group`` besides the finding's own; ``again`` is None where one scan stands
+    for both.
+    """
+    from pyspark.sql import functions as F
+
+    if again is None:
+        return findings
+    first = ledgers.where("ledger_id is not null").select("ledger_id", F.col("version").alias("v0"))
+    second = again.where("ledger_id is not null").select("ledger_id", F.col("version").alias("v1"))
+    moved = (
+        first.join(second, "ledger_id", "left")
+        .where("v1 is null or v0 <> v1")
+        .groupBy("ledger_id")
+        .agg(F.max(F.col("v1").isNull()).alias("deleted"))
+    )
+    concerned = F.col("group").isin(*_RESTS_ON_METADATA) & (F.col("id") != "mark-of-deleted-ledger")
+    rows = findings.join(moved, "ledger_id", "left")
+    kept = rows.where(~(concerned & F.coalesce("deleted", F.lit(False))))
+    doubted = concerned & F.col("deleted").isNotNull() & (F.col("confidence") == "confirmed")
+    return kept.withColumn(
+        "confidence", F.when(doubted, F.lit("suspect")).otherwise(F.col("confidence"))
+    ).drop("deleted")

@@ -1,0 +1,88 @@
+"""findings: everything the checks found, named so that it is known again, in the order reports use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from auditor.checks import Check
+    from auditor.tables import Tables
+
+FINDINGS = pa.schema(
+    [
+        pa.field("id", pa.string(), metadata={"comment": "the check that found it"}),
+        pa.field("severity", pa.string(), metadata={"comment": "critical, error, warning or note"}),
+        pa.field("confidence", pa.string(), metadata={"comment": "confirmed, suspect or unknown"}),
+        pa.field("scope_id", pa.int64(), metadata={"comment": "BP-35 scope; null where no ledger is meant"}),
+        pa.field("ledger_id", pa.int64(), metadata={"comment": "null where no ledger is meant"}),
+        pa.field("bookie_id", pa.string(), metadata={"comment": "null in findings that are one per ledger"}),
+        pa.field(
+            "missing",
+            pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())])),
+            metadata={"comment": "striped entries confirmed absent, bookies ascending, 24 bytes a group"},
+        ),
+        pa.field("unknown", pa.list_(pa.string()), metadata={"comment": "bookies whose copies are unknown"}),
+        pa.field("message", pa.string(), metadata={"comment": "one sentence for a person"}),
+        pa.field("evidence", pa.string(), metadata={"comment": "facts behind it, a JSON object"}),
+        pa.field(
+            "fingerprint", pa.string(), metadata={"comment": "the same in every run while the trouble lasts"}
+        ),
+    ]
+)
+
+
+def found(checks: Sequence[Check], tables: Tables) -> DataFrame:
+    """What all checks say, one DataFrame with the column ``group`` besides the finding's own."""
+    from pyspark.sql import functions as F
+
+    each = [
+        check(tables).withColumn("id", F.lit(check.id)).withColumn("group", F.lit(check.group))
+        for check in checks
+    ]
+    return reduce(lambda left, right: left.unionByName(right), each)
+
+
+def numbered(findings: DataFrame, instance_id: str | None) -> DataFrame:
+    """Give each finding its scope and fingerprint, in the columns and the order of the table.
+
+    The fingerprint is that of `auditor.model.finding.fingerprint`.
+    """
+    from pyspark.sql import functions as F
+
+    scoped = findings.withColumn("scope_id", F.when(F.col("ledger_id").isNotNull(), F.lit(0).cast("long")))
+    named = scoped.withColumn(
+        "fingerprint",
+        F.substring(
+            F.sha2(
+                F.concat_ws(
+                    "\0",
+                    "id",
+                    F.lit(instance_id or ""),
+                    *(F.coalesce(F.col(part).cast("string"), F.lit("")) for part in _NAMED),
+                ),
+                256,
+            ),
+            1,
+            16,
+        ),
+    )
+    return named.select(*FINDINGS.names).orderBy(*order())
+
+
+_NAMED = ("scope_id", "ledger_id", "bookie_id")
+
+
+def order() -> list[Column]:
+    """Severity, id, scope, ledger, bookie: the order of every report."""
+    from pyspark.sql import functions as F
+
+    ranks = F.create_map(*(F.lit(part) for severity in Severity for part in (str(severity), severity.rank)))
+    return [ranks[F.col("severity")], *(F.col(name) for name in ("id", *_NAMED))]

@@ -1,0 +1,136 @@
+"""A run directory: every scan lands as Parquet, so that a run can be repeated, compared, and resumed.
+
+    RUN/manifest.json       sources, times, versions, counts
+    RUN/tables/<name>/      Parquet
+    RUN/findings/           Parquet: every finding
+    RUN/report.json
+
+A table is whole once Spark has written its _SUCCESS file; a resumed run does not read it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from auditor.errors import RunError
+from auditor.model.progress import Progress
+from auditor.model.report import Report
+from auditor.task_watch import tasks_told
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MANIFEST = "manifest.json"
+REPORT = "report.json"
+
+
+class RunDirectory:
+    """Where one run is kept: a local path, or a URI of a file system that Spark and pyarrow both know."""
+
+    def __init__(self, path: str) -> None:
+        self.path = str(Path(path).absolute()) if "://" not in path else path.rstrip("/")
+        # Spark says s3a where pyarrow says s3.
+        uri = self.path.replace("s3a://", "s3://", 1)
+        try:
+            local: tuple[fs.FileSystem, str] = (fs.LocalFileSystem(), uri)
+            self._files, self._base = local if "://" not in uri else fs.FileSystem.from_uri(uri)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise RunError(f"--out {path}: no file system for it: {error}") from error
+
+    def where(self, name: str) -> str:
+        """The path of something in the run, as Spark takes it."""
+        return f"{self.path}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether a file or directory of the run is there."""
+        info = self._files.get_file_info(f"{self._base}/{name}")
+        return bool(info.type != fs.FileType.NotFound)
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        """A JSON file of the run; None where it is not there."""
+        if not self.exists(name):
+            return None
+        with self._files.open_input_stream(f"{self._base}/{name}") as stream:
+            value: dict[str, Any] = json.loads(stream.read())
+        return value
+
+    def write_json(self, name: str, value: dict[str, Any]) -> None:
+        """Write a JSON file of the run, whole or not at all on a local file system."""
+        self._files.create_dir(self._base, recursive=True)
+        with self._files.open_output_stream(f"{self._base}/{name}.part") as stream:
+            stream.write((json.dumps(value, indent=2) + "\n").encode())
+        self._files.move(f"{self._base}/{name}.part", f"{self._base}/{name}")
+
+    def begin(self, identity: dict[str, Any]) -> bool:
+        """Claim the directory for a run of these sources; True if an unfinished run of the same is resumed.
+
+        Raises `RunError` where another run's results are: they are never written over.
+        """
+        if self.exists(REPORT):
+            raise RunError(f"--out {self.path}: holds a finished run; name another directory")
+        manifest = self.read_json(MANIFEST)
+        if manifest is None:
+            if self.exists("tables"):
+                raise RunError(f"--out {self.path}: has tables and no manifest; name another directory")
+            self.write_json(MANIFEST, {"identity": identity})
+            return False
+        if manifest.get("identity") != identity:
+            raise RunError(f"--out {self.path}: an unfinished run of other sources or options is there")
+        return True
+
+
+class Landing:
+    """Writes tables of a run, each once."""
+
+    def __init__(self, spark: SparkSession, run: RunDirectory, progress: Progress) -> None:
+        self.spark = spark
+        self.run = run
+        self.progress = progress
+        self._landed: dict[str, DataFrame] = {}
+
+    def land(self, name: str, make: Callable[[], DataFrame], below: str = "tables") -> DataFrame:
+        """The table as it lies on disk, made first where it is not whole yet."""
+        if name not in self._landed:
+            where = self.run.where(f"{below}/{name}")
+            if not self.run.exists(f"{below}/{name}/_SUCCESS"):
+                self.progress.stage(name)
+                with tasks_told(self.spark, self.progress):
+                    make().write.mode("overwrite").parquet(where)
+            self._landed[name] = self.spark.read.parquet(where)
+        return self._landed[name]
+
+    def rows(self, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
+        """Land a small table that the driver holds."""
+        return self.land(name, lambda: from_rows(self.spark, rows, schema))
+
+    def remember(self, key: str, value: Any) -> Any:
+        """A fact that a resumed run must not see afresh: the first value it was given."""
+        manifest = self.run.read_json(MANIFEST) or {}
+        if key not in manifest:
+            manifest[key] = value
+            self.run.write_json(MANIFEST, manifest)
+        return manifest[key]
+
+    def finish(self, report: Report) -> None:
+        """Write the report last: a run that has one is whole."""
+        manifest = {
+            **(self.run.read_json(MANIFEST) or {}),
+            "run": report.run,
+            "coverage": asdict(report.coverage),
+        }
+        self.run.write_json(MANIFEST, manifest)
+        self.run.write_json(REPORT, json.loads(report.to_json()))
+
+
+def from_rows(spark: SparkSession, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
+    """A DataFrame of rows that the driver holds, with a declared schema."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema), from_arrow_schema(schema))

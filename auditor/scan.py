@@ -1,0 +1,302 @@
+"""The two sides of an audit, read and landed: a cluster's metadata, and its bookies' indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from auditor.codecs import layout as layout_codec
+from auditor.errors import DecodeError, RuleError, StoreError, UsageError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.landing import Landing
+from auditor.model.bookie_id import accepted
+from auditor.model.options import AuditOptions
+from auditor.sources import bookie_owners, index_parts, index_source, page_size, store_source
+from auditor.sources.bookie_places import find_places
+from auditor.sources.store import ClusterNodes, StoreOptions, open_store
+from auditor.sources.uri import parse_metadata_uri
+from auditor.tables.judgement import UNREAD, BookieState
+from auditor.tables.registry import (
+    COOKIES,
+    REGISTRATIONS,
+    instance_id,
+    registered_modes,
+    registrations,
+    store_cookies,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class MetadataScan:
+    """A cluster's metadata: read once from a saved store, before and after the bookies from a live one."""
+
+    def __init__(self, landing: Landing, uri: str, options: AuditOptions) -> None:
+        self._landing = landing
+        self._options = options
+        self.uri = uri
+        self._store = open_store(uri, self._politeness())
+        self.live = self._store.live
+        landing.progress.stage("cluster")
+        self.before = self._store.cluster()
+        self._after: ClusterNodes | None = None if self.live else self.before
+        self.layout, self._layout_said = _layout(uri, self.before)
+        self.instance_id = instance_id(self.before)
+        observed = landing.remember("scan_time", self.before.scan_time)
+        self.scan_time: int = options.scan_time_ms or observed
+        store_source.register(landing.spark)
+
+    def ledgers(self) -> DataFrame:
+        """M0: every ledger, decoded, with what each bookie should hold."""
+        return self._landing.land("ledgers", lambda: self._read("bookkeeper_ledgers"))
+
+    def again(self) -> DataFrame | None:
+        """M1: id, version and standing of every ledger; None where one scan stands for both (saved stores)."""
+        if not self.live:
+            return None
+        columns = ("ledger_id", "version", "mtime", "status", "low", "high")
+        return self._landing.land("ledgers_again", lambda: self._read("bookkeeper_ledgers").select(*columns))
+
+    @property
+    def after(self) -> ClusterNodes:
+        """The cluster's own znodes at the second scan; read when they are first asked for."""
+        if self._after is None:
+            self._after = self._store.cluster()
+        return self._after
+
+    def marks(self) -> DataFrame:
+        """Marks and locks, read last: they explain what is being repaired at this moment."""
+        return self._landing.land("marks", lambda: self._read("bookkeeper_marks"))
+
+    def cookies(self) -> DataFrame:
+        """The cookies of the store."""
+        rows = [cookie.row() for cookie in store_cookies(self.after)]
+        return self._landing.rows("cookies", rows, COOKIES)
+
+    def registrations(self) -> DataFrame:
+        """Who is connected."""
+        return self._landing.rows("registrations", registrations(self.after), REGISTRATIONS)
+
+    def modes(self) -> dict[str, str]:
+        """Registered bookies and how; one that was seen in either scan is there."""
+        return {**registered_modes(registrations(self.before)), **registered_modes(registrations(self.after))}
+
+    def gaps(self) -> list[tuple[str, str]]:
+        """What of the cluster's own znodes could not be read."""
+        return sorted({*self.before.gaps, *self.after.gaps})
+
+    def positions(self) -> list[str]:
+        """Where the store stood at each scan (zxids)."""
+        return [self.before.position, self.after.position] if self.live else [self.before.position]
+
+    def notes(self) -> list[str]:
+        """What a reader of the report should know of how it was made."""
+        notes = [self._layout_said]
+        if not self.live:
+            notes.append("saved metadata: one scan stands for both")
+        return notes
+
+    def operations(self) -> dict[str, int]:
+        """What the driver asked the store for."""
+        return self._store.operations()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+    def _politeness(self) -> StoreOptions:
+        options = self._options
+        return StoreOptions(
+            rate_limit=options.rate_limit,
+            in_flight=options.in_flight,
+            timeout_s=options.timeout_s,
+            batch=options.batch,
+        )
+
+    def _read(self, table: str) -> DataFrame:
+        at_once = self._landing.spark.sparkContext.defaultParallelism
+        reader = self._landing.spark.read.format(table).option("metadata", self.uri)
+        settings = {
+            **asdict(self._politeness()),
+            "layout": self.layout.value,
+            "parts": at_once * self._options.parts_per_core,
+            "at_once": at_once,
+        }
+        return reader.options(**{key: str(value) for key, value in settings.items()}).load()
+
+
+def _layout(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+    """The layout that the LAYOUT znode decides, and what the report says of it.
+
+    Raises `UsageError` where the URI says another, naming both.
+    """
+    asked = parse_metadata_uri(uri).layout
+    znode = cluster.nodes.get("LAYOUT")
+    if znode is None:
+        return asked or LayoutKind.HIERARCHICAL, "no LAYOUT znode: " + (
+            "taken from the URI" if asked else "hierarchical is assumed"
+        )
+    try:
+        kind = layout_codec.decode(znode.data).kind
+    except (DecodeError, RuleError) as error:
+        raise StoreError(f"--metadata {uri}: its LAYOUT znode cannot be understood: {error}") from error
+    if asked is not None and asked is not kind:
+        raise UsageError(f"--metadata {uri}: the URI says {asked.value}, the LAYOUT znode says {kind.value}")
+    return kind, f"LAYOUT says {kind.value}"
+
+
+class BookieScan:
+    """The bookies' indexes, and who the bookies are."""
+
+    def __init__(
+        self,
+        landing: Landing,
+        metadata: MetadataScan,
+        sources: Sequence[str],
+        options: AuditOptions,
+    ) -> None:
+        self._landing = landing
+        self._metadata = metadata
+        self._options = options
+        self.sources = tuple(sources)
+        landing.progress.stage("directories")
+        self.places = find_places(sources)
+        self.members = {row["bookie_id"]: row.asDict() for row in self._members().collect()}
+        cookies = store_cookies(metadata.before)
+        connected = registered_modes(registrations(metadata.before))
+        known = {*self.members, *(cookie.bookie_id for cookie in cookies), *connected}
+        self.attribution = bookie_owners.attribute(
+            self.places,
+            known,
+            {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
+            metadata.instance_id,
+        )
+        index_source.register(landing.spark)
+
+    def _members(self) -> DataFrame:
+        """Who is in ensembles: one row a bookie. What the server would refuse as an id is no bookie."""
+        from pyspark.sql import functions as F
+
+        ledgers = self._metadata.ledgers()
+        members = ledgers.select(F.explode("replicas").alias("r"))
+        return self._landing.land(
+            "members",
+            lambda: members.groupBy("r.bookie_id").agg(
+                F.count("*").alias("ledgers"),
+                F.sum(F.col("r.depends").cast("long")).alias("depending"),
+                F.sum((F.length("r.groups") > 0).cast("long")).alias("replicas"),
+            ),
+        )
+
+    def availability(self) -> DataFrame:
+        """I: what every bookie that has a readable directory says it holds, and what lies beside it."""
+        spark = self._landing.spark
+        found = [each for each in self.attribution.bookies.values() if each.index_directories]
+        wanted = spark.sparkContext.defaultParallelism * self._options.parts_per_core
+        parts = index_parts.parts(
+            [(each.bookie_id, each.index_directories) for each in found], wanted, self.wants_times
+        )
+        return self._landing.land(
+            "availability",
+            lambda: (
+                spark.read.format("bookkeeper_indexes").option("parts", index_parts.to_json(parts)).load()
+            ),
+        )
+
+    @property
+    def wants_times(self) -> bool:
+        """Whether an orphan may be younger than the saved scan that does not list it."""
+        times = [self.index_time(bookie_id) for bookie_id in self.attribution.bookies]
+        scan_time = self._metadata.scan_time
+        return not self._metadata.live and any(each is None or each > scan_time for each in times)
+
+    def index_time(self, bookie_id: str) -> int | None:
+        """How new a bookie's index is, in ms; None where nothing says."""
+        if self._options.index_time_ms is not None:
+            return self._options.index_time_ms
+        bookie = self.attribution.bookies.get(bookie_id)
+        return bookie.index_time if bookie else None
+
+    def page_sizes(self, availability: DataFrame) -> dict[str, int]:
+        """Bytes an index page of each bookie, from the lengths of its files."""
+        from pyspark.sql import functions as F
+
+        sizes = availability.where("state = 'ok' and page_bytes > 0 and page_bytes % 512 = 0")
+        # A length says no more than its least bit that is set: a few rows a bookie.
+        power = F.least(F.col("page_bytes").bitwiseAND(-F.col("page_bytes")), F.lit(page_size.LARGEST))
+        lengths: dict[str, dict[int, int]] = {}
+        for row in (
+            sizes.groupBy("bookie_id", power.alias("length")).agg(F.count("*").alias("files")).collect()
+        ):
+            lengths.setdefault(row["bookie_id"], {})[row["length"]] = row["files"]
+        return page_size.page_sizes(lengths)
+
+    def states(self, rows: list[dict[str, Any]]) -> dict[str, BookieState]:
+        """How far each bookie was read, from the rows of the table bookies."""
+        return {
+            row["bookie_id"]: BookieState(
+                row["read"], row["suspect"], row["index_time"], row["foreign_instance"]
+            )
+            for row in rows
+        }
+
+    def directories(self) -> list[dict[str, Any]]:
+        """Rows of the table directories."""
+        return [asdict(directory) for directory in self.attribution.directories]
+
+    def bookies(self, availability: DataFrame) -> list[dict[str, Any]]:
+        """Rows of the table bookies: every id that anything names.
+
+        A bookie whose index broke off while it was read was not read whole.
+        """
+        broken = self._broken(availability)
+        cookies = {cookie.bookie_id for cookie in store_cookies(self._metadata.after)}
+        modes = self._metadata.modes()
+        members = {name: row for name, row in self.members.items() if accepted(name)}
+        found = self.attribution.bookies
+        names = sorted({*members, *cookies, *modes, *found})
+        return [
+            self._bookie(name, members.get(name), modes.get(name), name in cookies, broken) for name in names
+        ]
+
+    def _bookie(
+        self,
+        name: str,
+        member: dict[str, Any] | None,
+        mode: str | None,
+        has_cookie: bool,
+        broken: dict[str, str],
+    ) -> dict[str, Any]:
+        attributed = self.attribution.bookies.get(name)
+        read = attributed.read if attributed else UNREAD
+        reason = attributed.reason if attributed else "no --bookies source has a place for it"
+        if name in broken and read == bookie_owners.READ:
+            read, reason = bookie_owners.PARTIAL, broken[name]
+        foreign = bool(attributed and attributed.foreign_instance)
+        if foreign:
+            reason = "all of its directories carry another cluster's instance id"
+        return {
+            "bookie_id": name,
+            "named": member is not None,
+            "ledgers": member["ledgers"] if member else 0,
+            "depending": member["depending"] if member else 0,
+            "replicas": member["replicas"] if member else 0,
+            "registered": mode,
+            "has_cookie": has_cookie,
+            "found": bool(attributed and attributed.found),
+            "read": UNREAD if foreign else read,
+            "reason": reason,
+            "index_time": self.index_time(name),
+            "suspect": bool(attributed and attributed.suspect),
+            "foreign_instance": foreign,
+        }
+
+    def _broken(self, availability: DataFrame) -> dict[str, str]:
+        """Bookies of which something could not be listed, and one reason each."""
+        from pyspark.sql import functions as F
+
+        gaps = availability.where("state = 'gap'").groupBy("bookie_id")
+        rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
+        return {row["bookie_id"]: row["reason"] for row in rows}

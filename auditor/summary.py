@@ -1,0 +1,142 @@
+"""From tables to a report: counted numbers, bounded samples, and what was looked at."""
+
+from __future__ import annotations
+
+import json
+import time
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from auditor.codecs.groups import GROUP
+from auditor.findings.table import order
+from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.options import AuditOptions
+from auditor.model.report import (
+    BookiesRead,
+    Cluster,
+    Coverage,
+    Decided,
+    Replicas,
+    Report,
+    Run,
+    Tally,
+)
+from auditor.scan import BookieScan, MetadataScan
+from auditor.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+GAPS_SHOWN = 20
+"""So many gaps a report names; any gap at all makes it incomplete."""
+
+
+def summarise(
+    tables: Tables,
+    findings: DataFrame,
+    metadata: MetadataScan,
+    bookies: BookieScan,
+    options: AuditOptions,
+    started: int,
+) -> Report:
+    """Count, sample and cover: the report of an audit whose findings have landed. Times in ms."""
+    run = Run(
+        version=version("bookkeeper-auditor"),
+        started=started,
+        finished=int(time.time() * 1000),
+        scan_time=metadata.scan_time,
+        live=metadata.live,
+        positions=metadata.positions(),
+        bookie_sources=list(bookies.sources),
+        operations=_operations(tables, metadata),
+        gaps=_gaps(tables, metadata),
+        notes=metadata.notes(),
+        tally=_tally(findings),
+    )
+    cluster = Cluster(metadata.instance_id, metadata.uri, metadata.layout.value)
+    return Report.make(run, cluster, _coverage(tables), _samples(findings, options.samples))
+
+
+def _coverage(tables: Tables) -> Coverage:
+    from pyspark.sql import functions as F
+
+    ledgers = tables.verdicts.agg(
+        F.count("*").alias("total"),
+        F.count_if("class = potential_class and class != 'undecided'").alias("decided"),
+    ).first()
+    unknown = tables.judged.agg(F.coalesce(F.sum(F.size("unknown")), F.lit(0)).alias("pairs")).first()
+    rows = tables.bookies.where("named or found").orderBy("bookie_id").collect()
+    assert ledgers is not None
+    assert unknown is not None
+    unread = tuple(row["bookie_id"] for row in rows if row["read"] != "read")
+    expected = sum(row["replicas"] for row in rows)
+    return Coverage(
+        Decided(ledgers["total"], ledgers["decided"]),
+        BookiesRead(len(rows), len(rows) - len(unread), unread),
+        Replicas(expected, expected - unknown["pairs"]),
+    )
+
+
+def _operations(tables: Tables, metadata: MetadataScan) -> dict[str, int]:
+    """What was asked of the sources; all of it is reading."""
+    from pyspark.sql import functions as F
+
+    counted = tables.availability.agg(F.count_if("path is not null").alias("files")).first()
+    assert counted is not None
+    return {**metadata.operations(), "index files read": counted["files"]}
+
+
+def _gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
+    """A bounded sample of what could not be listed, of any part of the metadata."""
+    rows = tables.ledgers.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
+    rows += metadata.marks().where("kind = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
+    if (again := metadata.again()) is not None:
+        rows += again.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
+    named = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
+    return [f"{path}: {reason}" for path, reason in sorted(named)][:GAPS_SHOWN]
+
+
+def _tally(findings: DataFrame) -> list[Tally]:
+    from pyspark.sql import functions as F
+
+    rows = findings.groupBy("id", "severity", "confidence").agg(F.count("*").alias("number")).collect()
+    tallies = [
+        Tally(id=r["id"], severity=r["severity"], confidence=r["confidence"], count=r["number"]) for r in rows
+    ]
+    return sorted(tallies, key=lambda t: (Severity(t["severity"]).rank, t["id"], t["confidence"]))
+
+
+def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
+    """The first findings of each id: bounded by the number of checks."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    place = F.row_number().over(Window.partitionBy("id").orderBy(*order()))
+    rows = findings.withColumn("place", place).where(F.col("place") <= samples).orderBy(*order())
+    return tuple(finding_of(row) for row in rows.collect())
+
+
+def finding_of(row: Row | dict[str, Any]) -> Finding:
+    """A finding from its row of the findings table."""
+    import numpy as np
+
+    return Finding(
+        id=row["id"],
+        severity=Severity(row["severity"]),
+        confidence=Confidence(row["confidence"]),
+        scope_id=row["scope_id"],
+        ledger_id=row["ledger_id"],
+        bookie_id=row["bookie_id"],
+        missing=tuple(
+            Missing(
+                part["bookie_id"],
+                tuple((a, b, c, d) for a, b, c, d in np.frombuffer(part["groups"], GROUP).tolist()),
+                part["count"],
+            )
+            for part in row["missing"]
+        ),
+        unknown=tuple(row["unknown"]),
+        message=row["message"],
+        evidence=json.loads(row["evidence"]),
+        fingerprint=row["fingerprint"],
+    )

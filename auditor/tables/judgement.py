@@ -1,0 +1,209 @@
+"""What one ledger's unequal replicas mean: which entries are missing, unknown, stale or surplus.
+
+A replica that holds exactly what it should never comes here. For the others, everything is a set of
+entries in BP-34 groups, and every answer is set arithmetic on groups: the work follows groups, not entries.
+
+Per entry, m is the number of copies confirmed missing and u the number on bookies whose index could not be
+read (semantics of the proposal's replicas check, with unknown kept apart). Metadata decides what is judged:
+all striped entries of a closed ledger; of others the segments that are not last, less their final write
+quorum of entries, where a writer may still be sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs import coverage
+from auditor.codecs.fold import fold
+from auditor.codecs.groups import GROUP
+from auditor.codecs.striping import striped
+
+Groups = NDArray[np.void]
+NOTHING: Groups = np.empty(0, GROUP)
+_NO_END = (1 << 63) - 1
+
+READ, PARTIAL, UNREAD = "read", "partial", "unread"
+
+
+@dataclass(frozen=True, slots=True)
+class BookieState:
+    """What the audit knows of a bookie when it looks at its replicas."""
+
+    read: str  # read | partial | unread
+    suspect: bool = False  # a directory's cookie and place disagree
+    index_time: int | None = None  # ms; what the index shows is at least as new as this
+    foreign: bool = False  # all its directories carry another cluster's instance id
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One bookie's unequal replica: what it should hold of what is judged, and what it holds."""
+
+    bookie_id: str
+    expected: Groups
+    held: Groups
+    index_state: str  # ok | cut | unreadable | not-indexed | absent
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFacts:
+    """The part of a ledger's metadata that its judgement needs."""
+
+    ledger_id: int
+    closed: bool
+    ensemble_size: int
+    write_quorum: int
+    ack_quorum: int
+    last_entry_id: int
+    mtime: int
+    segments: Sequence[tuple[int, Sequence[str]]]
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """First and last entry of each segment; empty ones have last < first, an open end is 2^63 - 1."""
+        end = self.last_entry_id if self.closed else _NO_END
+        firsts = [first for first, _ in self.segments]
+        return [
+            (first, min(after - 1, end)) for first, after in zip(firsts, [*firsts[1:], _NO_END], strict=True)
+        ]
+
+
+@dataclass(slots=True)
+class Judgement:
+    """The answer for one ledger; group sets are canonical, bookies ascending."""
+
+    m: int = 0
+    mu: int = 0
+    missing: list[tuple[str, Groups]] = field(default_factory=list)
+    unknown: list[tuple[str, Groups, str]] = field(default_factory=list)  # why: unread | unreadable
+    lagging: list[tuple[str, Groups]] = field(default_factory=list)
+    stale: list[tuple[str, Groups]] = field(default_factory=list)
+    surplus: list[tuple[str, Groups]] = field(default_factory=list)
+    foreign: list[tuple[str, int]] = field(default_factory=list)
+    doubts: set[str] = field(default_factory=set)
+
+
+def judge(
+    ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
+) -> Judgement:
+    """Judge one ledger from its unequal replicas.
+
+    ``bookies`` has every bookie that an ensemble names. Raises `CoverageLimitError` where the sets are too
+    irregular to be compared within the bound.
+    """
+    answer = Judgement()
+    members = {member for _, ensemble in ledger.segments for member in ensemble}
+    for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
+        state = bookies.get(pair.bookie_id, BookieState(UNREAD))
+        if pair.bookie_id not in members:
+            answer.foreign.append((pair.bookie_id, coverage.count(pair.held)))
+            continue
+        _weigh(ledger, pair, state, grace_ms, answer)
+        _excess(ledger, pair, answer)
+    if not ledger.closed:
+        _lagging(ledger, {pair.bookie_id: pair for pair in pairs}, bookies, answer)
+    missing = [groups for _, groups in answer.missing]
+    unknown = [groups for _, groups, _ in answer.unknown]
+    if missing or unknown:
+        answer.m, answer.mu = coverage.worst(missing, unknown)
+    return answer
+
+
+def _weigh(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement) -> None:
+    """What is expected and not held: missing where the index speaks for everything, else unknown."""
+    # Another cluster's ledger may have the same id: what such a bookie holds says nothing here.
+    lacking = pair.expected if state.foreign else coverage.difference(pair.expected, pair.held)
+    if not len(lacking):
+        return
+    if state.read != READ or pair.index_state not in ("ok", "absent"):
+        why = "unread" if state.read != READ else "unreadable"
+        answer.unknown.append((pair.bookie_id, lacking, why))
+        return
+    answer.missing.append((pair.bookie_id, lacking))
+    if state.suspect:
+        answer.doubts.add(f"a directory of {pair.bookie_id} lies in another bookie's place")
+    if state.index_time is None:
+        answer.doubts.add(f"no lastMark says how old the index of {pair.bookie_id} is")
+    elif ledger.mtime > state.index_time - grace_ms:
+        answer.doubts.add(f"the ledger changed too shortly before the index of {pair.bookie_id} was written")
+    if not ledger.closed:
+        answer.doubts.add("the ledger is not closed")
+
+
+def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
+    """What is held and not striped here: of a segment without this bookie, or surplus."""
+    if not len(pair.held):
+        return
+    ranges = ledger.ranges
+    mine = (
+        pair.expected
+        if ledger.closed
+        else _striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
+    )
+    excess = coverage.difference(pair.held, mine)
+    if not len(excess):
+        return
+    elsewhere = [
+        coverage.clip(excess, first, last)
+        for (first, last), (_, ensemble) in zip(ranges, ledger.segments, strict=True)
+        if last >= first and pair.bookie_id not in ensemble
+    ]
+    stale = coverage.union(elsewhere) if elsewhere else NOTHING
+    surplus = coverage.difference(excess, stale)
+    if len(stale):
+        answer.stale.append((pair.bookie_id, stale))
+    if len(surplus):
+        answer.surplus.append((pair.bookie_id, surplus))
+
+
+def _striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:
+    """Every entry up to ``upto`` that the striping puts on a bookie, over all segments."""
+    rows = [
+        (first, min(last, upto), ensemble.index(bookie_id))
+        for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
+        if bookie_id in ensemble
+    ]
+    if last_segment_only:
+        rows = [row for row in rows if row[0] == ledger.segments[-1][0]]
+    if not rows:
+        return NOTHING
+    first, last, index = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    size, quorum = np.full_like(first, ledger.ensemble_size), np.full_like(first, ledger.write_quorum)
+    sets = striped(first, last, index, size, quorum)
+    folded = fold(sets.merged(np.zeros(len(rows), np.int64), 1))
+    return groups_of(folded.tobytes())
+
+
+def _lagging(
+    ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], answer: Judgement
+) -> None:
+    """Entries of an open end that an ack quorum of members holds and another member, read, does not."""
+    start, ensemble = ledger.segments[-1]
+    held = {member: pairs[member].held if member in pairs else NOTHING for member in ensemble}
+    newest = max((coverage.last_entry(groups) for groups in held.values()), default=-1)
+    if newest < start:
+        return
+    striped_to = {member: _striped_to(ledger, member, newest, last_segment_only=True) for member in ensemble}
+    present = [coverage.intersection(striped_to[member], held[member]) for member in ensemble]
+    acknowledged = coverage.at_least(present, ledger.ack_quorum)
+    for member in sorted(ensemble):
+        state = bookies.get(member, BookieState(UNREAD))
+        certain = member not in pairs or pairs[member].index_state in ("ok", "absent")
+        if state.read == READ and certain:
+            late = coverage.difference(coverage.intersection(striped_to[member], acknowledged), held[member])
+            if len(late):
+                answer.lagging.append((member, late))
+
+
+def groups_of(data: bytes | memoryview | None) -> Groups:
+    """Groups from a table's binary column; None and b"" are the empty set.
+
+    >>> from auditor.codecs.groups import GroupBatch
+    >>> groups_of(GroupBatch.of([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()
+    ([(1, 4, 2, 3)], [])
+    """
+    return np.frombuffer(data, GROUP) if data else NOTHING

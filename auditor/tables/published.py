@@ -1,0 +1,93 @@
+"""Every table of a run, column by column: what ``schemas/tables.json`` publishes.
+
+python -m auditor.tables.published > schemas/tables.json
+"""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from auditor.sources.index_rows import SCHEMA as AVAILABILITY
+from auditor.sources.ledger_rows import LEDGERS
+from auditor.sources.mark_rows import MARKS
+from auditor.tables.judged import JUDGED
+from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
+from auditor.tables.verdicts import VERDICTS
+
+
+def _schema(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
+    return pa.schema([pa.field(name, kind, metadata={"comment": comment}) for name, kind, comment in columns])
+
+
+TABLES: dict[str, pa.Schema] = {
+    "ledgers": LEDGERS,
+    "ledgers_again": pa.schema(
+        [LEDGERS.field(name) for name in ("ledger_id", "version", "mtime", "status", "low", "high")]
+    ),
+    "marks": MARKS,
+    "cookies": COOKIES,
+    "registrations": REGISTRATIONS,
+    "members": _schema(
+        ("bookie_id", pa.string(), "an id that ensembles name"),
+        ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
+        ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
+        ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
+    ),
+    "directories": DIRECTORIES,
+    "bookies": BOOKIES,
+    "availability": AVAILABILITY,
+    "unequal": _schema(
+        ("ledger_id", pa.int64(), "the ledger"),
+        ("bookie_id", pa.string(), "the bookie"),
+        (
+            "expected",
+            pa.binary(),
+            "the entries it should hold, 24 bytes a group; null: none are judged there",
+        ),
+        ("held", pa.binary(), "the entries its index shows; null: no index"),
+        ("index_state", pa.string(), "ok, cut, unreadable, not-indexed or absent"),
+    ),
+    "judged": JUDGED,
+    "verdicts": VERDICTS,
+    "orphans": _schema(
+        ("bookie_id", pa.string(), "the bookie that holds it"),
+        ("ledger_id", pa.int64(), "a ledger that the last scan of the metadata does not list"),
+        ("groups", pa.binary(), "the entries held, 24 bytes a group"),
+        ("in_m0", pa.bool_(), "the first scan listed it"),
+        ("in_m1", pa.bool_(), "the last scan listed it"),
+        ("newer_than_scan", pa.bool_(), "its index file is newer than a saved scan"),
+    ),
+    "holdings": _schema(
+        ("bookie_id", pa.string(), "a bookie with an index"),
+        ("ledgers", pa.int64(), "ledgers that it has an index of"),
+        ("orphans", pa.int64(), "of these, ledgers that the metadata does not list"),
+    ),
+    "vanished_ranges": _schema(
+        ("bookie_id", pa.string(), "the bookie"),
+        ("low", pa.int64(), "first id of a range of 10,000 of which it holds orphans only"),
+        ("high", pa.int64(), "last id of the range"),
+        ("ledgers", pa.int64(), "ledgers that it holds there"),
+    ),
+}
+
+
+def to_json() -> str:
+    """The published form: types as Arrow names them.
+
+    >>> json.loads(to_json())["holdings"]["orphans"]["type"]
+    'int64'
+    """
+    tables = {
+        name: {
+            column.name: {"type": str(column.type), "comment": column.metadata[b"comment"].decode()}
+            for column in schema
+        }
+        for name, schema in TABLES.items()
+    }
+    return json.dumps(tables, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    print(to_json(), end="")

@@ -1,0 +1,178 @@
+"""Who the bookies are: cookies, registrations and directories put side by side, one row a bookie.
+
+All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from auditor.codecs import cookie as cookie_codec
+from auditor.codecs import service_info
+from auditor.errors import DecodeError, RuleError
+from auditor.model.cookie import Cookie
+from auditor.sources.store import ClusterNodes, Znode
+
+COOKIES = pa.schema(
+    [
+        pa.field("bookie_id", pa.string(), metadata={"comment": "the name of its znode"}),
+        pa.field("layout", pa.int32(), metadata={"comment": "layout version, 3 to 5"}),
+        pa.field("bookie_host", pa.string(), metadata={"comment": "the bookie id that the cookie says"}),
+        pa.field("journal_dirs", pa.string(), metadata={"comment": "journal directories, joined by commas"}),
+        pa.field("ledger_dirs", pa.list_(pa.string()), metadata={"comment": "ledger directories, in order"}),
+        pa.field(
+            "index_dirs",
+            pa.list_(pa.string()),
+            metadata={"comment": "index directories; null: the ledger ones"},
+        ),
+        pa.field("instance_id", pa.string(), metadata={"comment": "the cluster that the cookie says"}),
+        pa.field("damage", pa.string(), metadata={"comment": "why it could not be read"}),
+    ]
+)
+REGISTRATIONS = pa.schema(
+    [
+        pa.field("bookie_id", pa.string(), metadata={"comment": "the name of its znode"}),
+        pa.field("mode", pa.string(), metadata={"comment": "writable or readonly"}),
+        pa.field(
+            "endpoints",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("id", pa.string()),
+                        ("host", pa.string()),
+                        ("port", pa.int32()),
+                        ("protocol", pa.string()),
+                    ]
+                )
+            ),
+            metadata={"comment": "what its service info publishes; empty for an old bookie"},
+        ),
+        pa.field("ctime", pa.int64(), metadata={"comment": "when it registered, ms"}),
+        pa.field("damage", pa.string(), metadata={"comment": "why the service info could not be read"}),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCookie:
+    """A cookie as the metadata store keeps it; ``cookie`` is None where it could not be read."""
+
+    bookie_id: str
+    cookie: Cookie | None
+    damage: str | None
+
+    def row(self) -> dict[str, Any]:
+        """Its row in the table ``cookies``."""
+        cookie = self.cookie
+        return {
+            "bookie_id": self.bookie_id,
+            "layout": cookie.layout if cookie else None,
+            "bookie_host": cookie.bookie_id if cookie else None,
+            "journal_dirs": cookie.journal_dirs if cookie else None,
+            "ledger_dirs": list(cookie.ledger_dirs) if cookie else None,
+            "index_dirs": list(cookie.index_dirs) if cookie and cookie.index_dirs else None,
+            "instance_id": cookie.instance_id if cookie else None,
+            "damage": self.damage,
+        }
+
+
+def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
+    """Every cookie of the store, ascending by bookie; an unreadable one says why."""
+    return [_cookie(name, znode) for name, znode in _children(cluster, "cookies/")]
+
+
+def _cookie(name: str, znode: Znode) -> StoreCookie:
+    try:
+        return StoreCookie(name, cookie_codec.decode(znode.data), None)
+    except DecodeError as damage:
+        return StoreCookie(name, None, str(damage))
+
+
+def registrations(cluster: ClusterNodes) -> list[dict[str, Any]]:
+    """Rows of the table ``registrations``: who is connected, and how it can be reached."""
+    writable = [
+        (name, "writable", znode) for name, znode in _children(cluster, "available/") if name != "readonly"
+    ]
+    readonly = [(name, "readonly", znode) for name, znode in _children(cluster, "available/readonly/")]
+    return [_registration(*registered) for registered in sorted(writable + readonly)]
+
+
+def _registration(name: str, mode: str, znode: Znode) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "bookie_id": name, "mode": mode, "endpoints": [], "ctime": znode.ctime, "damage": None,
+    }  # fmt: skip
+    try:
+        info = service_info.decode(znode.data, name)
+        row["endpoints"] = [
+            {"id": end.id, "host": end.host, "port": end.port, "protocol": end.protocol}
+            for end in info.endpoints
+        ]
+    except (DecodeError, RuleError) as damage:
+        row["damage"] = str(damage)
+    return row
+
+
+def _children(cluster: ClusterNodes, below: str) -> list[tuple[str, Znode]]:
+    found = [(path[len(below) :], znode) for path, znode in cluster.nodes.items() if path.startswith(below)]
+    return sorted((name, znode) for name, znode in found if "/" not in name)
+
+
+def instance_id(cluster: ClusterNodes) -> str | None:
+    """The cluster's INSTANCEID, or None where it has none (allowed in old clusters)."""
+    znode = cluster.nodes.get("INSTANCEID")
+    return znode.data.decode("utf-8", "replace").strip() or None if znode else None
+
+
+def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Each registered bookie's mode: writable, readonly or both."""
+    modes: dict[str, str] = {}
+    for row in rows:
+        name, mode = row["bookie_id"], row["mode"]
+        modes[name] = mode if modes.get(name, mode) == mode else "both"
+    return modes
+
+
+BOOKIES = pa.schema(
+    [
+        pa.field(name, kind, metadata={"comment": comment})
+        for name, kind, comment in (
+            ("bookie_id", pa.string(), "every id that an ensemble, cookie, registration or directory names"),
+            ("named", pa.bool_(), "an ensemble names it"),
+            ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
+            ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
+            ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
+            ("registered", pa.string(), "writable, readonly or both; null if not connected"),
+            ("has_cookie", pa.bool_(), "the store has a cookie of it"),
+            ("found", pa.bool_(), "some directory of it was found"),
+            (
+                "read",
+                pa.string(),
+                "read: its whole index; partial: what was found is present, all else unknown; unread",
+            ),
+            ("reason", pa.string(), "why it was not read whole"),
+            ("index_time", pa.int64(), "how new its index is, ms; null where nothing says"),
+            ("suspect", pa.bool_(), "one of its directories lies in another's place or carries another's id"),
+            ("foreign_instance", pa.bool_(), "all its directories carry another cluster's instance id"),
+        )
+    ]
+)
+DIRECTORIES = pa.schema(
+    [
+        pa.field(name, kind, metadata={"comment": comment})
+        for name, kind, comment in (
+            ("place", pa.string(), "the bookie in whose place it lies"),
+            ("path", pa.string(), "where it was found"),
+            ("role", pa.string(), "journal, ledger, index or unknown"),
+            ("owner", pa.string(), "the bookie that its data is attributed to"),
+            ("cookie_bookie_id", pa.string(), "the bookie that its VERSION names"),
+            ("instance_id", pa.string(), "the cluster that its VERSION names"),
+            ("index_time", pa.int64(), "when its newest lastMark was written, ms"),
+            ("damage", pa.string(), "why its VERSION could not be read"),
+            ("layout", pa.int32(), "layout version of its VERSION"),
+        )
+    ]
+)

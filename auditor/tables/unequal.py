@@ -1,0 +1,74 @@
+"""unequal: the pairs (ledger, bookie) where what should be held and what is held differ.
+
+Both sides are canonical BP-34 groups, so a healthy replica is one equality of bytes and leaves no row. All
+later questions are asked of the rows that stay. The join is on (ledger, bookie) alone, plain and full outer:
+everything else is joined back for unequal rows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# No page is smaller; a bookie without a page size has no file that ends on one.
+_SECTOR = 512
+_HELD_STATES = ("ok", "cut", "unreadable", "not-indexed")
+
+
+def expected(ledgers: DataFrame) -> DataFrame:
+    """What metadata says each bookie holds: ledger_id, bookie_id, groups; nothing where nothing is judged."""
+    from pyspark.sql import functions as F
+
+    return (
+        ledgers.where("undecidable = false")
+        .select("ledger_id", F.explode("replicas").alias("replica"))
+        .select("ledger_id", "replica.bookie_id", "replica.groups")
+        .where("length(groups) > 0")
+    )
+
+
+def held(availability: DataFrame, page_sizes: Mapping[str, int]) -> DataFrame:
+    """What the indexes say each bookie holds, with an index cut inside a page recognised.
+
+    ``page_sizes`` is bytes a page by bookie (`auditor.sources.page_size`); the files do not keep it.
+    """
+    from pyspark.sql import functions as F
+
+    rows = availability.where(F.col("state").isin(*_HELD_STATES))
+    spark = availability.sparkSession
+    pages = spark.createDataFrame(list(page_sizes.items()), "bookie_id string, page_size int")
+    cut = (F.col("state") == "ok") & (F.col("page_bytes") % F.coalesce("page_size", F.lit(_SECTOR)) != 0)
+    return (
+        rows.join(F.broadcast(pages), "bookie_id", "left")
+        .withColumn("reason", F.when(cut, F.lit("the file ends inside a page")).otherwise(F.col("reason")))
+        .withColumn("offset", F.when(cut, F.col("page_bytes") + 1024).otherwise(F.col("offset")))
+        .withColumn("state", F.when(cut, F.lit("cut")).otherwise(F.col("state")))
+        .drop("page_size")
+    )
+
+
+def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> DataFrame:
+    """The pairs that differ: ledger_id, bookie_id, expected, held, index_state.
+
+    ``index_state`` is the state of the index found, or absent where there is none. A pair without expected
+    groups is of a ledger that is gone, that cannot be judged, or that has nothing on that bookie. What
+    ``foreign`` bookies hold is another cluster's, and equals nothing.
+    """
+    from pyspark.sql import functions as F
+
+    left = expected.withColumnRenamed("groups", "expected")
+    right = held.select(
+        "ledger_id", "bookie_id", F.col("groups").alias("held"), F.col("state").alias("index_state")
+    )
+    both = left.join(right, ["ledger_id", "bookie_id"], "full_outer")
+    # An index that holds nothing of a ledger that should have nothing there is as equal as can be.
+    same = F.coalesce("expected", F.lit(b"")) == F.coalesce("held", F.lit(b""))
+    readable = F.col("index_state").isin("ok", "cut")
+    ours = ~F.col("bookie_id").isin(list(foreign))
+    healthy = same & readable & ours & F.col("expected").isNotNull()
+    return both.where(~F.coalesce(healthy, F.lit(False))).withColumn(
+        "index_state", F.coalesce("index_state", F.lit("absent"))
+    )

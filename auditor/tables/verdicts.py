@@ -1,0 +1,103 @@
+"""verdicts: the class of every ledger, what it could become, and whose answer is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+HEALTHY = "healthy"
+BELOW_WRITE_QUORUM = "below-write-quorum"
+BELOW_ACK_QUORUM = "below-ack-quorum"
+ENTRY_LOST = "entry-lost"
+UNDECIDED = "undecided"
+NOT_CLOSED = "not-closed"
+
+VERDICTS = pa.schema(
+    [
+        pa.field("scope_id", pa.int64(), metadata={"comment": "BP-35 scope; 0 for every stock ledger"}),
+        pa.field("ledger_id", pa.int64(), metadata={"comment": "the ledger"}),
+        pa.field(
+            "state", pa.string(), metadata={"comment": "OPEN, IN_RECOVERY or CLOSED; null if unreadable"}
+        ),
+        pa.field(
+            "class",
+            pa.string(),
+            metadata={
+                "comment": "healthy, below-write-quorum, below-ack-quorum, entry-lost; not-closed where no "
+                "missing copy was seen; undecided where the metadata cannot be judged"
+            },
+        ),
+        pa.field(
+            "potential_class", pa.string(), metadata={"comment": "the class if all unknown copies were gone"}
+        ),
+        pa.field(
+            "m", pa.int32(), metadata={"comment": "the most copies that one entry is missing, confirmed"}
+        ),
+        pa.field(
+            "mu", pa.int32(), metadata={"comment": "the most copies that one entry is missing or unknown"}
+        ),
+        pa.field(
+            "unread_bookies", pa.list_(pa.string()), metadata={"comment": "bookies with unknown copies"}
+        ),
+        pa.field("confidence", pa.string(), metadata={"comment": "confirmed, suspect or unknown"}),
+    ]
+)
+
+
+def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
+    """One row for every ledger with an id; ``judged`` has those with an unequal replica."""
+    from pyspark.sql import functions as F
+
+    answers = judged.select(
+        "ledger_id",
+        "m",
+        "mu",
+        "doubts",
+        F.transform("unknown", lambda entry: entry.bookie_id).alias("unread_bookies"),
+    )
+    rows = (
+        ledgers.where("ledger_id is not null and status in ('ok', 'broken', 'unreadable')")
+        .select("scope_id", "ledger_id", "state", "write_quorum", "ack_quorum", "undecidable")
+        .join(answers, "ledger_id", "left")
+        .fillna({"m": 0, "mu": 0})
+    )
+    return rows.select(
+        "scope_id",
+        "ledger_id",
+        "state",
+        _class("m").alias("class"),
+        _class("mu").alias("potential_class"),
+        F.col("m").cast("int").alias("m"),
+        F.col("mu").cast("int").alias("mu"),
+        F.coalesce("unread_bookies", F.array().cast("array<string>")).alias("unread_bookies"),
+        _confidence().alias("confidence"),
+    )
+
+
+def _class(copies: str) -> Column:
+    """The class of a ledger whose worst entry lacks so many copies; only a closed one has lost an entry."""
+    from pyspark.sql import functions as F
+
+    left = F.col("write_quorum") - F.col(copies)
+    closed = F.col("state") == "CLOSED"
+    return (
+        F.when(F.col("undecidable"), UNDECIDED)
+        .when(F.col(copies) == 0, F.when(closed, HEALTHY).otherwise(NOT_CLOSED))
+        .when(closed & (left <= 0), ENTRY_LOST)
+        .when(left < F.col("ack_quorum"), BELOW_ACK_QUORUM)
+        .otherwise(BELOW_WRITE_QUORUM)
+    )
+
+
+def _confidence() -> Column:
+    from pyspark.sql import functions as F
+
+    return (
+        F.when(F.col("undecidable") | (_class("m") != _class("mu")), "unknown")
+        .when(F.size(F.coalesce("doubts", F.array().cast("array<string>"))) > 0, "suspect")
+        .otherwise("confirmed")
+    )

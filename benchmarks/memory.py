@@ -1,0 +1,49 @@
+"""Peak memory of this process tree, by kind of process, from /proc."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+_PERIOD_S = 0.2
+
+
+class PeakMemory:
+    """Watches the children of this process while it is entered; `peaks` is MiB by program name."""
+
+    def __init__(self) -> None:
+        self.peaks: dict[str, float] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_PERIOD_S):
+            for name, high in _descendants(os.getpid()):
+                self.peaks[name] = max(self.peaks.get(name, 0.0), high)
+
+
+def _descendants(root: int) -> list[tuple[str, float]]:
+    parents: dict[int, int] = {}
+    facts: dict[int, tuple[str, float]] = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        except OSError:
+            continue  # it ended while we looked
+        pid = int(status.parent.name)
+        parents[pid] = int(lines["PPid"])
+        facts[pid] = (lines["Name"].strip(), int(lines.get("VmHWM", "0 kB").split()[0]) / 1024)
+    found, wave = set[int](), {root}
+    while wave:
+        found |= wave
+        wave = {pid for pid, parent in parents.items() if parent in wave} - found
+    return [facts[pid] for pid in found if pid in facts]
