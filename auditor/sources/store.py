@@ -97,12 +97,15 @@ class ClusterNodes:
 
     ``nodes`` is keyed by the path below the root ("LAYOUT", "cookies/bk1:3181"). ``scan_time`` is in ms.
     ``position`` is the zxid of the last transaction seen, in hex as ZooKeeper's own logs write it.
+    ``notes`` say what a reader of the report should know about the source, such as a damaged snapshot that
+    was passed over for an older one.
     """
 
     nodes: Mapping[str, Znode]
     scan_time: int
     position: str
     gaps: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,10 @@ def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
         from auditor.sources.zk_live import LiveStore
 
         return LiveStore(uri, parsed, options or StoreOptions())
+    if parsed.scheme == "zk-snapshot":
+        from auditor.sources.zk_snapshot import SnapshotStore
+
+        return SnapshotStore(uri, parsed)
     from auditor.sources.dump import DumpStore
 
     return DumpStore(uri, parsed)

@@ -1,0 +1,160 @@
+"""One pass over a snapshot on the driver: where its slices begin, and the few znodes that the driver needs.
+
+The pass verifies the file as it goes: every record fits, the end mark is there, the seals are right. So what
+tasks read later is known to be whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.zk_snapshot import Boundaries, boundaries, check_seals, nodes_begin, tails
+from auditor.errors import DecodeError
+from auditor.sources.store import Tree, Znode, tree_of
+
+SLICE_RECORDS = 100_000
+SLICE_BYTES = 64 * 1024 * 1024
+
+_ZERO, _NINE, _L = b"09L"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some records of a snapshot: where the first begins, how many they are."""
+
+    offset: int
+    count: int
+
+
+@dataclass(slots=True)
+class SnapshotIndex:
+    """What one pass over a snapshot found below a root.
+
+    ``slices`` say which trees have znodes in them. ``base`` are the znodes at the touched paths and all
+    ephemeral ones, ``cluster`` those of neither tree, both by path; ``base_of`` the paths of ``base`` slice
+    by slice. ``newest`` is the largest ctime or mtime of all but ``base``.
+    """
+
+    slices: list[tuple[Slice, frozenset[Tree]]] = field(default_factory=list)
+    base: dict[str, Znode] = field(default_factory=dict)
+    base_of: list[frozenset[str]] = field(default_factory=list)
+    cluster: dict[str, Znode] = field(default_factory=dict)
+    newest: int = 0
+    has_root: bool = False
+    unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is no text
+
+
+def build_index(data: memoryview, root: str, touched: set[str]) -> SnapshotIndex:
+    """Pass over a whole snapshot.
+
+    Raises:
+        DecodeError: the snapshot is damaged or cut; nothing of it should be trusted then.
+    """
+    index = SnapshotIndex()
+    touched_bytes = {path.encode() for path in touched}
+    at, ended = nodes_begin(data), False
+    while not ended:
+        found = boundaries(data, at, SLICE_RECORDS, SLICE_BYTES)
+        if found.data_at:
+            _add(index, data, found, root, touched_bytes)
+        at, ended = found.next, found.ended
+    check_seals(data, at)
+    return index
+
+
+def znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
+    """Some records as znodes; the record's offset instead of one whose path is no text."""
+    path_at = found.path_at()[rows].tolist()
+    data_at = np.array(found.data_at, np.int64)[rows].tolist()
+    tail_at = np.array(found.tail_at, np.int64)[rows]
+    fixed = tails(data, tail_at)
+    names = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner")
+    numbers = zip(*(fixed[name].tolist() for name in names), strict=True)
+    for path, begin, end, row in zip(path_at, data_at, tail_at.tolist(), numbers, strict=True):
+        try:
+            text = str(data[path : begin - 4], "utf-8")
+        except UnicodeDecodeError:
+            yield path - 4
+            continue
+        yield Znode(text, bytes(data[begin:end]), *row)
+
+
+def below(data: memoryview, found: Boundaries, root: str) -> NDArray[np.int64]:
+    """The rows of the records at or below a root."""
+    prefix = np.frombuffer(root.encode(), np.uint8)
+    path_at = found.path_at()
+    ends = np.array(found.data_at, np.int64) - 4
+    octets = np.frombuffer(data, np.uint8)
+    rows = np.flatnonzero(ends - path_at >= len(prefix))
+    alike = (octets[path_at[rows, None] + np.arange(len(prefix))] == prefix).all(axis=1)
+    rows = rows[alike]
+    after = path_at[rows] + len(prefix)
+    # One more byte: /ledgers2 is not below /ledgers. Every record has bytes behind its path.
+    inside: NDArray[np.int64] = rows[(after == ends[rows]) | (octets[after] == 0x2F)]
+    return inside
+
+
+def surely_ledgers(
+    data: memoryview, found: Boundaries, rows: NDArray[np.int64], root: str
+) -> NDArray[np.bool_]:
+    """Which of the rows below a root are in the ledger tree, by the first bytes of their names.
+
+    Digits, or L and a digit: ledgers and the znodes above them. The few others are told one by one.
+    """
+    octets = np.frombuffer(data, np.uint8)
+    begins = found.path_at()[rows] + len(root.encode()) + 1
+    ends = np.array(found.data_at, np.int64)[rows] - 4
+    first, second = octets[begins], octets[begins + 1]
+    digit = (first >= _ZERO) & (first <= _NINE)
+    ledger: NDArray[np.bool_] = digit | ((first == _L) & (second >= _ZERO) & (second <= _NINE))
+    return ledger & (begins < ends)
+
+
+def _add(index: SnapshotIndex, data: memoryview, found: Boundaries, root: str, touched: set[bytes]) -> None:
+    rows = below(data, found, root)
+    fixed = tails(data, np.array(found.tail_at, np.int64)[rows])
+    ledgers = surely_ledgers(data, found, rows, root)
+    based = fixed["ephemeral_owner"] != 0
+    if touched:
+        path_at = found.path_at()[rows].tolist()
+        path_end = (np.array(found.data_at, np.int64)[rows] - 4).tolist()
+        named = (bytes(data[begin:end]) in touched for begin, end in zip(path_at, path_end, strict=True))
+        based |= np.fromiter(named, bool, len(rows))
+    trees = {Tree.LEDGERS} if bool((ledgers & ~based).any()) else set()
+    base_here: set[str] = set()
+    single = np.flatnonzero(~ledgers | based)
+    for in_base, znode in zip(based[single].tolist(), znodes(data, found, rows[single]), strict=True):
+        if isinstance(znode, int):
+            index.unreadable.append(znode)
+            continue
+        tree = tree_of(znode.path[len(root) + 1 :])
+        if znode.path == root:
+            index.has_root = True
+        if in_base:
+            index.base[znode.path] = znode
+            base_here.add(znode.path)
+        elif tree is not None and znode.path != root:
+            trees.add(tree)
+        elif tree is None:
+            index.cluster[znode.path] = znode
+    times = np.maximum(fixed["ctime"], fixed["mtime"])[~based]
+    index.newest = max(index.newest, int(times.max())) if times.size else index.newest
+    index.slices.append((Slice(found.begin, len(found.data_at)), frozenset(trees)))
+    index.base_of.append(frozenset(base_here))
+
+
+def read_slice(data: memoryview, piece: Slice) -> Boundaries:
+    """The boundaries of one slice again, in the task that reads it.
+
+    Raises:
+        DecodeError: the file is not the one that was indexed.
+    """
+    found = boundaries(data, piece.offset, piece.count, len(data))
+    if len(found.data_at) != piece.count:
+        reason = f"{piece.count} records expected, {len(found.data_at)} found"
+        raise DecodeError("ZooKeeper snapshot", piece.offset, reason)
+    return found
