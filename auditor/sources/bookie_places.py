@@ -33,13 +33,12 @@ MAX_VERSION_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFound:
-    """A directory that holds ``current``, or that should.
+    """A directory of a place: with ``current`` a bookie's, without it any other.
 
     ``version`` are the bytes of ``current/VERSION``; where they could not be read, ``version_error`` says
     why. ``marked_ms`` is the mtime of its newest lastMark in ms. ``inside`` are the parts of its path from
-    the place on, the place's name first. ``declared`` is what an inventory says it is. Without
-    ``has_current`` it is an empty or foreign directory, worth knowing only where a cookie names it: a wiped
-    disk looks like that.
+    the place on, the place's name first. ``declared`` is what an inventory says it is. One without
+    ``current`` is worth knowing only where a cookie names it: a wiped disk looks like that.
     """
 
     path: str
@@ -117,7 +116,7 @@ def _inventory(source: Path) -> Iterator[PlaceFound]:
 
 
 def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
-    """Find the directories with ``current`` below a place, and those below which nothing lies."""
+    """Find the directories below a place, those with ``current`` and others; nothing below a ``current``."""
     found: list[DirectoryFound] = []
     gaps: list[tuple[str, str]] = []
     seen: set[tuple[int, int]] = set()
@@ -139,8 +138,7 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
             gaps.append((str(path), error.strerror or str(error)))
             continue
         names = [name for _, name in below]
-        if "current" in names or not names:
-            found.append(_look(str(path), inside, None))
+        found.append(_look(str(path), inside, None))
         names = [name for name in names if name != "current"]
         if names and len(inside) > MAX_DEPTH:
             gaps.append((str(path), f"deeper than {MAX_DEPTH} levels below {place}"))

@@ -96,7 +96,7 @@ class _Rows:
         self._mtimes += batch.mtimes
 
     def take_when_full(self, passed: list[Passed]) -> Iterator[pa.RecordBatch]:
-        """Add what was passed over, and empty that list; yield as often as there is enough for a record batch."""
+        """Add what was passed over, empty that list, and yield whenever there is enough for a batch."""
         while passed or self._full:
             if self._full:
                 yield self.take()

@@ -1,0 +1,194 @@
+"""What is whose index, as the server's IndexPersistenceMgr resolves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from auditor.sources.index_batch import IndexFile
+from auditor.sources.index_listing import Passed, list_part
+from auditor.sources.index_parts import IndexDirectory, IndexPart, from_json, parts, to_json
+from tests.sources.bookie_corpora import make_directory
+
+VERSION = b"5\n..."
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> list[Path]:
+    return [make_directory(tmp_path / name, VERSION) for name in ("b-first", "a-second")]
+
+
+def plan(directories: list[Path], wanted: int = 1) -> list[IndexPart]:
+    return parts([("bk", [IndexDirectory.seen(str(each), VERSION) for each in directories])], wanted)
+
+
+def listed(
+    directories: list[Path], wanted: int = 1
+) -> tuple[dict[int, str], list[tuple[str, str, int | None]]]:
+    """Files by ledger, and (state, path, ledger) of all else; paths as directory/below current."""
+    root = str(directories[0].parent) + "/"
+    files: dict[int, str] = {}
+    passed: list[tuple[str, str, int | None]] = []
+    for part in plan(directories, wanted):
+        for item in list_part(part):
+            path = item.path.removeprefix(root).replace("/current/", ":")
+            if isinstance(item, IndexFile):
+                assert item.ledger_id not in files
+                files[item.ledger_id] = path
+            else:
+                passed.append((item.state, path, item.ledger_id))
+    return files, sorted(passed)
+
+
+def put(directory: Path, *names: str) -> None:
+    for name in names:
+        file = directory / "current" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 9])
+def test_each_ledger_is_listed_once_however_the_work_is_cut(directories: list[Path], wanted: int) -> None:
+    put(directories[0], "0/1/1.idx", "1/2/102.idx", "12/34/1234.idx", "cd/ef/abcdef.idx")
+    put(directories[1], "0/2/2.idx", "ff/ff/7fffffffffffffff.idx")
+    files, passed = listed(directories, wanted)
+    assert files == {
+        1: "b-first:0/1/1.idx",
+        2: "a-second:0/2/2.idx",
+        0x102: "b-first:1/2/102.idx",
+        0x1234: "b-first:12/34/1234.idx",
+        0xABCDEF: "b-first:cd/ef/abcdef.idx",
+        2**63 - 1: "a-second:ff/ff/7fffffffffffffff.idx",
+    }
+    assert passed == []
+
+
+def test_the_first_directory_in_configured_order_wins(directories: list[Path]) -> None:
+    put(directories[0], "0/1/1.idx")
+    put(directories[1], "0/1/1.idx")
+    assert listed(directories) == ({1: "b-first:0/1/1.idx"}, [("stray", "a-second:0/1/1.idx", None)])
+    assert listed(directories[::-1]) == ({1: "a-second:0/1/1.idx"}, [("stray", "b-first:0/1/1.idx", None)])
+
+
+def test_a_relocation_counts_only_where_no_directory_has_the_index(directories: list[Path]) -> None:
+    put(directories[0], "0/1/1.idx.rloc", "0/2/2.idx.rloc", "0/3/3.idx.rloc")
+    put(directories[1], "0/2/2.idx", "0/3/3.idx.rloc")
+    assert listed(directories) == (
+        {1: "b-first:0/1/1.idx.rloc", 2: "a-second:0/2/2.idx", 3: "b-first:0/3/3.idx.rloc"},
+        [("stray", "a-second:0/3/3.idx.rloc", None), ("stray", "b-first:0/2/2.idx.rloc", None)],
+    )
+
+
+def test_an_index_outside_its_place_cannot_be_read(directories: list[Path]) -> None:
+    put(directories[0], "0/2/1.idx", "7/3.idx", "0/9/4.idx.rloc", "zz/y/5.idx", "0/6/7.idx")
+    put(directories[1], "0/7/7.idx")
+    assert listed(directories) == (
+        {7: "a-second:0/7/7.idx"},
+        [
+            ("stray", "b-first:0/6/7.idx", None),
+            ("unreadable", "b-first:0/2/1.idx", 1),
+            ("unreadable", "b-first:0/9/4.idx.rloc", 4),
+            ("unreadable", "b-first:7/3.idx", 3),
+            ("unreadable", "b-first:zz/y/5.idx", 5),
+        ],
+    )
+
+
+def test_files_that_are_none_of_the_bookies_are_strays_and_empty_directories_nothing(
+    directories: list[Path],
+) -> None:
+    own = ["BOOKIE_STATUS", "DIRTY", "lastMark.0", "lastId"]
+    own += ["1f.log", "a.txn", "2.log.compacting", "2.log.1.compacted"]
+    put(
+        directories[0],
+        *own,
+        "locations/CURRENT",
+        "ledgers.PREV-17/x",
+        "ledgers.TEMP-17/x",
+        "metadata-cache/x",
+    )
+    put(
+        directories[0],
+        "notes.txt",
+        "0/0/notes.txt",
+        "0/0/001.idx",
+        "0/core",
+        "0/0/deep/file",
+        "0/0/8000000000000000.idx",
+    )
+    (directories[0] / "current/7f/ee").mkdir(parents=True)
+    (directories[0] / "current/0/1/nothing").mkdir(parents=True)
+    (directories[0] / "current/empty").mkdir()
+    strays = ["notes.txt", "0/0/notes.txt", "0/0/001.idx", "0/core", "0/0/deep", "0/0/8000000000000000.idx"]
+    for wanted in (1, 5):
+        assert listed(directories, wanted) == (
+            {},
+            sorted(("stray", f"b-first:{name}", None) for name in strays),
+        )
+
+
+@pytest.mark.parametrize("name", ["0", "0/1"])
+def test_a_directory_that_cannot_be_listed_is_a_gap(directories: list[Path], name: str) -> None:
+    put(directories[1], "0/1/1.idx", "0/2/2.idx")
+    planned = plan(directories)
+    loop = directories[0] / "current" / name
+    loop.parent.mkdir(exist_ok=True)
+    loop.symlink_to(loop.name)
+    items = list(list_part(IndexPart("bk", planned[0].directories, ("0",))))
+    assert [item.path for item in items if isinstance(item, Passed) and item.state == "gap"] == [str(loop)]
+    assert [item.ledger_id for item in items if isinstance(item, IndexFile)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda current: (current / "VERSION").unlink(), id="vanished"),
+        pytest.param(lambda current: (current / "VERSION").write_bytes(b"another"), id="changed"),
+        pytest.param(
+            lambda current: current.rename(current.parent / "moved"), id="the whole directory vanished"
+        ),
+    ],
+)
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_version_that_changed_since_planning_is_a_gap(
+    directories: list[Path], spoil: Callable[[Path], object], when: str
+) -> None:
+    put(directories[0], "0/1/1.idx")
+    put(directories[1], "0/2/2.idx")
+    (part,) = plan(directories)
+    items = list_part(part)
+    seen = [next(items)] if when == "while" else []
+    spoil(directories[1] / "current")
+    seen += list(items)
+    assert "gap" in [item.state for item in seen if isinstance(item, Passed)]
+
+
+def test_a_directory_that_never_had_a_version_is_listed(tmp_path: Path) -> None:
+    directory = make_directory(tmp_path / "l0", None)
+    put(directory, "0/1/1.idx")
+    part = IndexPart("bk", (IndexDirectory(str(directory), None),), ("0",))
+    assert list(list_part(part)) == [IndexFile(1, f"{directory}/current/0/1/1.idx")]
+
+
+def test_what_appears_after_planning_is_read_by_one_part(directories: list[Path]) -> None:
+    put(directories[0], "0/1/1.idx", "1/1/101.idx", "2/1/201.idx")
+    planned = plan(directories, wanted=3)
+    put(directories[1], "3/1/301.idx")
+    ledgers = [item.ledger_id for part in planned for item in list_part(part)]
+    assert sorted(ledger for ledger in ledgers if ledger is not None) == [1, 0x101, 0x201, 0x301]
+
+
+def test_parts_are_about_as_many_as_wanted_and_none_is_empty(tmp_path: Path) -> None:
+    bookies = []
+    for bookie, units in (("large", 30), ("small", 2), ("bare", 0)):
+        directory = make_directory(tmp_path / bookie, VERSION)
+        for n in range(units):
+            (directory / "current" / f"{n:x}").mkdir()
+        bookies.append((bookie, [IndexDirectory.seen(str(directory), VERSION)]))
+    planned = parts([*bookies, ("unread", [])], wanted=8)
+    assert [part.bookie_id for part in planned] == ["large"] * 8 + ["small", "bare"]
+    assert max(len(part.names) for part in planned) == 4
+    assert sum(len(part.names) for part in planned) == 32
+    assert from_json(to_json(planned)) == planned

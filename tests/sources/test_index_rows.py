@@ -1,0 +1,127 @@
+"""Index files of real 4.17.2 bookies against what their Java code answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auditor.sources.index_parts import IndexDirectory, IndexPart, parts
+from auditor.sources.index_rows import SCHEMA, read_part
+from auditor.sources.page_size import page_sizes
+from tests.sources.bookie_corpora import oracle, unpack_bookies
+
+BOOKIES = {
+    "interleaved-hier": {
+        "127.0.101.1:3181": ["ledgers0"],
+        "127.0.101.2:3181": ["ledgers0"],
+        "127.0.101.3:3181": ["ledgers0", "ledgers1"],
+        "127.0.101.4:3181": ["index0"],
+    },
+    "flat-v1": {f"bookie{n}.dc1.example:3181": ["ledgers0"] for n in range(1, 5)},
+}
+SPOILED = {
+    ("127.0.101.3:3181", 0): ("unreadable", 0),
+    ("127.0.101.2:3181", 1): ("unreadable", 0),
+    ("127.0.101.2:3181", 2): ("unreadable", 10),
+    ("127.0.101.1:3181", 4): ("cut", 1048),
+    ("127.0.101.1:3181", 5): ("unreadable", 4),
+}
+
+
+def corpus_parts(corpus: str, folder: Path, wanted: int, want_mtime: bool = False) -> list[IndexPart]:
+    root = unpack_bookies(corpus, folder)
+
+    def seen(bookie: str, name: str) -> IndexDirectory:
+        directory = root / bookie.replace(":", "_") / name
+        return IndexDirectory.seen(str(directory), (directory / "current" / "VERSION").read_bytes())
+
+    bookies = [(bookie, [seen(bookie, name) for name in names]) for bookie, names in BOOKIES[corpus].items()]
+    return parts(bookies, wanted, want_mtime)
+
+
+def read_all(all_parts: list[IndexPart]) -> list[dict[str, Any]]:
+    return [row for part in all_parts for batch in read_part(part) for row in batch.to_pylist()]
+
+
+def entries(groups: bytes) -> list[int]:
+    numbers = np.frombuffer(groups, ">i8,>i8,>i4,>i4").tolist()
+    return sorted(
+        start + within
+        for first, last, size, period in numbers
+        for start in range(first, last + 1, period or 1)
+        for within in range(size)
+    )
+
+
+@pytest.mark.parametrize("wanted", [1, 7])
+@pytest.mark.parametrize("corpus", BOOKIES)
+def test_every_readable_index_says_what_the_bookie_answered(tmp_path: Path, corpus: str, wanted: int) -> None:
+    rows = read_all(corpus_parts(corpus, tmp_path, wanted))
+    read = {(row["bookie_id"], row["ledger_id"]): row for row in rows if row["ledger_id"] is not None}
+    assert len(read) == sum(row["ledger_id"] is not None for row in rows)
+    compared = 0
+    for ledger, answers in oracle(corpus)["availability"].items():
+        for bookie, answer in answers.items():
+            row = read.pop((bookie, int(ledger)), None)
+            if "bytes" not in answer:
+                assert row is None or row["state"] == "unreadable"
+            elif row is None:
+                assert answer["entries"] == 0
+            elif row["state"] == "ok":
+                assert entries(row["groups"]) == entries(bytes.fromhex(answer["bytes"])[64:])
+                compared += 1
+    assert read == {}
+    assert compared > 100
+
+
+def test_the_spoiled_files_have_the_state_of_their_damage(tmp_path: Path) -> None:
+    rows = read_all(corpus_parts("interleaved-hier", tmp_path, 4))
+    named = [row for row in rows if row["ledger_id"] is not None and row["state"] != "ok"]
+    assert {(row["bookie_id"], row["ledger_id"]): (row["state"], row["offset"]) for row in named} == SPOILED
+    by_ledger = {(row["bookie_id"], row["ledger_id"]): row for row in rows}
+    # Java lists whole pages only and answers with nothing here; the slots that are there are held.
+    assert entries(by_ledger["127.0.101.1:3181", 4]["groups"]) == [0, 1, 2]
+    assert by_ledger["127.0.101.1:3181", 3]["page_bytes"] == 0
+    assert ("127.0.101.2:3181", 7) not in by_ledger
+    others = [row for row in rows if row["ledger_id"] is None]
+    assert [(row["state"], row["path"].rpartition("current/")[2]) for row in others] == [
+        ("stray", "0/0/notes.txt")
+    ]
+
+
+def test_the_page_size_shows_in_the_lengths(tmp_path: Path) -> None:
+    lengths: dict[str, dict[int, int]] = {}
+    for row in read_all(corpus_parts("interleaved-hier", tmp_path, 4)):
+        if row["page_bytes"] is not None:
+            counts = lengths.setdefault(row["bookie_id"], {})
+            counts[row["page_bytes"]] = counts.get(row["page_bytes"], 0) + 1
+    assert page_sizes(lengths) == {
+        "127.0.101.1:3181": 8192,
+        "127.0.101.2:3181": 1024,
+        "127.0.101.3:3181": 4096,
+        "127.0.101.4:3181": 2048,
+    }
+
+
+def test_rows_have_the_published_columns_with_their_meaning(tmp_path: Path) -> None:
+    for part in corpus_parts("flat-v1", tmp_path, 2, want_mtime=True):
+        for batch in read_part(part):
+            assert batch.schema.equals(SCHEMA, check_metadata=True)
+            assert batch["mtime"].null_count == 0
+            batch.validate(full=True)
+    assert all(field.metadata[b"comment"] for field in SCHEMA)
+
+
+def test_many_strays_come_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auditor.sources.index_rows.ROWS", 20)
+    monkeypatch.setattr("auditor.sources.index_rows.BATCH_FILES", 10)
+    leaf = tmp_path / "current" / "0" / "0"
+    leaf.mkdir(parents=True)
+    for n in range(95):
+        (leaf / f"{n}.txt").touch()
+    batches = list(read_part(IndexPart("bk", (IndexDirectory(str(tmp_path), None),), ("0",))))
+    assert sum(batch.num_rows for batch in batches) == 95
+    assert max(batch.num_rows for batch in batches) <= 20

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from auditor.sources.index_parts import IndexDirectory, parts, to_json
+from auditor.sources.index_rows import SCHEMA, read_part
+from auditor.sources.index_source import FORMAT, SPARK_SCHEMA, register
+from tests.sources.bookie_corpora import unpack_bookies
+
+
+def test_spark_reads_what_the_parts_say(spark: SparkSession, tmp_path: Path) -> None:
+    place = unpack_bookies("interleaved-hier", tmp_path) / "127.0.101.3_3181"
+    directories = [
+        IndexDirectory.seen(str(place / name), (place / name / "current" / "VERSION").read_bytes())
+        for name in ("ledgers0", "ledgers1")
+    ]
+    planned = parts([("127.0.101.3:3181", directories)], wanted=3, want_mtime=True)
+    register(spark)
+    table = spark.read.format(FORMAT).option("parts", to_json(planned)).load()
+    expected = [
+        tuple(row.values()) for part in planned for batch in read_part(part) for row in batch.to_pylist()
+    ]
+    assert len(planned) == 3
+    assert sorted(map(tuple, table.collect())) == sorted(expected)
+    assert table.columns == SCHEMA.names
+    assert all(field.metadata["comment"] for field in SPARK_SCHEMA)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.sources.page_size import page_sizes
+
+
+@pytest.mark.parametrize(
+    ("counts", "size"),
+    [
+        pytest.param({}, 8192, id="no files"),
+        pytest.param({0: 100, 28: 3}, 8192, id="lengths that say nothing"),
+        pytest.param({8192: 7, 4096: 1}, 8192, id="one cut file of eight"),
+        pytest.param({8192: 6, 4096: 2}, 4096, id="two of eight are no accident"),
+        pytest.param({8192: 6, 4096: 1}, 4096, id="too few files to call one cut"),
+        pytest.param({8192: 98, 512: 1, 2560: 1}, 8192, id="two of a hundred"),
+        pytest.param({8192: 97, 512: 1, 2560: 2}, 512, id="three of a hundred"),
+        pytest.param({65536: 20}, 8192, id="larger pages"),
+        pytest.param({1024: 5, 3072: 9, 8192: 1}, 1024, id="small pages"),
+    ],
+)
+def test_the_page_size_is_the_largest_that_nearly_all_files_are_made_of(
+    counts: dict[int, int], size: int
+) -> None:
+    assert page_sizes({"bk": counts}) == {"bk": size}
+
+
+@given(st.dictionaries(st.integers(0, 50).map(lambda pages: pages * 8192), st.integers(1, 1000)))
+def test_pages_of_the_default_size_are_never_taken_for_cut(counts: dict[int, int]) -> None:
+    (size,) = page_sizes({"bk": counts}).values()
+    assert not any(length % size for length in counts)
+
+
+@given(st.dictionaries(st.integers(0, 40_000), st.integers(1, 100)))
+def test_of_few_or_many_files_only_a_few_are_called_cut(counts: dict[int, int]) -> None:
+    (size,) = page_sizes({"bk": counts}).values()
+    whole = {length: count for length, count in counts.items() if length and length % 512 == 0}
+    cut = sum(count for length, count in whole.items() if length % size)
+    assert size in (512, 1024, 2048, 4096, 8192)
+    assert cut <= max(1, sum(whole.values()) // 50)
