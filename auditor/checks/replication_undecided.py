@@ -61,5 +61,6 @@ def replication_undecided(tables: Tables) -> DataFrame:
             "copies_missing": "m",
             "copies_missing_or_unknown": "mu",
             "unknown_copies": "unknown",
+            "doubts": "doubts",
         },
     )

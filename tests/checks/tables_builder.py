@@ -90,7 +90,8 @@ _USUAL: dict[str, Row] = {
     "cookies": {"layout": 5, "instance_id": INSTANCE},
     "bookies": {
         "named": True, "ledgers": 0, "depending": 0, "replicas": 0, "registered": "writable",
-        "has_cookie": True, "marked": False, "found": True, "read": "read", "suspect": False, "foreign_instance": False,
+        "has_cookie": True, "marked": False, "found": True, "read": "read", "suspect": False,
+        "foreign_instance": False,
     },
     "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE},
     "availability": {"groups": b"", "state": "ok"},

@@ -16,7 +16,7 @@ def test_unmarked_ledgers_are_counted_once_a_bookie(spark: SparkSession) -> None
             {"bookie_id": "up", "depending": 14},
         ],
         "ledgers": [ledger(number, "down", "up") for number in range(13)]
-        + [ledger(20, "down", "marked"), ledger(21, "idle", depends=False)],
+        + [ledger(20, "down", "marked"), ledger(21, "down", "idle", depends=False)],
         "marks": [
             {"ledger_id": 20, "replicas": ["marked"]},
             {"ledger_id": 0, "replicas": ["down"], "misplaced": True},

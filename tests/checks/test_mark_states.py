@@ -24,8 +24,9 @@ def test_a_mark_of_a_whole_ledger_is_stale(spark: SparkSession) -> None:
     asked = tables(
         spark,
         bookies=BOOKIES,
-        ledgers=[ledger(number, "up", "also-up") for number in (1, 2, 4, 5, 6)] + [ledger(3, "up", "down")],
-        verdicts=[{"ledger_id": number, **whole} for number in (1, 2, 3, 5, 6)]
+        ledgers=[ledger(number, "up", "also-up") for number in (1, 2, 4, 5, 6, 7)]
+        + [ledger(3, "up", "down")],
+        verdicts=[{"ledger_id": number, **whole} for number in (1, 2, 3, 5, 6, 7)]
         + [{"ledger_id": 4, "class": "healthy", "potential_class": "below-write-quorum"}],
         marks=[
             mark(1, "up", "also-up"),  # returned
@@ -34,6 +35,7 @@ def test_a_mark_of_a_whole_ledger_is_stale(spark: SparkSession) -> None:
             mark(4, "up"),  # not known to be whole
             mark(5),  # a placement mark
             mark(6, "up", damage="no text protobuf"),
+            mark(7, "up", misplaced=True),
         ],
         locks=[{"ledger_id": 1}],
     )
@@ -68,7 +70,7 @@ def test_a_mark_is_stuck_after_a_day_without_a_worker(spark: SparkSession) -> No
         + [ledger(6, "down", write_quorum=1), ledger(7, "down", write_quorum=1, depends=False)],
         marks=[
             mark(1, "down", ctime=OLD),
-            mark(2, "down", ctime=NOW - 23 * HOUR),
+            mark(2, "down", ctime=NOW - 24 * HOUR),
             mark(3, "down", ctime=OLD),  # locked
             mark(4, ctime=OLD),  # a placement mark
             mark(5, "down", ctime=None, mtime=OLD),  # a server that keeps no times in marks

@@ -9,8 +9,8 @@ from tests.checks.tables_builder import find, tables
 
 def test_each_guard_fires_and_just_below_it_none_does(spark: SparkSession) -> None:
     held = {
-        "few": (1000, 50),  # 5 % exactly
-        "share": (2020, 102),
+        "few": (2000, 100),  # 5 % exactly
+        "share": (1999, 100),
         "small-share": (1000, 99),  # nearly 10 %, and less than a hundred
         "every": (2, 2),
         "range": (100_000, 150),
