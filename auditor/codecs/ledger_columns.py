@@ -29,7 +29,7 @@ class LedgerColumns:
     A row with ``damage`` (reason, byte offset) has None in its scalars, False for ``has_password`` and
     nothing in the nested lists; ``rules`` lists what a row that could be read breaks, and its values stay.
     Row ``i`` owns the next ``segment_counts[i]`` items of ``segment_firsts`` and ``member_counts``, and the
-    next ``custom_counts[i]`` of ``custom_keys`` and ``custom_values``; each segment owns as many of ``members``
+    next ``custom_counts[i]`` of ``custom_keys`` and ``custom_values``; each segment owns as many ``members``
     as its member count says. ``ctime`` is the metadata's own, in ms.
     """
 

@@ -1,0 +1,79 @@
+"""What the classes of bookkeeper-server 4.17.2 make of metadata, paths, cookies, ids and layouts."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from auditor.model.ledger_metadata import LedgerMetadata
+
+Vector = dict[str, Any]
+
+_FILE = Path(__file__).parent / "data" / "metadata-vectors.json.gz"
+_CORPORA = Path(__file__).parents[1] / "data"
+
+
+@cache
+def _load() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(gzip.decompress(_FILE.read_bytes()))
+    return loaded
+
+
+def vectors(part: str) -> list[Vector]:
+    """One part: metadata, metadataCorrupt, paths, cookies, bookieIds, socketAddresses or layouts."""
+    found: list[Vector] = _load()[part]
+    return found
+
+
+def bytes_of(vector: Vector) -> bytes:
+    return base64.b64decode(vector["bytesBase64"])
+
+
+def expected(decoded: Vector) -> Vector:
+    """What Java read, but the password, which nothing here keeps, and the id, which the bytes do not say."""
+    return {key: value for key, value in decoded.items() if key not in ("password", "ledgerId")}
+
+
+def described(metadata: LedgerMetadata) -> Vector:
+    """Our value in the words of the vectors."""
+    return {
+        "metadataFormatVersion": metadata.format_version,
+        "ensembleSize": metadata.ensemble_size,
+        "writeQuorumSize": metadata.write_quorum,
+        "ackQuorumSize": metadata.ack_quorum,
+        "state": str(metadata.state),
+        "closed": metadata.state == "CLOSED",
+        "lastEntryId": metadata.last_entry_id,
+        "length": metadata.length,
+        "hasPassword": metadata.has_password,
+        "digestType": metadata.digest_type,
+        "ctime": -1 if metadata.ctime is None else metadata.ctime,
+        "cToken": metadata.ctoken,
+        "customMetadata": {
+            key: base64.b64encode(value).decode() for key, value in metadata.custom_metadata.items()
+        },
+        "segments": [
+            {"firstEntryId": segment.first_entry_id, "ensemble": list(segment.ensemble)}
+            for segment in metadata.segments
+        ],
+    }
+
+
+def corpus_ledgers(corpus: str) -> list[tuple[str, bytes, int, Vector]]:
+    """Every ledger of a corpus: path below the root, bytes, the store's ctime, what Java decoded."""
+    oracle = json.loads(gzip.decompress((_CORPORA / corpus / "oracle.json.gz").read_bytes()))
+    lines = gzip.decompress((_CORPORA / corpus / "metadata.jsonl.gz").read_bytes()).splitlines()
+    nodes = {node["path"].removeprefix("/ledgers/"): node for node in map(json.loads, lines)}
+    by_id = {int(id): ledger["decoded"] for id, ledger in oracle["ledgers"].items() if "decoded" in ledger}
+    found = []
+    for rel, node in nodes.items():
+        name = rel.rpartition("/")[2]
+        digits = "".join(character for character in rel if character.isdigit())
+        if name.startswith("L") and name != "LAYOUT" and int(digits) in by_id:
+            decoded = by_id[int(digits)]
+            found.append((rel, base64.b64decode(node["data"]), node["ctime"], decoded))
+    return found

@@ -1,0 +1,104 @@
+"""The four layouts: each path both ways, as 4.17.2 makes them."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.errors import UsageError
+from auditor.keys import flat, hierarchical, index_path, legacy_hierarchical, long_hierarchical, marks
+from tests.codecs.metadata_vectors import Vector, corpus_ledgers, vectors
+
+TEN_DIGITS = 10**10
+ids = st.one_of(
+    st.integers(0, 2**63 - 1),
+    st.integers(0, 20_000),
+    st.integers(2**31 - 3, 2**31 + 3),
+    st.integers(0, 10**11),
+)
+
+GOLDEN = {
+    0: ("L0000000000", "00/0000/L0000", "000/0000/0000/0000/L0000"),
+    1: ("L0000000001", "00/0000/L0001", "000/0000/0000/0000/L0001"),
+    12345: ("L0000012345", "00/0001/L2345", "000/0000/0000/0001/L2345"),
+    2147483646: ("L2147483646", "21/4748/L3646", "000/0000/0021/4748/L3646"),
+    2147483647: ("L2147483647", "000/0000/0021/4748/L3647", "000/0000/0021/4748/L3647"),
+    9999999999: ("L9999999999", "000/0000/0099/9999/L9999", "000/0000/0099/9999/L9999"),
+    2**63 - 1: ("L9223372036854775807", "922/3372/0368/5477/L5807", "922/3372/0368/5477/L5807"),
+    -1: ("L-000000001", "-0/0000/L0001", "-00/0000/0000/0000/L0001"),
+}
+
+
+@pytest.mark.parametrize(("ledger_id", "paths"), GOLDEN.items(), ids=map(str, GOLDEN))
+def test_paths_are_those_of_a_server(ledger_id: int, paths: tuple[str, str, str]) -> None:
+    layouts = (flat, hierarchical, long_hierarchical)
+    assert tuple(layout.to_path(ledger_id) for layout in layouts) == paths
+    # A negative id is illegal outside of scopes: Java writes its path, and nobody should read it.
+    expected = None if ledger_id < 0 else ledger_id
+    assert [layout.from_path(path) for layout, path in zip(layouts, paths, strict=True)] == [expected] * 3
+
+
+@pytest.mark.parametrize("vector", vectors("paths"), ids=lambda vector: str(vector["ledgerId"]))
+def test_paths_are_those_of_java(vector: Vector) -> None:
+    ledger_id = vector["ledgerId"]
+    assert "/ledgers/" + flat.to_path(ledger_id) == vector["flat"]
+    assert "/ledgers/" + hierarchical.to_path(ledger_id) == vector["hierarchical"]
+    assert "/ledgers/" + long_hierarchical.to_path(ledger_id) == vector["longHierarchical"]
+    assert "/ledgers/" + marks.to_path(ledger_id) == vector["mark"]
+    assert "/ledgers/" + marks.lock_to_path(ledger_id) == vector["lock"]
+    assert index_path.to_path(ledger_id) == vector["index"]
+    if ledger_id < TEN_DIGITS:
+        assert "/ledgers/" + legacy_hierarchical.to_path(ledger_id) == vector["legacyHierarchical"]
+
+
+@given(ids)
+@pytest.mark.parametrize("layout", [flat, hierarchical, long_hierarchical])
+def test_a_path_is_read_back(layout: ModuleType, ledger_id: int) -> None:
+    assert layout.from_path(layout.to_path(ledger_id)) == ledger_id
+
+
+@given(st.integers(0, TEN_DIGITS - 1))
+def test_a_legacy_path_is_read_back(ledger_id: int) -> None:
+    assert legacy_hierarchical.from_path(legacy_hierarchical.to_path(ledger_id)) == ledger_id
+
+
+def test_the_legacy_layout_ends_at_ten_digits() -> None:
+    with pytest.raises(UsageError):
+        legacy_hierarchical.to_path(TEN_DIGITS)
+
+
+@given(st.one_of(st.text("0123456789L/-", max_size=26), st.text(max_size=12)))
+@pytest.mark.parametrize("layout", [flat, legacy_hierarchical, hierarchical, long_hierarchical])
+def test_only_paths_that_we_would_write_are_read(layout: ModuleType, rel: str) -> None:
+    ledger_id = layout.from_path(rel)
+    assert ledger_id is None or layout.to_path(ledger_id) == rel
+
+
+@pytest.mark.parametrize(
+    ("layout", "rel"),
+    [
+        (flat, "L1"),
+        (flat, "L00000000001"),
+        (flat, "L9223372036854775808"),
+        (flat, "l0000000001"),
+        (legacy_hierarchical, "00/0000/X0001"),
+        (legacy_hierarchical, "00/0000/L00001"),
+        (legacy_hierarchical, "/00/0000/L0001"),
+        (legacy_hierarchical, "٠٠/0000/L0001"),
+        (hierarchical, "21/4748/L3647"),
+        (hierarchical, "000/0000/0021/4748/L3646"),
+        (long_hierarchical, "922/3372/0368/5477/L5808"),
+        (long_hierarchical, "000/0000/0000/L0001"),
+    ],
+)
+def test_other_paths_are_nobodys(layout: ModuleType, rel: str) -> None:
+    assert layout.from_path(rel) is None
+
+
+@pytest.mark.parametrize(("corpus", "layout"), [("interleaved-hier", hierarchical), ("flat-v1", flat)])
+def test_the_ledgers_of_a_real_cluster_are_where_they_should_be(corpus: str, layout: ModuleType) -> None:
+    for rel, _, _, decoded in corpus_ledgers(corpus):
+        assert layout.from_path(rel) == decoded["ledgerId"]

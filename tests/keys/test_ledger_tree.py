@@ -1,0 +1,170 @@
+"""What Java would list, and what a znode could stand for, for everything found below a root."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, from_path, to_path
+
+FLAT, LEGACY, HIERARCHICAL, LONG = LayoutKind
+MAX = 2**63 - 1
+
+
+@given(st.sampled_from(LayoutKind), st.integers(0, 10**10 - 1))
+def test_a_ledger_is_found_where_its_layout_keeps_it(kind: LayoutKind, ledger_id: int) -> None:
+    path = to_path(kind, ledger_id)
+    assert from_path(kind, path) == ledger_id
+    assert classify(kind, path) == Place("ledger", ledger_id, ledger_id, ledger_id)
+    parts = path.split("/")
+    for depth in range(1, len(parts)):
+        inner = classify(kind, "/".join(parts[:depth]))
+        assert inner.kind == "inner"
+        assert inner.low is not None
+        assert inner.high is not None
+        assert inner.low <= ledger_id <= inner.high
+
+
+@pytest.mark.parametrize(
+    "rel",
+    [
+        "",
+        "LAYOUT",
+        "INSTANCEID",
+        "available",
+        "available/readonly/bk1:3181",
+        "cookies/bk1:3181",
+        "idgen/ID-0000000001",
+        "idgen-long/HOB-0000000001/ID-0000000000",
+        "ID-0000000012",
+        "ms-idgen",
+        "disableHealthCheck",
+        "underreplication/ledgers/0000/0000/0000/0001/urL0000000001",
+        "scopes/0000/0000/0000/0001/0000/0000/0000/L0002",
+        "foo",
+        "0a",
+    ],
+)
+@pytest.mark.parametrize("kind", list(LayoutKind))
+def test_what_is_no_part_of_the_tree_is_left_alone(kind: LayoutKind, rel: str) -> None:
+    assert classify(kind, rel) == Place("other")
+
+
+@pytest.mark.parametrize(
+    ("rel", "listed", "low", "high"),
+    [
+        # Long.parseLong takes what is no path of ours.
+        ("L1", 1, 1, 1),
+        ("L99999999999", None, None, None),
+        ("L00000000005", 5, 5, 5),
+        ("L-5", -5, -5, -5),
+        ("L+5", 5, 5, 5),
+        # Skipped with a warning: it could be any ledger.
+        ("Lx", None, 0, MAX),
+        ("L9223372036854775808", None, 0, MAX),
+        ("L" + "9" * 1_000_000, None, 0, MAX),
+        # Below a ledger Java does not look.
+        ("L0000000007/copy", None, 7, 7),
+    ],
+)
+def test_flat_names_stand_for_what_java_parses(
+    rel: str, listed: int | None, low: int | None, high: int | None
+) -> None:
+    if low is None:
+        assert classify(FLAT, rel).kind == "ledger"
+    else:
+        assert classify(FLAT, rel) == Place("malformed", listed, low, high)
+
+
+@pytest.mark.parametrize("kind", [LEGACY, HIERARCHICAL])
+@pytest.mark.parametrize(
+    ("rel", "listed", "low", "high"),
+    [
+        ("00/0000/X12", 12, 12, 12),
+        ("00/0000/L00077", 77, 77, 77),
+        ("00/0000/L5", 5, 5, 5),
+        # A leaf without digits stands for any of its parent's; Java lists the bare prefix, if it lies within.
+        ("00/0000/Labc", 0, 0, 9_999),
+        ("12/3456/Labc", None, 1_234_560_000, 1_234_569_999),
+        # Java keeps only what lies within the parent.
+        ("00/0000/L12345", None, 0, 9_999),
+        # A level that is no number makes its listing fail; one of another width does not.
+        ("00/foo", None, 0, 99_999_999),
+        ("00/foo/L0001", None, 0, 99_999_999),
+        ("00/1", None, 0, 99_999_999),
+        ("00/1/L0005", 10_005, 0, 99_999_999),
+        ("05/0000/L0001/more", None, 500_000_001, 500_000_001),
+        ("05/0000/Labc/more", None, 500_000_000, 500_009_999),
+    ],
+)
+def test_short_paths_stand_for_what_java_lists(
+    kind: LayoutKind, rel: str, listed: int | None, low: int, high: int
+) -> None:
+    assert classify(kind, rel) == Place("malformed", listed, low, high)
+
+
+@pytest.mark.parametrize("kind", [HIERARCHICAL, LONG])
+@pytest.mark.parametrize(
+    ("rel", "listed", "low", "high"),
+    [
+        ("000/zz/0002/0003/L0004", 200_030_004, 0, 10**16 - 1),
+        ("000/zz", None, 0, 10**16 - 1),
+        ("001/0002/zz", None, 1_0002 * 10**12, 1_0003 * 10**12 - 1),
+        ("001/0002/0003/0004/Labc", 1_0002_0003_0004, 1_0002_0003_0004_0000, 1_0002_0003_0004_9999),
+        ("001/0002/0003/0004/X12", 1_0002_0003_0004_12, 1_0002_0003_0004_12, 1_0002_0003_0004_12),
+        # Java's long overflows in silence.
+        ("999/9999/9999/9999/L9999", -8446744073709551617, -8446744073709551617, -8446744073709551617),
+        ("999/zz", None, MAX, MAX),
+        ("001/0002/0003/0004/L0005/more", None, 1_0002_0003_0004_0005, 1_0002_0003_0004_0005),
+    ],
+)
+def test_long_paths_stand_for_what_java_lists(
+    kind: LayoutKind, rel: str, listed: int | None, low: int, high: int
+) -> None:
+    assert classify(kind, rel) == Place("malformed", listed, low, high)
+
+
+@pytest.mark.parametrize(
+    ("rel", "ledger_id"),
+    [
+        ("21/4748/L3647", 2147483647),
+        ("99/9999/L9999", 9999999999),
+        ("000/0000/0021/4748/L3646", 2147483646),
+        ("000/0000/0000/0000/L0001", 1),
+    ],
+)
+def test_a_ledger_in_the_wrong_half_is_malformed_and_is_itself(rel: str, ledger_id: int) -> None:
+    assert classify(HIERARCHICAL, rel) == Place("malformed", ledger_id, ledger_id, ledger_id)
+
+
+@pytest.mark.parametrize(("kind", "rel"), [(LEGACY, "000/0000/0000/0000/L0001"), (LONG, "00/0000/L0001")])
+def test_the_other_tree_is_none_of_this_one(kind: LayoutKind, rel: str) -> None:
+    assert classify(kind, rel) == Place("other")
+
+
+@pytest.mark.parametrize("name", ["underreplication", "idgen", "ID-0000000001"])
+def test_special_names_among_the_leaves_are_skipped_as_java_skips_them(name: str) -> None:
+    assert classify(HIERARCHICAL, f"00/0000/{name}") == Place("other")
+    assert classify(LONG, f"000/0000/0000/0000/{name}") == Place("other")
+
+
+@given(
+    st.sampled_from(LayoutKind),
+    st.lists(
+        st.one_of(st.sampled_from(["00", "000", "0000", "9999", "L0001"]), st.text(max_size=24)), max_size=7
+    ),
+)
+def test_every_name_has_a_place_and_its_ids_fit_64_bits(kind: LayoutKind, names: list[str]) -> None:
+    place = classify(kind, "/".join(names))
+    ids = [place.ledger_id, place.low, place.high]
+    assert all(-(2**63) <= id <= MAX for id in ids if id is not None)
+    assert (place.low is None) == (place.high is None) == (place.kind == "other")
+    if place.low is not None and place.high is not None:
+        assert place.low <= place.high
+
+
+def test_a_name_of_a_million_digits_costs_little() -> None:
+    digits = "7" * 1_000_000
+    assert classify(LONG, f"000/0000/0000/0000/L{digits}").kind == "malformed"
+    assert classify(HIERARCHICAL, f"00/{digits}/L{digits}").kind == "malformed"

@@ -1,0 +1,84 @@
+"""Marks and locks: each path both ways, and what the server would not see."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.keys.marks import (
+    MarkPlace,
+    classify,
+    from_path,
+    lock_from_path,
+    lock_to_path,
+    to_path,
+)
+
+MARKS = "underreplication/ledgers"
+ids = st.integers(0, 2**63 - 1)
+
+
+@pytest.mark.parametrize(
+    ("ledger_id", "path"),
+    [
+        (1, "0000/0000/0000/0001/urL0000000001"),
+        (0x0123456789ABCDEF, "0123/4567/89ab/cdef/urL81985529216486895"),
+        (2**63 - 1, "7fff/ffff/ffff/ffff/urL9223372036854775807"),
+        (-1, "ffff/ffff/ffff/ffff/urL-000000001"),
+    ],
+)
+def test_paths_are_those_of_a_server(ledger_id: int, path: str) -> None:
+    assert to_path(ledger_id) == f"{MARKS}/{path}"
+
+
+@given(ids)
+def test_a_mark_is_read_back(ledger_id: int) -> None:
+    path = to_path(ledger_id)
+    assert from_path(path) == ledger_id
+    parts = path.split("/")
+    for depth in range(2, len(parts)):
+        assert classify("/".join(parts[:depth])) == MarkPlace("inner")
+
+
+@given(ids)
+def test_a_lock_is_read_back(ledger_id: int) -> None:
+    assert lock_from_path(lock_to_path(ledger_id)) == ledger_id
+
+
+@pytest.mark.parametrize(
+    ("rel", "place"),
+    [
+        ("0000/0000/0000/0002/urL0000000001", MarkPlace("misplaced", 1)),
+        ("0000/0000/0000/0001/urL1", MarkPlace("misplaced", 1)),
+        ("urL0000000001", MarkPlace("misplaced", 1)),
+        ("0000/0000/0000/0001/urL" + "0" * 5000 + "1", MarkPlace("misplaced", 1)),
+        ("ffff/ffff/ffff/ffff/urL-000000001", MarkPlace("malformed")),
+        ("0000/0000/0000/0001/urL9223372036854775808", MarkPlace("malformed")),
+        ("0000/0000/0000/0001/urL" + "9" * 100_000, MarkPlace("malformed")),
+        ("0000/0000/0000/0001/urL", MarkPlace("malformed")),
+        ("0000/FFFF", MarkPlace("malformed")),
+        ("0000/0000/0000/0001/0002", MarkPlace("malformed")),
+    ],
+)
+def test_what_the_server_does_not_see_is_named(rel: str, place: MarkPlace) -> None:
+    assert classify(f"{MARKS}/{rel}") == place
+
+
+@pytest.mark.parametrize("rel", ["", "LAYOUT", "underreplication", "underreplication/locks/urL0000000001"])
+def test_what_is_not_below_the_marks_is_left_alone(rel: str) -> None:
+    assert classify(rel) == MarkPlace("other")
+
+
+@pytest.mark.parametrize(
+    "rel", ["underreplication/locks", "underreplication/locks/urL1", "locks/urL0000000001", "urL0000000001"]
+)
+def test_other_names_are_no_locks(rel: str) -> None:
+    assert lock_from_path(rel) is None
+
+
+@given(st.one_of(st.text(max_size=20), st.text("0123456789abcdef/urL", max_size=40)))
+def test_only_paths_that_we_would_write_are_read(rel: str) -> None:
+    for path in (rel, f"{MARKS}/{rel}"):
+        ledger_id = from_path(path)
+        assert ledger_id is None or to_path(ledger_id) == path
