@@ -62,7 +62,7 @@ def _coverage(tables: Tables) -> Coverage:
 
     ledgers = tables.verdicts.agg(
         F.count("*").alias("total"),
-        F.count_if("class = potential_class and class != 'undecided'").alias("decided"),
+        F.count_if(F.expr("class = potential_class and class != 'undecided'")).alias("decided"),
     ).first()
     unknown = tables.judged.agg(F.coalesce(F.sum(F.size("unknown")), F.lit(0)).alias("pairs")).first()
     rows = tables.bookies.where("named or found").orderBy("bookie_id").collect()
@@ -81,7 +81,7 @@ def _operations(tables: Tables, metadata: MetadataScan) -> dict[str, int]:
     """What was asked of the sources; all of it is reading."""
     from pyspark.sql import functions as F
 
-    counted = tables.availability.agg(F.count_if("path is not null").alias("files")).first()
+    counted = tables.availability.agg(F.count_if(F.expr("path is not null")).alias("files")).first()
     assert counted is not None
     return {**metadata.operations(), "index files read": counted["files"]}
 
