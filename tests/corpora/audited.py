@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
 
+from auditor.audit import Audit
+from auditor.model.options import AuditOptions
+from auditor.model.progress import Progress
 from tests.corpora.plain_readers import groups_entries
 
 if TYPE_CHECKING:
@@ -56,12 +58,16 @@ class Audited:
 
 
 def audit(
-    spark: SparkSession, metadata: str, bookies: Path | Sequence[str], out: Path, **options: Any
+    spark: SparkSession,
+    metadata: str,
+    bookies: Path,
+    out: Path,
+    *,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> Audited:
-    from auditor import Audit
-
-    places = [str(bookies)] if isinstance(bookies, Path) else list(bookies)
-    report = Audit(metadata=metadata, bookies=places, out=str(out), **options).run(spark)
+    """Audit into the new directory ``out``."""
+    report = Audit(metadata, [str(bookies)], str(out), AuditOptions(**options)).run(spark, progress)
     return Audited(report, out)
 
 

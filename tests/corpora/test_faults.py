@@ -74,14 +74,14 @@ def test_coverage_is_counted(corpus: Corpus, audited: Audited) -> None:
     coverage = json.loads((audited.out / "report.json").read_text())["coverage"]
     world = corpus.world()
     ghost = {"interleaved-hier": "127.0.101.99:3181", "flat-v1": "bookie9.dc1.example:3181"}[corpus.name]
-    undecided = [ledger for ledger in world.ledgers if judge(world, ledger).unknown]
+    verdicts = [judge(world, ledger) for ledger in world.ledgers]
     assert coverage["bookies"] == {"expected": 5, "read": 4, "unread": [ghost]}
     assert coverage["ledgers"] == {
         "total": len(world.ledgers),
-        "decided": len(world.ledgers) - len(undecided),
+        "decided": sum(verdict.name == verdict.potential for verdict in verdicts),
     }
     replicas = coverage["replicas"]
-    unknown = sum(len(judge(world, ledger).unknown) for ledger in undecided)
+    unknown = sum(len(verdict.unknown) for verdict in verdicts)
     assert replicas["expected"] - replicas["decided"] == unknown
 
 
