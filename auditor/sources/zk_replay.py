@@ -1,9 +1,12 @@
 """What the transaction logs did after a snapshot was begun.
 
 Snapshots are fuzzy: written while the server goes on, they can already hold effects of later transactions.
-Replaying those again must therefore be tolerant: a create of what exists, a delete or change of what does not
-exist, do nothing (Java: ``DataTree.processTxn``). Only znodes below the root are followed, and only as many
-transactions as a server keeps between two snapshots, not the tree.
+A znode that is newer than an operation on it has that behind it and is left as it is; so is one that a create
+finds there; and a delete or change of what does not exist does nothing. ZooKeeper is as tolerant
+(``DataTree.processTxn``), but applies older changes again: where a session's end has no list of paths (before
+3.6) and another znode took an ephemeral one's place, that leaves old bytes behind, and this does not.
+
+Only znodes below the root are followed, in as many transactions as a server makes between two snapshots.
 """
 
 from __future__ import annotations
@@ -63,7 +66,8 @@ class Replay:
             if isinstance(what, CloseSession):
                 # Its paths are in the record (3.6 and later) or known from its znodes; ZooKeeper takes both.
                 for path in owned.pop(what.session, set()).union(what.paths):
-                    state[path] = None
+                    if (there := state.get(path)) is None or there.mzxid <= zxid:
+                        state[path] = None
                 continue
             there = state.get(what.path)
             if isinstance(what, Create):
@@ -71,7 +75,7 @@ class Replay:
                     state[what.path] = Znode(what.path, what.data, zxid, zxid, time, time, 0, what.owner)
                     if what.owner:
                         owned[what.owner].add(what.path)
-            elif there is not None:
+            elif there is not None and there.mzxid <= zxid:
                 if isinstance(what, Delete):
                     owned[there.ephemeral_owner].discard(what.path)
                     state[what.path] = None
