@@ -130,7 +130,7 @@ class Audit:
     ) -> Tables:
         """Join both sides and judge what differs; the tables that checks ask."""
         ledgers, again, marks = metadata.ledgers(), metadata.again(), metadata.marks()
-        rows = bookies.bookies(availability)
+        rows = bookies.bookies(availability, marks)
         states = bookies.states(rows)
         who = landing.rows("bookies", rows, BOOKIES)
         indexes = held(availability, bookies.page_sizes(availability))

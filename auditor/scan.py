@@ -53,7 +53,7 @@ class MetadataScan:
         return self._landing.land("ledgers", lambda: self._read("bookkeeper_ledgers"))
 
     def again(self) -> DataFrame | None:
-        """M1: id, version and standing of every ledger; None where one scan stands for both (saved stores)."""
+        """M1: id, version and standing of every ledger; None where one scan stands for both (saved)."""
         if not self.live:
             return None
         columns = ("ledger_id", "version", "mtime", "status", "low", "high")
@@ -246,27 +246,27 @@ class BookieScan:
         """Rows of the table directories."""
         return [asdict(directory) for directory in self.attribution.directories]
 
-    def bookies(self, availability: DataFrame) -> list[dict[str, Any]]:
+    def bookies(self, availability: DataFrame, marks: DataFrame) -> list[dict[str, Any]]:
         """Rows of the table bookies: every id that anything names.
 
         A bookie whose index broke off while it was read was not read whole.
         """
         broken = self._broken(availability)
+        marked = _marked(marks)
         cookies = {cookie.bookie_id for cookie in store_cookies(self._metadata.after)}
         modes = self._metadata.modes()
         members = {name: row for name, row in self.members.items() if accepted(name)}
         found = self.attribution.bookies
-        names = sorted({*members, *cookies, *modes, *found})
         return [
-            self._bookie(name, members.get(name), modes.get(name), name in cookies, broken) for name in names
+            self._bookie(name, members.get(name), broken)
+            | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
+            for name in sorted({*members, *cookies, *modes, *found, *marked})
         ]
 
     def _bookie(
         self,
         name: str,
         member: dict[str, Any] | None,
-        mode: str | None,
-        has_cookie: bool,
         broken: dict[str, str],
     ) -> dict[str, Any]:
         attributed = self.attribution.bookies.get(name)
@@ -283,8 +283,6 @@ class BookieScan:
             "ledgers": member["ledgers"] if member else 0,
             "depending": member["depending"] if member else 0,
             "replicas": member["replicas"] if member else 0,
-            "registered": mode,
-            "has_cookie": has_cookie,
             "found": bool(attributed and attributed.found),
             "read": UNREAD if foreign else read,
             "reason": reason,
@@ -300,3 +298,11 @@ class BookieScan:
         gaps = availability.where("state = 'gap'").groupBy("bookie_id")
         rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
         return {row["bookie_id"]: row["reason"] for row in rows}
+
+
+def _marked(marks: DataFrame) -> set[str]:
+    """The ids that marks name: as many as bookies were ever lost."""
+    from pyspark.sql import functions as F
+
+    rows = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct().collect()
+    return {row["bookie_id"] for row in rows}

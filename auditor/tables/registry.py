@@ -140,13 +140,18 @@ BOOKIES = pa.schema(
     [
         pa.field(name, kind, metadata={"comment": comment})
         for name, kind, comment in (
-            ("bookie_id", pa.string(), "every id that an ensemble, cookie, registration or directory names"),
+            (
+                "bookie_id",
+                pa.string(),
+                "every id that an ensemble, cookie, registration, mark or directory names",
+            ),
             ("named", pa.bool_(), "an ensemble names it"),
             ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
             ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
             ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
             ("registered", pa.string(), "writable, readonly or both; null if not connected"),
             ("has_cookie", pa.bool_(), "the store has a cookie of it"),
+            ("marked", pa.bool_(), "an under-replication mark names it"),
             ("found", pa.bool_(), "some directory of it was found"),
             (
                 "read",

@@ -1,0 +1,166 @@
+"""One ledger judged from its groups, against the same judgement entry by entry."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.codecs.availability import expand
+from auditor.codecs.fold import fold_entries
+from auditor.tables.judgement import (
+    NOTHING,
+    BookieState,
+    Groups,
+    Judgement,
+    LedgerFacts,
+    Pair,
+    groups_of,
+    judge,
+)
+
+BOOKIES = [f"bk{number}" for number in range(6)]
+LAST = 24
+
+
+def groups(entries: set[int]) -> Groups:
+    ids = np.array(sorted(entries), np.int64)
+    return groups_of(fold_entries(ids, np.array([0, len(ids)], np.int64)).tobytes())
+
+
+def entries(found: Groups) -> set[int]:
+    return set(expand(found).tolist())
+
+
+def striped(ledger: LedgerFacts, bookie: str, upto: int, judged_only: bool) -> set[int]:
+    """The write sets, entry by entry."""
+    found = set()
+    for number, (first, ensemble) in enumerate(ledger.segments):
+        is_last = number + 1 == len(ledger.segments)
+        after = upto + 1 if is_last else ledger.segments[number + 1][0]
+        if ledger.closed:
+            after = min(after, ledger.last_entry_id + 1)
+        elif judged_only:
+            after = first if is_last else after - ledger.write_quorum
+        for entry in range(first, min(after, upto + 1)):
+            write_set = {(entry + step) % ledger.ensemble_size for step in range(ledger.write_quorum)}
+            found |= {entry} if bookie in {ensemble[place] for place in write_set} else set()
+    return found
+
+
+@st.composite
+def ledgers(draw: st.DrawFn) -> LedgerFacts:
+    size = draw(st.integers(1, 5))
+    write = draw(st.integers(1, size))
+    firsts = [0, *sorted(draw(st.sets(st.integers(1, LAST), max_size=3)))]
+    ensembles = [draw(st.permutations(BOOKIES))[:size] for _ in firsts]
+    closed = draw(st.booleans())
+    return LedgerFacts(
+        ledger_id=1,
+        closed=closed,
+        ensemble_size=size,
+        write_quorum=write,
+        ack_quorum=draw(st.integers(1, write)),
+        last_entry_id=draw(st.integers(-1, LAST)) if closed else -1,
+        mtime=0,
+        segments=list(zip(firsts, ensembles, strict=True)),
+    )
+
+
+held_sets = st.dictionaries(st.sampled_from(BOOKIES), st.sets(st.integers(0, LAST + 5)), max_size=6)
+readings = st.fixed_dictionaries(
+    {bookie: st.sampled_from(["read", "partial", "unread"]) for bookie in BOOKIES}
+)
+broken_indexes = st.sets(st.sampled_from(BOOKIES), max_size=2)
+
+
+@settings(max_examples=400, deadline=None)
+@given(ledgers(), held_sets, readings, broken_indexes)
+def test_groups_say_what_entries_say(
+    ledger: LedgerFacts, held: dict[str, set[int]], reading: dict[str, str], broken: set[str]
+) -> None:
+    expected = {bookie: striped(ledger, bookie, LAST, judged_only=True) for bookie in BOOKIES}
+    pairs = []
+    for bookie in BOOKIES:
+        state = "cut" if bookie in broken else "ok" if bookie in held else "absent"
+        if expected[bookie] != held.get(bookie, set()) or state == "cut":
+            pairs.append(Pair(bookie, groups(expected[bookie]), groups(held.get(bookie, set())), state))
+    states = {bookie: BookieState(reading[bookie], index_time=10**12) for bookie in BOOKIES}
+    answer = judge(ledger, pairs, states, grace_ms=0)
+
+    sure = {bookie for bookie in BOOKIES if reading[bookie] == "read" and bookie not in broken}
+    lacking = {bookie: expected[bookie] - held.get(bookie, set()) for bookie in BOOKIES}
+    members = {bookie for _, ensemble in ledger.segments for bookie in ensemble}
+    assert {b: entries(g) for b, g in answer.missing} == {
+        b: lacking[b] for b in BOOKIES if b in sure and lacking[b]
+    }
+    assert {b: entries(g) for b, g, _ in answer.unknown} == {
+        b: lacking[b] for b in BOOKIES if b not in sure and lacking[b]
+    }
+    everywhere = range(LAST + 6)
+    assert answer.m == max(sum(e in lacking[b] for b in sure) for e in everywhere)
+    assert answer.mu == max(sum(e in lacking[b] for b in BOOKIES) for e in everywhere)
+    strangers = [pair.bookie_id for pair in pairs if pair.bookie_id not in members]
+    assert answer.foreign == [(bookie, len(held.get(bookie, ()))) for bookie in strangers]
+    _assert_excess(ledger, held, members, answer)
+    _assert_lagging(ledger, held, sure, answer)
+
+
+def _assert_excess(
+    ledger: LedgerFacts, held: dict[str, set[int]], members: set[str], answer: Judgement
+) -> None:
+    firsts = [first for first, _ in ledger.segments]
+
+    def home(entry: int) -> list[str] | None:
+        if ledger.closed and entry > ledger.last_entry_id:
+            return None
+        return list(ledger.segments[max(n for n, first in enumerate(firsts) if first <= entry)][1])
+
+    stale, surplus = {}, {}
+    for bookie in sorted(members & held.keys()):
+        excess = held[bookie] - striped(ledger, bookie, LAST + 5, judged_only=False)
+        elsewhere = {entry for entry in excess if (at := home(entry)) is not None and bookie not in at}
+        stale[bookie], surplus[bookie] = elsewhere, excess - elsewhere
+    assert {b: entries(g) for b, g in answer.stale} == {b: e for b, e in stale.items() if e}
+    assert {b: entries(g) for b, g in answer.surplus} == {b: e for b, e in surplus.items() if e}
+
+
+def _assert_lagging(
+    ledger: LedgerFacts, held: dict[str, set[int]], sure: set[str], answer: Judgement
+) -> None:
+    late: dict[str, set[int]] = {}
+    if not ledger.closed:
+        start, ensemble = ledger.segments[-1]
+        for entry in range(start, LAST + 6):
+            places = [(entry + step) % ledger.ensemble_size for step in range(ledger.write_quorum)]
+            writers = [ensemble[place] for place in places]
+            if sum(entry in held.get(writer, set()) for writer in writers) >= ledger.ack_quorum:
+                for writer in writers:
+                    if writer in sure and entry not in held.get(writer, set()):
+                        late.setdefault(writer, set()).add(entry)
+    assert {b: entries(g) for b, g in answer.lagging} == late
+
+
+CLOSED = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])])
+
+
+@pytest.mark.parametrize(
+    ("state", "doubted"),
+    [
+        pytest.param(BookieState("read", index_time=1_100_000), False, id="an index well after the ledger"),
+        pytest.param(BookieState("read", index_time=1_030_000), True, id="an index within the grace period"),
+        pytest.param(BookieState("read"), True, id="an index of no known time"),
+        pytest.param(BookieState("read", True, 1_100_000), True, id="a disk in another's place"),
+    ],
+)
+def test_a_loss_is_doubted_where_something_may_explain_it(state: BookieState, doubted: bool) -> None:
+    pair = Pair("bk0", groups({0, 2}), NOTHING, "absent")
+    answer = judge(CLOSED, [pair], {"bk0": state}, grace_ms=60_000)
+    assert (answer.m, bool(answer.doubts)) == (1, doubted)
+
+
+def test_what_a_bookie_of_another_cluster_holds_is_no_copy() -> None:
+    pair = Pair("bk0", groups({0, 2}), groups({0, 2}), "ok")
+    answer = judge(CLOSED, [pair], {"bk0": BookieState("unread", foreign=True)}, grace_ms=0)
+    assert (answer.m, answer.mu, answer.missing) == (0, 1, [])
