@@ -92,23 +92,32 @@ class _Batch:
             message = LedgerMetadataFormat.FromString(value[start : start + size])
         except WireError:
             return False
-        if not message.IsInitialized():
+        has = message.HasField
+        # The library's own look at required fields costs more than all of its parsing.
+        if not (has("quorumSize") and has("ensembleSize") and has("length") and has("state")):
             return False
-        has_password = message.HasField("password")
+        firsts: list[int] = []
+        ensembles: list[list[str]] = []
+        for segment in message.segment:
+            if not segment.HasField("firstEntryId"):
+                return False
+            firsts.append(segment.firstEntryId)
+            ensembles.append(segment.ensembleMember[:])
+        has_password = has("password")
         custom = message.customMetadata
         self.put(
             3,
             message.ensembleSize,
             message.quorumSize,
-            message.ackQuorumSize if message.HasField("ackQuorumSize") else None,
+            message.ackQuorumSize if has("ackQuorumSize") else None,
             STATES[message.state],
             message.length,
             message.lastEntryId,
             DIGESTS[message.digestType] if has_password else None,
-            message.ctime if message.HasField("ctime") else None,
+            message.ctime if has("ctime") else None,
             has_password,
-            [segment.firstEntryId for segment in message.segment],
-            [list(segment.ensembleMember) for segment in message.segment],
+            firsts,
+            ensembles,
             {text(entry.key): entry.value for entry in custom} if custom else {},
         )
         return True
