@@ -50,7 +50,7 @@ def test_a_path_taken_over_by_another_session_stays() -> None:
 
 def test_a_znode_that_is_newer_than_a_change_keeps_its_bytes() -> None:
     newer = Znode("/r/a", b"of the second", 12, 12, 102, 102, 0, 8)
-    history = [Create("/r/a", b"", 7), SetData("/r/a", b"of the first", 1), Delete("/r/a")]
+    history: list[Operation] = [Create("/r/a", b"", 7), SetData("/r/a", b"of the first", 1), Delete("/r/a")]
     assert replayed([newer], *history[:2], CloseSession(7, ()))["/r/a"] == newer
     # In one transaction a znode is as new as what is done to it.
     made = Replay(0, [(5, 50, what) for what in history[:2]]).apply({})
