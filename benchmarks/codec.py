@@ -1,0 +1,156 @@
+"""How fast sets of entries are folded into BP-34 groups, against a plain Python loop.
+
+Run ``python benchmarks/codec.py``. Ours and the loop take turns in one process, three times each; the least
+processor time of each counts, since what other programs do to the machine only ever adds to it. The loop is
+given a tenth of each case, and rates are compared. Peak memory is ours, besides the input.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.fold import fold, fold_entries, fold_slots
+from auditor.codecs.groups import GroupBatch, offsets_of
+from auditor.codecs.striping import striped
+
+Longs = NDArray[np.int64]
+ROUNDS = 3
+MILLION = 1_000_000
+LOOP_SHARE = 10  # the loop gets one entry in ten: it is the slower one by far
+
+
+class Case(NamedTuple):
+    name: str
+    ours: Callable[[], object]
+    entries: int
+    loop: Callable[[], object]
+    loop_entries: int
+
+
+def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
+    """What anyone would write first: runs, then groups, one entry at a time."""
+    groups: list[tuple[int, int, int, int]] = []
+    group: tuple[int, int, int, int] | None = None
+    start = size = 0
+
+    def put(start: int, size: int) -> None:
+        nonlocal group
+        if group is not None:
+            first, last, of_size, period = group
+            distance = start - last
+            if size == of_size and distance < 2**31 and (first == last or distance == period):
+                group = (first, start, size, distance)
+                return
+            groups.append(group)
+        group = (start, start, size, 0)
+
+    for entry in entries:
+        if size and entry == start + size:
+            size += 1
+        else:
+            if size:
+                put(start, size)
+            start, size = entry, 1
+    if size:
+        put(start, size)
+    if group is not None:
+        groups.append(group)
+    return groups
+
+
+def one_ledger(name: str, entries: Longs) -> list[Case]:
+    offsets = np.array([0, len(entries)])
+    slots = np.zeros(int(entries[-1]) + 1, np.int64)
+    slots[entries] = 1028
+    bounds = np.array([0, len(slots)])
+    part = entries[: len(entries) // LOOP_SHARE].tolist()
+    return [
+        Case(name, lambda: fold_entries(entries, offsets), len(entries), lambda: plain_loop(part), len(part)),
+        Case(
+            f"{name}, from index slots",
+            lambda: fold_slots(slots, bounds),
+            len(entries),
+            lambda: plain_loop(part),
+            len(part),
+        ),
+    ]
+
+
+def many_ledgers(count: int, each: int) -> list[Case]:
+    one = striped_entries(each)
+    entries, offsets = np.tile(one, count), offsets_of(np.full(count, len(one)))
+    parts = [one.tolist()] * (count // LOOP_SHARE)
+    zero = np.zeros(count, np.int64)
+    last = np.full(count, one[-1])
+
+    def loop() -> None:
+        for part in parts:
+            plain_loop(part)
+
+    sizes = (len(entries), loop, len(entries) // LOOP_SHARE)
+    return [
+        Case(f"{count:,} ledgers of {each}", lambda: fold_entries(entries, offsets), *sizes),
+        Case(
+            f"{count:,} ledgers of {each}, expected",
+            lambda: fold(striped(zero, last, zero, zero + 3, zero + 2)).tobytes(),
+            *sizes,
+        ),
+    ]
+
+
+def striped_entries(count: int) -> Longs:
+    """The first ``count`` entries that index 0 of an ensemble of 3 holds with a write quorum of 2."""
+    entries = np.arange(count * 3 // 2 + 3)
+    held: Longs = entries[entries % 3 != 1][:count]
+    return held
+
+
+def measure(run: Callable[[], object]) -> float:
+    started = time.process_time()
+    run()
+    return time.process_time() - started
+
+
+def peak_memory(run: Callable[[], object]) -> int:
+    tracemalloc.start()
+    run()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def check() -> None:
+    """The two must agree, or their rates say nothing."""
+    entries = striped_entries(1000)
+    entries = entries[np.random.default_rng(7).random(len(entries)) > 0.1]
+    folded = fold_entries(entries, np.array([0, len(entries)]))
+    if folded.values() != GroupBatch.of([plain_loop(entries.tolist())]).values():
+        sys.exit("the fold and the loop disagree")
+
+
+def main() -> None:
+    check()
+    holes = np.flatnonzero(np.random.default_rng(7).random(3 * MILLION * 10 // 9) >= 0.1)[: 3 * MILLION]
+    cases = [
+        *one_ledger("3M striped, E3 Qw2", striped_entries(3 * MILLION)),
+        *one_ledger("3M dense", np.arange(3 * MILLION)),
+        *one_ledger("3M with 10 % holes", holes),
+        *many_ledgers(100_000, 50),
+    ]
+    print(f"{'case':38} {'M entries/s':>12} {'loop':>8} {'ratio':>8} {'peak MB':>8}")
+    for case in cases:
+        ours, loop = zip(*((measure(case.ours), measure(case.loop)) for _ in range(ROUNDS)), strict=True)
+        rate, rival = case.entries / min(ours) / MILLION, case.loop_entries / min(loop) / MILLION
+        peak = peak_memory(case.ours) / MILLION
+        print(f"{case.name:38} {rate:12.1f} {rival:8.2f} {rate / rival:7.0f}x {peak:8.1f}")
+
+
+if __name__ == "__main__":
+    main()
