@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ from auditor.keys import index_path
 from auditor.sources.index_batch import IndexFile
 from auditor.sources.index_listing import list_part
 from auditor.sources.index_parts import IndexDirectory, parts
-from auditor.sources.index_reader import IndexReader
+from auditor.sources.index_threads import read_files
 
 PAGE = 8192
 REPEATS = 3
@@ -43,7 +42,7 @@ def generate(root: Path, count: int) -> IndexDirectory:
     return IndexDirectory.seen(str(root), b"5\n")
 
 
-def batches(directory: IndexDirectory) -> int:
+def batches(directory: IndexDirectory, threads: int = 1) -> int:
     """List and read everything with the batch reader."""
     files = (
         item
@@ -51,16 +50,7 @@ def batches(directory: IndexDirectory) -> int:
         for item in list_part(part)
         if isinstance(item, IndexFile)
     )
-    return sum(len(batch.groups.first) for batch in IndexReader().read(files))
-
-
-def threads(paths: list[str], count: int) -> int:
-    """The batch reader in several threads, each a slice of the list."""
-    slices = [[IndexFile(0, path) for path in paths[start::count]] for start in range(count)]
-    with ThreadPoolExecutor(count) as pool:
-        return sum(
-            pool.map(lambda files: sum(len(b.groups.first) for b in IndexReader().read(files)), slices)
-        )
+    return sum(len(batch.groups.first) for batch in read_files(files, threads, want_mtime=False))
 
 
 def one_by_one(paths: list[str]) -> int:
@@ -104,8 +94,8 @@ def main() -> None:
             "np.fromfile + fold a file": lambda: one_by_one(paths),
         }
         if options.cold:
-            runs["batch reader, 4 threads, no listing"] = lambda: threads(paths, 4)
-            runs["batch reader, 8 threads, no listing"] = lambda: threads(paths, 8)
+            runs["batch reader in 4 threads"] = lambda: batches(directory, 4)
+            runs["batch reader in 8 threads"] = lambda: batches(directory, 8)
         times: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(REPEATS):
             for name, run in runs.items():

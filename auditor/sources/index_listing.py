@@ -34,9 +34,7 @@ class Passed:
 
 
 def list_part(part: IndexPart) -> Iterator[IndexFile | Passed]:
-    """List what one part covers, names in order, and look at each VERSION before and after."""
-    changed = list(_check_versions(part.directories))
-    yield from changed
+    """List what one part covers, names in order. Opens nothing but directories."""
     directories = [each.path for each in part.directories]
     names = list(part.names)
     if part.elsewhere is not None:
@@ -52,12 +50,10 @@ def list_part(part: IndexPart) -> Iterator[IndexFile | Passed]:
         names = sorted(found.difference(part.elsewhere))
     for name in names:
         yield from _first_level(directories, name)
-    if not changed:
-        # A disk that went away while it was read looks like a disk with fewer ledgers.
-        yield from _check_versions(part.directories)
 
 
-def _check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
+def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
+    """A gap for each directory whose VERSION is not the one that the driver saw: another disk, or none."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:

@@ -45,6 +45,7 @@ class IndexPart:
     A part with ``elsewhere`` reads every name that is *not* in it, whatever it finds when it looks: one part
     of each bookie has it, so nothing that appears after planning is passed over, and that part also looks for
     files directly in ``current``. ``want_mtime`` asks for each file's mtime, one more system call a file.
+    ``threads`` pay where the files are not in the page cache (`auditor.sources.index_threads`).
     """
 
     bookie_id: str
@@ -52,10 +53,14 @@ class IndexPart:
     names: tuple[str, ...]
     elsewhere: tuple[str, ...] | None = None
     want_mtime: bool = False
+    threads: int = 1
 
 
 def parts(
-    bookies: Sequence[tuple[str, Sequence[IndexDirectory]]], wanted: int, want_mtime: bool = False
+    bookies: Sequence[tuple[str, Sequence[IndexDirectory]]],
+    wanted: int,
+    want_mtime: bool = False,
+    threads: int = 1,
 ) -> list[IndexPart]:
     """Cut the index of ``bookies`` into about ``wanted`` parts, at least one a bookie.
 
@@ -72,8 +77,10 @@ def parts(
         count = max(1, min(len(own), round(wanted * len(own) / units))) if units else 1
         hands = [tuple(own[start::count]) for start in range(count)]
         elsewhere = tuple(sorted(name for hand in hands[1:] for name in hand))
-        result.append(IndexPart(bookie_id, tuple(directories), hands[0], elsewhere, want_mtime))
-        result += [IndexPart(bookie_id, tuple(directories), hand, None, want_mtime) for hand in hands[1:]]
+        result.append(IndexPart(bookie_id, tuple(directories), hands[0], elsewhere, want_mtime, threads))
+        result += [
+            IndexPart(bookie_id, tuple(directories), hand, None, want_mtime, threads) for hand in hands[1:]
+        ]
     return result
 
 
@@ -122,6 +129,7 @@ def from_json(text: str) -> list[IndexPart]:
             names=tuple(part["names"]),
             elsewhere=None if part["elsewhere"] is None else tuple(part["elsewhere"]),
             want_mtime=part["want_mtime"],
+            threads=part["threads"],
         )
         for part in json.loads(text)
     ]

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from auditor.codecs.groups import GROUP
 from auditor.sources.index_batch import IndexBatch, IndexFile
-from auditor.sources.index_listing import Passed, list_part
+from auditor.sources.index_listing import Passed, check_versions, list_part
 from auditor.sources.index_parts import IndexPart
-from auditor.sources.index_reader import BATCH_FILES, IndexReader
+from auditor.sources.index_reader import BATCH_FILES
+from auditor.sources.index_threads import read_files
 
 ROWS = 65_536
 MAX_BATCH_BYTES = 256 << 20
@@ -48,10 +49,14 @@ SCHEMA = pa.schema(
 def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
     """Read what one part covers. Needs no Spark: this is also how a table is collected beside a bookie."""
     rows = _Rows(part.bookie_id)
-    passed: list[Passed] = []
-    for batch in IndexReader(part.want_mtime).read(_files(part, passed)):
+    changed = list(check_versions(part.directories))
+    passed = list(changed)
+    for batch in read_files(_files(part, passed), part.threads, part.want_mtime):
         rows.add_files(batch)
         yield from rows.take_when_full(passed)
+    if not changed:
+        # A disk that went away while it was read looks like a disk with fewer ledgers.
+        passed.extend(check_versions(part.directories))
     yield from rows.take_when_full(passed)
     if rows.paths:
         yield rows.take()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from auditor.sources.index_batch import IndexFile
 from auditor.sources.index_parts import IndexDirectory, IndexPart, parts
 from auditor.sources.index_rows import SCHEMA, read_part
 from auditor.sources.page_size import page_sizes
-from tests.sources.bookie_corpora import oracle, unpack_bookies
+from tests.sources.bookie_corpora import make_directory, oracle, unpack_bookies
 
 BOOKIES = {
     "interleaved-hier": {
@@ -125,3 +129,44 @@ def test_many_strays_come_in_bounded_batches(tmp_path: Path, monkeypatch: pytest
     batches = list(read_part(IndexPart("bk", (IndexDirectory(str(tmp_path), None),), ("0",))))
     assert sum(batch.num_rows for batch in batches) == 95
     assert max(batch.num_rows for batch in batches) <= 20
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda current: (current / "VERSION").unlink(), id="vanished"),
+        pytest.param(lambda current: (current / "VERSION").write_bytes(b"another"), id="changed"),
+        pytest.param(lambda current: current.rename(current.parent / "moved"), id="all vanished"),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_version_that_changed_since_planning_is_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], object], threads: int, when: str
+) -> None:
+    directories = [make_directory(tmp_path / name, b"5\n...") for name in ("l0", "l1")]
+    part = IndexPart(
+        "bk",
+        tuple(IndexDirectory.seen(str(each), b"5\n...") for each in directories),
+        ("0",),
+        threads=threads,
+    )
+    assert list(read_part(part)) == []
+    if when == "before":
+        spoil(directories[1] / "current")
+    else:
+
+        def listing(_: IndexPart) -> Iterator[IndexFile]:
+            yield IndexFile(1, str(tmp_path / "1.idx"))
+            spoil(directories[1] / "current")
+
+        monkeypatch.setattr("auditor.sources.index_rows.list_part", listing)
+    rows = read_all([part])
+    assert [row["path"] for row in rows if row["state"] == "gap"] == [f"{directories[1]}/current/VERSION"]
+
+
+def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auditor.sources.index_threads.SLICE_FILES", 3)
+    planned = corpus_parts("interleaved-hier", tmp_path, 2)
+    in_threads = read_all([replace(part, threads=3) for part in planned])
+    assert sorted(in_threads, key=itemgetter("path")) == sorted(read_all(planned), key=itemgetter("path"))
