@@ -1,0 +1,213 @@
+"""One ledger drawn as text, so that a person sees the hole: bookies down, entries across.
+
+    bk-a:3181  ##.##.##.##
+    bk-b:3181  .##X##.##.#
+    bk-c:3181  ??????????
+
+A column is one entry, or a range of them where there are more than columns.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from auditor.codecs import coverage
+from auditor.codecs.groups import GROUP, Groups
+from auditor.model.finding import Group
+from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.reports.ranges import entries
+
+WIDTH = 80
+LABEL = 24
+ROWS_SHOWN = 40
+SEGMENTS_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """One character for each state of a replica in a column."""
+
+    held: str
+    missing: str
+    part: str
+    unknown: str
+    extra: str
+    none: str
+
+
+ASCII = Signs("#", "X", "x", "?", "+", ".")
+UNICODE = Signs("█", "○", "◐", "?", "+", "·")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A replica's sets, compared once."""
+
+    view: ReplicaView
+    expected: Groups
+    lacking: Groups  # expected and not held
+    extra: Groups  # held and not expected
+
+
+def render(ledger: LedgerView, unicode: bool = False) -> str:
+    """Metadata, segments, the drawing, and in words what is missing or unknown."""
+    signs = UNICODE if unicode else ASCII
+    rows = [_row(view) for view in ledger.replicas]
+    parts = [_metadata(ledger), _segments(ledger), _drawing(ledger, rows, signs), _words(rows)]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _row(view: ReplicaView) -> _Row:
+    expected, held = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
+    return _Row(view, expected, coverage.difference(expected, held), coverage.difference(held, expected))
+
+
+def _metadata(ledger: LedgerView) -> list[str]:
+    scope = f" of scope {ledger.scope_id}" if ledger.scope_id else ""
+    if ledger.status == "gone":
+        return [f"ledger {ledger.ledger_id}{scope}: not in the metadata; bookies hold it"]
+    verdict = ledger.judged_class or "not judged"
+    if ledger.potential_class not in (None, ledger.judged_class):
+        verdict += f" (could be {ledger.potential_class})"
+    lines = [
+        f"ledger {ledger.ledger_id}{scope}: {verdict}",
+        f"  at        {ledger.path}, version {ledger.version}",
+    ]
+    if ledger.damage is not None:
+        lines.append(f"  damaged   {ledger.damage}")
+    if ledger.state is not None:
+        end = (
+            f", last entry {ledger.last_entry_id}, {ledger.length} bytes" if ledger.state == "CLOSED" else ""
+        )
+        lines += [
+            f"  state     {ledger.state}{end}",
+            f"  copies    ensemble {ledger.ensemble_size}, write quorum {ledger.write_quorum}, "
+            f"ack quorum {ledger.ack_quorum}",
+        ]
+    lines.append(f"  written   created {_time(ledger.ctime)}, changed {_time(ledger.mtime)}")
+    for label, words in (("breaks", ledger.rules), ("doubts", ledger.doubts)):
+        lines += [f"  {label:<9} {word}" for word in words]
+    return lines
+
+
+def _segments(ledger: LedgerView) -> list[str]:
+    """Which bookies were to get the entries from where on."""
+    lines = []
+    segments = ledger.segments
+    for number, segment in enumerate(segments[:SEGMENTS_SHOWN]):
+        if number + 1 < len(segments):
+            end = str(segments[number + 1].first_entry_id - 1)
+        else:
+            end = str(ledger.last_entry_id) if ledger.state == "CLOSED" else ""
+        lines += textwrap.wrap(
+            f"  entries {segment.first_entry_id}-{end}: {' '.join(segment.ensemble)}",
+            WIDTH,
+            subsequent_indent="      ",
+            break_on_hyphens=False,
+        )
+    if len(segments) > SEGMENTS_SHOWN:
+        lines.append(f"  and {len(segments) - SEGMENTS_SHOWN:,} more segments")
+    return ["segments", *lines] if lines else []
+
+
+def _drawing(ledger: LedgerView, rows: Sequence[_Row], signs: Signs) -> list[str]:
+    if not rows:
+        return ["no bookie should hold an entry, and none does"]
+    last = _last_drawn(ledger, rows)
+    if last < 0:
+        return ["no entry: nothing is expected"]
+    label = min(LABEL, max(len(row.view.bookie_id) for row in rows)) + 2
+    columns = min(WIDTH - label, last + 1)
+    # Equal but for one entry; integers, because entry ids pass what a float can tell apart.
+    edges = [(last + 1) * number // columns for number in range(columns + 1)]
+    lines = [f"{'':<{label}}{_ruler(last, columns)}"]
+    marks = {segment.first_entry_id for segment in ledger.segments[1:]}
+    if any(0 < mark <= last for mark in marks):
+        cuts = "".join(
+            "|" if any(edges[n] <= mark < edges[n + 1] for mark in marks) else " " for n in range(columns)
+        )
+        lines.append(f"{'segments':<{label}}{cuts}".rstrip())
+    for row in rows[:ROWS_SHOWN]:
+        cells = "".join(_cell(row, edges[n], edges[n + 1] - 1, signs) for n in range(columns))
+        lines.append(f"{_short(row.view.bookie_id):<{label}}{cells}")
+    if len(rows) > ROWS_SHOWN:
+        lines.append(f"and {len(rows) - ROWS_SHOWN:,} more bookies")
+    if columns <= last:
+        lines.append(f"a column is about {(last + 1) // columns:,} entries")
+    legend = (
+        f"{signs.held} held  {signs.missing} missing  {signs.part} some missing  {signs.unknown} unknown  "
+        f"{signs.extra} held, not expected  {signs.none} not expected"
+    )
+    return [*lines, legend]
+
+
+def _last_drawn(ledger: LedgerView, rows: Sequence[_Row]) -> int:
+    """The last entry of a closed ledger; of others the last that anyone has or should have."""
+    if ledger.state == "CLOSED" and ledger.last_entry_id is not None and ledger.last_entry_id >= 0:
+        return ledger.last_entry_id
+    ends = [coverage.last_entry(groups) for row in rows for groups in (row.expected, row.extra)]
+    return max(ends, default=-1)
+
+
+def _ruler(last: int, columns: int) -> str:
+    return "0" if last == 0 else "0" + str(last).rjust(max(columns - 1, len(str(last)) + 1))
+
+
+def _cell(row: _Row, first: int, last: int, signs: Signs) -> str:
+    expected = coverage.count(coverage.clip(row.expected, first, last))
+    lacking = coverage.count(coverage.clip(row.lacking, first, last))
+    if lacking:
+        if not row.view.known:
+            return signs.unknown
+        return signs.missing if lacking == expected else signs.part
+    if expected:
+        return signs.held
+    if coverage.count(coverage.clip(row.extra, first, last)):
+        return signs.extra
+    # What a bookie in no ensemble, or one that was not read, may hold besides nobody can say.
+    return signs.none
+
+
+def _words(rows: Sequence[_Row]) -> list[str]:
+    lines: list[str] = []
+    for row in rows[:ROWS_SHOWN]:
+        view = row.view
+        if len(row.lacking):
+            verb = "lacks" if view.known else "unknown:"
+            lines.append(f"{view.bookie_id} {verb} {_entries(row.lacking)}")
+        if len(row.extra):
+            lines.append(f"{view.bookie_id} holds, not expected there: {_entries(row.extra)}")
+        if not view.known or (view.state not in ("ok", "absent")):
+            lines.append(f"{view.bookie_id} is {view.state}{f': {view.reason}' if view.reason else ''}")
+        elif len(row.expected) and view.state == "absent":
+            lines.append(f"{view.bookie_id} was read and has no index of this ledger")
+    folded: list[str] = []
+    for line in lines:
+        folded += textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return folded
+
+
+def _entries(groups: Groups) -> str:
+    listed: list[Group] = [(a, b, c, d) for a, b, c, d in groups.tolist()]
+    return entries(listed, coverage.count(groups))
+
+
+def _short(bookie_id: str) -> str:
+    """Keep both ends: host names differ at the front, ports at the back."""
+    if len(bookie_id) <= LABEL:
+        return bookie_id
+    return f"{bookie_id[: LABEL - 9]}~{bookie_id[-8:]}"
+
+
+def _time(ms: int | None) -> str:
+    if ms is None:
+        return "at an unknown time"
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"at {ms} ms"

@@ -1,0 +1,238 @@
+"""A finished run, opened again without Spark.
+
+Runs may lie on any file system that pyarrow knows; local ones need no more than their path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from auditor.errors import RunError
+from auditor.findings.rows import finding_of
+from auditor.model.finding import Finding, Severity
+from auditor.model.ledger_metadata import Segment
+from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.model.report import Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REPORT = "report.json"
+_UNKNOWN_STATES = ("cut", "unreadable", "not-indexed")
+
+
+def open_run(path: str | Path) -> Run:
+    """Open the run directory that an audit wrote: a path, or a URI such as hdfs:// or s3://.
+
+    Raises:
+        RunError: no such directory, no finished run in it, or a report that cannot be read.
+    """
+    return Run(str(path))
+
+
+class Run:
+    """What one audit wrote. Nothing is read before it is asked for, but for the report.
+
+    Raises:
+        RunError: from any method, where a part of the run is missing or broken; the message names it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.report = self._read_report()
+
+    def findings(self) -> Iterator[Finding]:
+        """Every finding, in the order severity, id, scope, ledger, bookie, as it was written."""
+        previous: tuple[Any, ...] | None = None
+        for batch in self._dataset("findings").to_batches(batch_readahead=1, fragment_readahead=1):
+            for row in batch.to_pylist():
+                try:
+                    finding = finding_of(row)
+                except (KeyError, ValueError, TypeError) as error:
+                    raise RunError(f"{self.path}/findings: a row cannot be read: {error}") from error
+                place = _place(finding)
+                if previous is not None and place < previous:
+                    raise RunError(f"{self.path}/findings: {finding.id} is out of order; was a file renamed?")
+                previous = place
+                yield finding
+
+    def table(self, name: str, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+        """One table as a pyarrow Table; choose columns, and rows by a pyarrow.dataset expression.
+
+        All of what is chosen is in memory: for a whole table of a large cluster take `tables`.
+        """
+        import pyarrow as pa
+
+        try:
+            return self._dataset(f"tables/{name}").to_table(
+                columns=list(columns) if columns else None, filter=filter
+            )
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise RunError(f"{self.path}/tables/{name}: {error}") from error
+
+    def tables(self, spark: SparkSession) -> Mapping[str, DataFrame]:
+        """All tables, and the findings, as Spark DataFrames by name."""
+        names = [name for name in self._names("tables") if not name.startswith(("_", "."))]
+        frames = {name: spark.read.parquet(f"{self.path}/tables/{name}") for name in names}
+        return {**frames, "findings": spark.read.parquet(f"{self.path}/findings")}
+
+    def ledger(self, ledger_id: int, scope_id: int = 0) -> LedgerView:
+        """One ledger as this run saw it.
+
+        Raises:
+            RunError: neither the metadata nor any bookie of this run knows the ledger.
+        """
+        import pyarrow.dataset as ds
+
+        here = ds.field("ledger_id") == ledger_id
+        found = self.table("ledgers", filter=here & (ds.field("scope_id") == scope_id)).to_pylist()
+        indexes = self.table("availability", filter=here).to_pylist() if scope_id == 0 else []
+        if not found and not indexes:
+            raise RunError(f"{self.path}: neither the metadata nor a bookie knows ledger {ledger_id}")
+        row = found[0] if found else {}
+        bookies = {each["bookie_id"]: each for each in self.table("bookies").to_pylist()}
+        verdict = _only(self.table("verdicts", filter=here).to_pylist())
+        judged = _only(self.table("judged", filter=here).to_pylist())
+        unequal = {each["bookie_id"]: each for each in self.table("unequal", filter=here).to_pylist()}
+        return LedgerView(
+            ledger_id=ledger_id,
+            scope_id=scope_id,
+            status=row.get("status", "gone"),
+            segments=tuple(
+                Segment(each["first_entry_id"], tuple(each["ensemble"])) for each in row.get("segments") or ()
+            ),
+            rules=tuple(f"{each['rule']}: {each['reason']}" for each in row.get("rules") or ()),
+            judged_class=verdict.get("class"),
+            potential_class=verdict.get("potential_class"),
+            doubts=tuple(judged.get("doubts") or ()),
+            replicas=_replicas(row, indexes, unequal, bookies),
+            **{name: row.get(name) for name in _SAME},
+        )
+
+    def _read_report(self) -> Report:
+        files, base = self._files
+        import pyarrow as pa
+
+        try:
+            with files.open_input_stream(f"{base}/{REPORT}") as stream:
+                text = stream.read()
+        except FileNotFoundError as error:
+            raise RunError(f"{self.path}: no finished run is here (no {REPORT})") from error
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(f"{self.path}/{REPORT}: {error}") from error
+        try:
+            return Report.from_json(bytes(text))
+        except RunError as error:
+            raise RunError(f"{self.path}/{REPORT}: {error}") from error
+
+    @cached_property
+    def _files(self) -> tuple[Any, str]:
+        import pyarrow as pa
+        from pyarrow import fs
+
+        if "://" not in self.path:
+            return fs.LocalFileSystem(), str(Path(self.path).absolute())
+        try:
+            # Spark says s3a where pyarrow says s3.
+            files, base = fs.FileSystem.from_uri(self.path.replace("s3a://", "s3://", 1).rstrip("/"))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise RunError(f"{self.path}: {error}") from error
+        return files, base
+
+    def _names(self, below: str) -> list[str]:
+        import pyarrow as pa
+        from pyarrow import fs
+
+        files, base = self._files
+        try:
+            infos = files.get_file_info(fs.FileSelector(f"{base}/{below}"))
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(f"{self.path}/{below}: {error}") from error
+        return sorted(info.base_name for info in infos)
+
+    def _dataset(self, name: str) -> Any:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        files, base = self._files
+        parts = [part for part in self._names(name) if part.endswith(".parquet")]
+        if not parts:
+            raise RunError(f"{self.path}/{name}: no Parquet file is here")
+        try:
+            # Named one by one: the order of the files is the order of the rows.
+            return ds.dataset([f"{base}/{name}/{part}" for part in parts], filesystem=files, format="parquet")
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(f"{self.path}/{name}: {error}") from error
+
+
+_SAME = (
+    "path",
+    "version",
+    "state",
+    "ensemble_size",
+    "write_quorum",
+    "ack_quorum",
+    "last_entry_id",
+    "length",
+    "digest_type",
+    "ctime",
+    "mtime",
+    "damage",
+)
+
+
+def _place(finding: Finding) -> tuple[Any, ...]:
+    numbers = (finding.scope_id, finding.ledger_id)
+    # As Spark sorts: what is not there comes first.
+    absent_first = tuple((number is not None, number or 0) for number in numbers)
+    return (
+        list(Severity).index(finding.severity),
+        finding.id,
+        *absent_first,
+        (finding.bookie_id is not None, finding.bookie_id or ""),
+    )
+
+
+def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return rows[0] if rows else {}
+
+
+def _replicas(
+    row: Mapping[str, Any],
+    indexes: list[dict[str, Any]],
+    unequal: Mapping[str, Mapping[str, Any]],
+    bookies: Mapping[str, Mapping[str, Any]],
+) -> tuple[ReplicaView, ...]:
+    """Every member of an ensemble and every other bookie that holds something, by id."""
+    expected = {each["bookie_id"]: each["groups"] or b"" for each in row.get("replicas") or ()}
+    members = {name for each in row.get("segments") or () for name in each["ensemble"]}
+    held = {each["bookie_id"]: each for each in indexes if each["state"] not in ("stray", "gap")}
+    views = []
+    for name in sorted({*members, *expected, *held}):
+        index = held.get(name, {})
+        # An index cut inside a page is recognised after the scan; the pair that differs knows of it.
+        state = unequal.get(name, {}).get("index_state") or index.get("state") or "absent"
+        bookie = bookies.get(name, {})
+        read = bookie.get("read", "unread")
+        foreign = bool(bookie.get("foreign_instance"))
+        reason = index.get("reason")
+        if read != "read":
+            reason = bookie.get("reason") or "no source covers it"
+            state = "unread" if state == "absent" else state
+        if foreign:
+            reason = "its directories are another cluster's"
+        views.append(
+            ReplicaView(
+                name,
+                name in members,
+                expected.get(name, b""),
+                index.get("groups") or b"",
+                read == "read" and not foreign and state not in _UNKNOWN_STATES,
+                state,
+                reason,
+            )
+        )
+    return tuple(views)
