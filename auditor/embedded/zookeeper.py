@@ -35,6 +35,7 @@ TRANSACTION_BYTES = 512 * 1024  # half of what a server takes in one request
 # kazoo reports a lost connection by itself; what matters of it is raised here as well.
 _LOGGER = logging.getLogger(__name__)
 _LOGGER.addHandler(logging.NullHandler())
+_LOGGER.setLevel(logging.INFO)  # its debug messages hold whole znodes, and so passwords
 
 _JARS = (
     "zookeeper-3.*.jar",

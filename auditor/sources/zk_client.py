@@ -40,9 +40,11 @@ REQUEST_BYTES = 256 * 1024
 
 _LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 _CODES = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
-# What kazoo reports about lost connections is raised here as well, with the way out.
+# What kazoo reports about lost connections is raised here as well, with the way out. Its debug messages hold
+# whole answers, and ledger metadata holds passwords: no program around this one may switch them on.
 _LOGGER = logging.getLogger(__name__)
 _LOGGER.addHandler(logging.NullHandler())
+_LOGGER.setLevel(logging.INFO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class ZooKeeperReader:
         chunk.attempts += 1
         if chunk.attempts < ATTEMPTS:
             return [chunk]
-        answers[chunk.places[0]] = Failed(getattr(error, "code", None), _reason(error))
+        answers[chunk.places[0]] = Failed(getattr(error, "code", None), self._reason(error))
         return []
 
     def _send(self, operation: Operation, paths: list[str]) -> list[Any]:
@@ -194,6 +196,20 @@ class ZooKeeperReader:
                 self._multi_read = False
 
     def _open(self) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            self._client = self._started()
+            # A server that lags behind its leader could miss ledgers that were made long before this moment.
+            self.operations["sync"] += 1
+            try:
+                self._client.sync_async(self._probe).get(timeout=self._options.timeout_s)
+                return
+            except (*_LOST, ZookeeperError) as error:
+                self.close()
+                if attempt == ATTEMPTS:
+                    reason = f"ZooKeeper at {self._hosts} does not answer: {self._reason(error)}"
+                    raise StoreError(reason) from error
+
+    def _started(self) -> Any:
         self.operations["connect"] += 1
         timeout = self._options.timeout_s
         retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0)
@@ -206,7 +222,12 @@ class ZooKeeperReader:
                 f"cannot connect to ZooKeeper at {self._hosts} within {timeout:g} s; "
                 "check the hosts of the metadata URI and that this machine may reach them"
             ) from error
-        self._client = client
+        return client
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, KazooTimeoutError):
+            return f"no answer within {self._options.timeout_s:g} s; the time-out is an option"
+        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _single(pending: Any, timeout_s: float) -> Answer:
@@ -221,10 +242,6 @@ def _single(pending: Any, timeout_s: float) -> Answer:
         return answer
     data, stat = answer
     return Stored(data or b"", Stat._make(stat))
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _failed(answer: Answer | Failed) -> Failed:

@@ -57,7 +57,8 @@ def test_a_live_read_equals_the_dump_of_the_same_cluster(
                 f"zk://{server.hosts}/ledgers", StoreOptions(rate_limit=0, batch=7, in_flight=3)
             )
             assert held_by(store, layout_of(corpus), wanted) == expected_of(corpus)
-            assert set(store.operations()) == {"connect", "multi_read", "znodes_read", "znodes_listed"}
+            kinds = {"connect", "sync", "multi_read", "znodes_read", "znodes_listed"}
+            assert set(store.operations()) == kinds
             store.close()
 
 
@@ -177,6 +178,18 @@ def test_no_root_and_no_server_are_store_errors_that_name_the_hosts(server: Embe
         with pytest.raises(StoreError, match=rf"{hosts} within 1 s"):
             open_store(f"zk://{hosts}/ledgers", StoreOptions(timeout_s=1)).cluster()
         assert time.monotonic() - begin < 5
+
+
+def test_no_log_at_any_level_shows_what_a_znode_holds(
+    server: EmbeddedZooKeeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(1)
+    server.load([znode("/bk/00/0000/L0001", b"a-password")])
+    store = open_store(f"zk://{server.hosts}/bk")
+    (part,) = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
+    assert b"a-password" in [data for batch in store.read(part) for data in batch.data]
+    store.close()
+    assert "a-password" not in caplog.text
 
 
 def frames(connection: socket.socket) -> Iterator[bytes]:
