@@ -1,1 +1,53 @@
-"""Audit Apache BookKeeper clusters from what they wrote: metadata and bookie indexes. Read only."""
+"""Audit Apache BookKeeper clusters from what they wrote: metadata and bookie indexes. Read only.
+
+The names below are loaded when they are first used: importing this package imports no Spark and starts none.
+
+>>> from auditor import AuditOptions
+>>> AuditOptions(samples=5).samples
+5
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from auditor.audit import Audit
+    from auditor.errors import AuditorError
+    from auditor.model.finding import Confidence, Finding, Missing, Severity
+    from auditor.model.options import AuditOptions
+    from auditor.model.report import Report
+    from auditor.runs import Run, open_run
+
+__all__ = [
+    "Audit",
+    "AuditOptions",
+    "AuditorError",
+    "Confidence",
+    "Finding",
+    "Missing",
+    "Report",
+    "Run",
+    "Severity",
+    "open_run",
+]
+
+_HOME = {
+    "Audit": "auditor.audit",
+    "AuditOptions": "auditor.model.options",
+    "AuditorError": "auditor.errors",
+    "Confidence": "auditor.model.finding",
+    "Finding": "auditor.model.finding",
+    "Missing": "auditor.model.finding",
+    "Report": "auditor.model.report",
+    "Run": "auditor.runs",
+    "Severity": "auditor.model.finding",
+    "open_run": "auditor.runs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -1,0 +1,56 @@
+"""``bkaudit audit``: the whole audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from auditor.cli.options import chosen, format_option, metadata_option, new_run, tuning_options
+from auditor.cli.output import FORMATS, show
+from auditor.cli.progress import shown_progress
+from auditor.model.exit_code import exit_code
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@click.command()
+@metadata_option
+@click.option(
+    "--bookies",
+    metavar="PATH",
+    multiple=True,
+    required=True,
+    help="Where bookies' directories are: one sub-directory a bookie, or an inventory file. May be repeated.",
+)
+@click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
+@format_option(*FORMATS)
+@tuning_options
+@click.pass_obj
+def audit(
+    session: Callable[[], SparkSession] | None,
+    /,
+    metadata: str,
+    bookies: tuple[str, ...],
+    out: str | None,
+    form: str,
+    conf: Path | None,
+    **flags: Any,
+) -> None:
+    """Compare a cluster's metadata with its bookies' indexes, and say what is wrong.
+
+    Exit codes: 0 clean and all of it looked at; 1 findings at or above --fail-on; 2 wrong usage; 3 nothing
+    found, but not all of it looked at; 4 the metadata could not be read; 5 it is too damaged to judge by.
+    """
+    options = chosen(conf, flags)
+    out = out or new_run()
+    from auditor.audit import Audit
+
+    with shown_progress() as progress:
+        report = Audit(metadata, bookies, out, options).run(session() if session else None, progress)
+    show(report, out, form)
+    click.echo(f"bkaudit: the run is in {out}", err=True)
+    raise click.exceptions.Exit(exit_code(report, options.fail_on))

@@ -1,0 +1,39 @@
+"""``bkaudit demo``: the whole of it, on a machine with nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from auditor.cli.options import chosen, format_option, new_run, tuning_options
+from auditor.cli.output import FORMATS, show
+from auditor.cli.progress import shown_progress
+
+NOT_AS_KNOWN = 1
+
+
+@click.command()
+@click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
+@format_option(*FORMATS)
+@tuning_options
+def demo(out: str | None, form: str, conf: Path | None, **flags: Any) -> None:
+    """Start a ZooKeeper with a sample cluster in it that has every kind of trouble, audit it, and stop.
+
+    Exit code 0 if the sample's known findings were found, all of them and no others; else 1.
+    """
+    options = chosen(conf, flags)
+    out = out or new_run()
+    from auditor.demo.show import show as show_demo
+
+    with shown_progress() as progress:
+        shown = show_demo(out, options, progress)
+    show(shown.report, out, form)
+    click.echo(f"bkaudit: the run is in {out}", err=True)
+    for label, keys in (("not found", shown.not_found), ("not known", shown.not_known)):
+        for key in keys:
+            click.echo(f"bkaudit: {label}: {' '.join(part or '-' for part in key)}", err=True)
+    if not shown.as_known:
+        raise click.exceptions.Exit(NOT_AS_KNOWN)
+    click.echo("bkaudit: the sample's known findings were found, all of them and no others", err=True)

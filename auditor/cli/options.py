@@ -1,0 +1,102 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from auditor.errors import UsageError
+from auditor.model.finding import Severity
+from auditor.model.ledger_id import LedgerId
+from auditor.model.options import AuditOptions, declared
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+RUNS = Path("runs")
+"""Where runs go, and are looked for, that have no directory given."""
+
+metadata_option = click.option(
+    "--metadata", metavar="URI", required=True, help="Where the metadata is; see README."
+)
+
+
+def tuning_options(command: Command) -> Command:
+    """Every option of conf/audit.toml as a flag, and --conf."""
+    for name, (kind, option) in reversed(declared().items()):
+        default = getattr(AuditOptions(), name)
+        shown = f" [default: {default}]" if default is not None else ""
+        command = click.option(
+            f"--{name.replace('_', '-')}", name, type=_click_type(kind), help=option.help + shown
+        )(command)
+    return click.option(
+        "--conf",
+        type=click.Path(path_type=Path),
+        help="A file of options such as conf/audit.toml; flags override it.",
+    )(command)
+
+
+def _click_type(kind: Any) -> click.ParamType[Any]:
+    if kind is Severity:
+        return click.Choice([str(severity) for severity in Severity])
+    return {float: click.FLOAT, str: click.STRING}.get(kind, click.INT)
+
+
+def chosen(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
+    """The options of the file, or the defaults, with the flags that were given in their place."""
+    options = AuditOptions.from_toml(conf) if conf is not None else AuditOptions()
+    return options.overridden({name: flags[name] for name in declared()})
+
+
+def format_option(*formats: str) -> Callable[[Command], Command]:
+    """--format, the first being the default."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="What to print.",
+    )
+
+
+def new_run() -> str:
+    """A directory below ./runs, named by the time."""
+    return str(RUNS / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
+
+
+def newest_run() -> str:
+    """The newest finished run below ./runs; UsageError where there is none."""
+    runs = sorted(report.parent for report in RUNS.glob("*/report.json"))
+    if not runs:
+        raise UsageError("--run: name a run directory; there is no finished one below ./runs")
+    return str(runs[-1])
+
+
+def ledger_options(command: Command) -> Command:
+    """The three ways of BP-35 to name a ledger."""
+    for option in (
+        click.option("--ledger-qualified-name", metavar="HEX", help="Scope and id in 32 hexadecimal digits."),
+        click.option("--ledger-scope-id", type=int, help="The ledger's scope.  [default: 0]"),
+        click.option("--ledger-id", type=int, help="The ledger's id in its scope."),
+    ):
+        command = option(command)
+    return command
+
+
+def named_ledger(
+    ledger_id: int | None, ledger_scope_id: int | None, ledger_qualified_name: str | None
+) -> LedgerId:
+    """The ledger that was named, in one of the ways."""
+    if ledger_qualified_name is not None:
+        if ledger_id is not None or ledger_scope_id is not None:
+            raise UsageError(
+                "--ledger-qualified-name: it has scope and id in it; leave the other options out"
+            )
+        return LedgerId.parse(ledger_qualified_name)
+    if ledger_id is None:
+        raise UsageError("name a ledger: --ledger-id, or --ledger-qualified-name")
+    return LedgerId(ledger_id, ledger_scope_id or 0)

@@ -1,0 +1,40 @@
+"""``bkaudit scan``: the metadata half of an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from auditor.cli.options import chosen, metadata_option, new_run, tuning_options
+from auditor.cli.progress import shown_progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@click.command()
+@metadata_option
+@click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
+@tuning_options
+@click.pass_obj
+def scan(
+    session: Callable[[], SparkSession] | None,
+    /,
+    metadata: str,
+    out: str | None,
+    conf: Path | None,
+    **flags: Any,
+) -> None:
+    """Read a cluster's metadata into tables; nothing is compared and nothing judged."""
+    options = chosen(conf, flags)
+    out = out or new_run()
+    from auditor.audit import Audit
+
+    with shown_progress() as progress:
+        rows = Audit(metadata, (), out, options).scan(session() if session else None, progress)
+    for name, count in rows.items():
+        click.echo(f"{count:>12,}  {name}")
+    click.echo(f"bkaudit: the tables are in {out}/tables", err=True)
