@@ -40,5 +40,5 @@ def cookie_unused(tables: Tables) -> DataFrame:
         tables.bookies.where("has_cookie and not named and registered is null"),
         bookie_id="bookie_id",
         message=words(F.col("bookie_id"), " has a cookie, is in no ensemble and is not registered"),
-        evidence={"found": "found", "marked": "marked"},
+        evidence={"found": "found"},
     )

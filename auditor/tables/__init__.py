@@ -19,7 +19,7 @@ class Tables:
 
     Saved with a run: ``ledgers`` (one row a znode of the ledger tree), ``marks``, ``locks``, ``cookies``
     (those of the store), ``bookies`` (one row for every bookie id that an ensemble, a cookie, a
-    registration, a mark or a directory knows), ``directories``, ``availability`` (one row a ledger and
+    registration or a directory knows), ``directories``, ``availability`` (one row a ledger and
     bookie with an index), ``unequal`` (pairs whose expected and held entries differ), ``judged`` (what that
     means, one row a ledger) and ``verdicts`` (the class of every ledger).
 

@@ -44,7 +44,7 @@ SCHEMAS = {
     """,
     "bookies": """
         bookie_id string, named boolean, ledgers long, depending long, replicas long,
-        registered string, has_cookie boolean, marked boolean, found boolean, read string,
+        registered string, has_cookie boolean, found boolean, read string,
         reason string, index_time long, suspect boolean, foreign_instance boolean
     """,
     "directories": """
@@ -90,7 +90,7 @@ _USUAL: dict[str, Row] = {
     "cookies": {"layout": 5, "instance_id": INSTANCE},
     "bookies": {
         "named": True, "ledgers": 0, "depending": 0, "replicas": 0, "registered": "writable",
-        "has_cookie": True, "marked": False, "found": True, "read": "read", "suspect": False,
+        "has_cookie": True, "found": True, "read": "read", "suspect": False,
         "foreign_instance": False,
     },
     "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE},

@@ -15,7 +15,7 @@ def test_an_id_that_only_marks_know_is_told_with_its_marks(spark: SparkSession) 
             {"bookie_id": "cookie", **nobody, "has_cookie": True},
             {"bookie_id": "ensemble", **nobody, "named": True},
             {"bookie_id": "registered", **nobody, "registered": "both"},
-            {"bookie_id": "strange", **nobody, "marked": True, "found": True},
+            {"bookie_id": "strange", **nobody, "found": True},
         ],
         marks=[
             {"ledger_id": 1, "replicas": ["cookie", "ensemble", "registered"]},
