@@ -67,6 +67,9 @@ LEDGERS = pa.schema(
         )
     ]
 )
+MAX_ENTRY = 1 << 50
+"""Thirty years of a million entries a second; what the fold refuses begins at eight times this."""
+
 # Such a ledger still says plainly who should hold what.
 _HARMLESS_RULES = {"segment-gap"}
 
@@ -83,6 +86,7 @@ def ledger_rows(batch: ZnodeBatch, root: str, layout: LayoutKind) -> pa.RecordBa
 
 def _decoded(batch: ZnodeBatch, rows: list[int], places: list[Place]) -> pa.RecordBatch:
     columns = decode_batch([batch.data[row] for row in rows])
+    _refuse_endless(columns)
     at = np.array(rows, np.int64)
     undecidable = np.array(
         [
@@ -121,6 +125,18 @@ def _decoded(batch: ZnodeBatch, rows: list[int], places: list[Place]) -> pa.Reco
         "replicas": _replicas(columns, undecidable),
     }
     return _batch(arrays, len(rows))
+
+
+def _refuse_endless(columns: LedgerColumns) -> None:
+    """Call a ledger damaged that ends beyond what can be compared: no writer ever got there.
+
+    One such run would have to be cut into more int32 pieces than a batch may have.
+    """
+    owner = np.repeat(np.arange(len(columns.segment_counts)), columns.segment_counts)
+    starts = np.array(columns.segment_firsts, np.int64)
+    ends = _numbers(columns.last_entry_id)
+    for row in {*owner[starts > MAX_ENTRY].tolist(), *np.flatnonzero(ends > MAX_ENTRY).tolist()}:
+        columns.damage[row] = (f"entries beyond {MAX_ENTRY}", 0)
 
 
 def _custom(columns: LedgerColumns) -> pa.Array:

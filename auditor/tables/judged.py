@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from auditor.codecs import coverage
 from auditor.errors import CoverageLimitError
-from auditor.tables.judgement import BookieState, Judgement, LedgerFacts, Pair, groups_of, judge
+from auditor.tables.judgement import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
+from auditor.tables.whole_replicas import counts, is_whole, judge_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,14 +78,36 @@ def judged(
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = [_row(row, states, grace_ms) for row in batch.to_pylist()]
-            yield pa.RecordBatch.from_pylist(rows, schema=JUDGED)
+            yield _answers(batch.to_pylist(), states, grace_ms)
 
     return judgeable.join(pairs, "ledger_id").mapInArrow(work, from_arrow_schema(JUDGED))
 
 
-def _row(row: dict[str, Any], bookies: Mapping[str, BookieState], grace_ms: int) -> dict[str, Any]:
-    ledger = LedgerFacts(
+def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int) -> pa.RecordBatch:
+    ledgers = [(_facts(row), [_pair(pair) for pair in row["pairs"]]) for row in rows]
+    whole = [number for number, (ledger, pairs) in enumerate(ledgers) if is_whole(ledger, pairs)]
+    together = judge_whole([ledgers[number] for number in whole], bookies, grace_ms)
+    answered = dict(zip(whole, together, strict=True))
+    answers = [
+        answered[number] if number in answered else _judged_alone(ledger, pairs, bookies, grace_ms)
+        for number, (ledger, pairs) in enumerate(ledgers)
+    ]
+    return pa.RecordBatch.from_arrays(_columns(rows, answers), schema=JUDGED)
+
+
+def _judged_alone(
+    ledger: LedgerFacts, pairs: list[Pair], bookies: Mapping[str, BookieState], grace_ms: int
+) -> Judgement:
+    try:
+        return judge(ledger, pairs, bookies, grace_ms)
+    except CoverageLimitError as limit:
+        # Too irregular to compare within the bound: nothing is known of these replicas, and the row says so.
+        unknown = [(pair.bookie_id, pair.expected, "unreadable") for pair in pairs]
+        return Judgement(mu=ledger.write_quorum, unknown=unknown, doubts={str(limit)})
+
+
+def _facts(row: dict[str, Any]) -> LedgerFacts:
+    return LedgerFacts(
         ledger_id=row["ledger_id"],
         closed=row["state"] == "CLOSED",
         ensemble_size=row["ensemble_size"],
@@ -95,38 +117,49 @@ def _row(row: dict[str, Any], bookies: Mapping[str, BookieState], grace_ms: int)
         mtime=row["mtime"],
         segments=[(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]],
     )
-    pairs = [
-        Pair(pair["bookie_id"], groups_of(pair["expected"]), groups_of(pair["held"]), pair["index_state"])
-        for pair in row["pairs"]
-    ]
-    try:
-        answer = judge(ledger, pairs, bookies, grace_ms)
-    except CoverageLimitError as limit:
-        # Too irregular to compare within the bound: nothing is known of these replicas, and the row says so.
-        answer = Judgement(mu=ledger.write_quorum, doubts={str(limit)})
-        answer.unknown = [(pair.bookie_id, pair.expected, "unreadable") for pair in pairs]
-    return {
-        **{
-            name: row[name]
-            for name in ("ledger_id", "version", "state", "mtime", "write_quorum", "ack_quorum")
-        },
-        "m": answer.m,
-        "mu": answer.mu,
-        "missing": _entries(answer.missing),
-        "unknown": [
-            {"bookie_id": bookie, "count": coverage.count(groups), "why": why}
-            for bookie, groups, why in answer.unknown
-        ],
-        "lagging": _entries(answer.lagging),
-        "stale": _entries(answer.stale),
-        "surplus": _entries(answer.surplus),
-        "foreign": [{"bookie_id": bookie, "count": count} for bookie, count in answer.foreign],
-        "doubts": sorted(answer.doubts),
+
+
+def _pair(row: dict[str, Any]) -> Pair:
+    return Pair(row["bookie_id"], groups_of(row["expected"]), groups_of(row["held"]), row["index_state"])
+
+
+def _columns(rows: list[dict[str, Any]], answers: list[Judgement]) -> list[pa.Array]:
+    unknown = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
+    columns: dict[str, Any] = {
+        name: [row[name] for row in rows]
+        for name in ("ledger_id", "version", "state", "mtime", "write_quorum", "ack_quorum")
     }
+    columns |= {
+        "m": [answer.m for answer in answers],
+        "mu": [answer.mu for answer in answers],
+        "missing": _entries([answer.missing for answer in answers]),
+        "unknown": [
+            [
+                {"bookie_id": entry["bookie_id"], "count": entry["count"], "why": why}
+                for entry, (_, _, why) in zip(entries, answer.unknown, strict=True)
+            ]
+            for entries, answer in zip(unknown, answers, strict=True)
+        ],
+        "lagging": _entries([answer.lagging for answer in answers]),
+        "stale": _entries([answer.stale for answer in answers]),
+        "surplus": _entries([answer.surplus for answer in answers]),
+        "foreign": [
+            [{"bookie_id": bookie, "count": count} for bookie, count in answer.foreign] for answer in answers
+        ],
+        "doubts": [sorted(answer.doubts) for answer in answers],
+    }
+    return [pa.array(columns[field.name], field.type) for field in JUDGED]
 
 
-def _entries(sets: list[tuple[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {"bookie_id": bookie, "groups": groups.tobytes(), "count": coverage.count(groups)}
-        for bookie, groups in sets
-    ]
+def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
+    """Each ledger's sets as rows, counted over the whole batch at once."""
+    values = [groups.tobytes() for each in sets for _, groups in each]
+    counted = iter(zip(values, counts(values), strict=True))
+    rows = []
+    for each in sets:
+        row = []
+        for bookie, _ in each:
+            value, count = next(counted)
+            row.append({"bookie_id": bookie, "groups": value, "count": count})
+        rows.append(row)
+    return rows

@@ -119,19 +119,37 @@ def _weigh(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, a
     lacking = pair.expected if state.foreign else coverage.difference(pair.expected, pair.held)
     if not len(lacking):
         return
-    if state.read != READ or pair.index_state not in ("ok", "absent"):
-        why = "unread" if state.read != READ else "unreadable"
+    why = why_unknown(state, pair.index_state)
+    if why is not None:
         answer.unknown.append((pair.bookie_id, lacking, why))
         return
     answer.missing.append((pair.bookie_id, lacking))
+    answer.doubts |= doubts_of(ledger, pair.bookie_id, state, grace_ms)
+
+
+def why_unknown(state: BookieState, index_state: str) -> str | None:
+    """Why what an index does not show is unknown: unread or unreadable; None where it is missing.
+
+    >>> why_unknown(BookieState(READ), "cut"), why_unknown(BookieState(READ), "absent")
+    ('unreadable', None)
+    """
+    if state.read != READ:
+        return "unread"
+    return None if index_state in ("ok", "absent") else "unreadable"
+
+
+def doubts_of(ledger: LedgerFacts, bookie_id: str, state: BookieState, grace_ms: int) -> set[str]:
+    """What may explain that a read bookie lacks entries, other than that they are lost."""
+    doubts = set()
     if state.suspect:
-        answer.doubts.add(f"a directory of {pair.bookie_id} lies in another bookie's place")
+        doubts.add(f"a directory of {bookie_id} lies in another bookie's place")
     if state.index_time is None:
-        answer.doubts.add(f"no lastMark says how old the index of {pair.bookie_id} is")
+        doubts.add(f"no lastMark says how old the index of {bookie_id} is")
     elif ledger.mtime > state.index_time - grace_ms:
-        answer.doubts.add(f"the ledger changed too shortly before the index of {pair.bookie_id} was written")
+        doubts.add(f"the ledger changed too shortly before the index of {bookie_id} was written")
     if not ledger.closed:
-        answer.doubts.add("the ledger is not closed")
+        doubts.add("the ledger is not closed")
+    return doubts
 
 
 def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:

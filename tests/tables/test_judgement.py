@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,7 @@ from auditor.tables.judgement import (
     groups_of,
     judge,
 )
+from auditor.tables.whole_replicas import is_whole, judge_whole
 
 BOOKIES = [f"bk{number}" for number in range(6)]
 LAST = 24
@@ -140,6 +143,29 @@ def _assert_lagging(
                     if writer in sure and entry not in held.get(writer, set()):
                         late.setdefault(writer, set()).add(entry)
     assert {b: entries(g) for b, g in answer.lagging} == late
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(ledgers(), st.sets(st.sampled_from(BOOKIES))), max_size=4),
+    readings,
+)
+def test_replicas_gone_as_a_whole_are_judged_many_at_a_time(
+    gone: list[tuple[LedgerFacts, set[str]]], reading: dict[str, str]
+) -> None:
+    states = {bookie: BookieState(reading[bookie], index_time=10**12) for bookie in BOOKIES}
+    cases = []
+    for any_ledger, lost in gone:
+        ledger = replace(any_ledger, closed=True)
+        expected = {bookie: striped(ledger, bookie, LAST, judged_only=True) for bookie in lost}
+        pairs = [Pair(b, groups(e), NOTHING, "absent") for b, e in expected.items() if e]
+        assert is_whole(ledger, pairs)
+        cases.append((ledger, pairs))
+    for (ledger, pairs), answer in zip(cases, judge_whole(cases, states, 0), strict=True):
+        alone = judge(ledger, pairs, states, 0)
+        assert (answer.m, answer.mu, answer.doubts) == (alone.m, alone.mu, alone.doubts)
+        assert [(b, entries(g)) for b, g in answer.missing] == [(b, entries(g)) for b, g in alone.missing]
+        assert [(b, w) for b, _, w in answer.unknown] == [(b, w) for b, _, w in alone.unknown]
 
 
 CLOSED = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])])
