@@ -58,7 +58,7 @@ file_bytes = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(contents=st.lists(file_bytes, max_size=12))
 def test_a_file_reads_the_same_alone_and_among_others(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]
@@ -161,7 +161,7 @@ def test_a_disk_error_behind_a_short_read_makes_the_file_unreadable(
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(entries=st.sets(st.integers(0, 3000)), chunk=st.sampled_from([8, 64, 4096]), cut=st.integers(0, 7))
 def test_a_large_file_reads_as_a_small_one(
     tmp_path_factory: pytest.TempPathFactory, entries: set[int], chunk: int, cut: int
