@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from auditor.audit import Audit
+from auditor import Audit
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress
 from tests.corpora.plain_readers import groups_entries

@@ -33,7 +33,7 @@ class Between(Silent):
         self.done = False
 
     def stage(self, name: str, total: int | None = None) -> None:
-        if name == "ledgers again" and not self.done:
+        if name == "ledgers_again" and not self.done:
             self.done = True
             client = KazooClient(hosts=self.hosts)
             client.start()

@@ -140,6 +140,8 @@ def test_the_findings_are_what_brute_force_finds_and_no_more(layout: Layout) -> 
     expected |= {("surplus-entries", *pair) for pair in surplus(world)}
     expected |= {("index-unreadable", *pair) for pair, index in world.indexes.items() if not index.readable}
     expected |= {("metadata-unreadable", ledger, None) for ledger in world.undecodable}
+    starts = {ledger: plain.segments[0][0] for ledger, plain in world.ledgers.items()}
+    expected |= {("segment-gap", ledger, None) for ledger, first in starts.items() if first > 0}
     assert {(row["id"], row["ledger_id"], row["bookie_id"]) for row in found} == expected
     assert len(found) == len(expected)
 
