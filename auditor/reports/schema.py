@@ -1,0 +1,132 @@
+"""The published schemas of reports and findings, as JSON Schema 2020-12.
+
+python -m auditor.reports.schema finding > schemas/finding.schema.json
+python -m auditor.reports.schema report > schemas/report.schema.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from auditor.model.finding import Confidence, Severity
+from auditor.model.report import HEALTHY, INCOMPLETE, NOT_HEALTHY, SCHEMA
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TEXT: dict[str, Any] = {"type": "string"}
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+_MS: dict[str, Any] = {"type": "integer", "description": "milliseconds since 1970, UTC"}
+_ID: dict[str, Any] = {"type": ["string", "null"], "pattern": "^(0|-?[1-9][0-9]*)$"}
+_CHECK: dict[str, Any] = {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "description": "the check's id"}
+_SEVERITY: dict[str, Any] = {"enum": [str(severity) for severity in Severity]}
+_CONFIDENCE: dict[str, Any] = {"enum": [str(confidence) for confidence in Confidence]}
+
+
+def finding_schema() -> dict[str, Any]:
+    """A finding: a line of the jsonl report, and an item of report.json."""
+    return {
+        "$schema": _DIALECT,
+        "$id": "bookkeeper-auditor/finding/1",
+        "title": "A finding",
+        **_finding(),
+    }
+
+
+def report_schema() -> dict[str, Any]:
+    """report.json."""
+    decided = _object({"total": _COUNT, "decided": _COUNT})
+    return {
+        "$schema": _DIALECT,
+        "$id": SCHEMA,
+        "title": "The report of an audit",
+        **_object(
+            {
+                "schema": {"const": SCHEMA},
+                "run": _run(),
+                "cluster": _object(
+                    {"instance_id": {"type": ["string", "null"]}, "metadata_uri": _TEXT, "layout": _TEXT}
+                ),
+                "coverage": _object(
+                    {
+                        "ledgers": decided,
+                        "bookies": _object({"expected": _COUNT, "read": _COUNT, "unread": _list(_TEXT)}),
+                        "replicas": _object({"expected": _COUNT, "decided": _COUNT}),
+                    }
+                ),
+                "verdict": {"enum": [HEALTHY, NOT_HEALTHY, INCOMPLETE]},
+                "counts": {
+                    "type": "object",
+                    "additionalProperties": _COUNT,
+                    "description": "complete, by id",
+                },
+                "findings": {**_list(_finding()), "description": "samples, a bounded number of each id"},
+            }
+        ),
+    }
+
+
+def _finding() -> dict[str, Any]:
+    group = {
+        "type": "array",
+        "prefixItems": [{"type": "integer", "title": name} for name in _GROUP],
+        "minItems": len(_GROUP),
+        "maxItems": len(_GROUP),
+    }
+    missing = _object({"bookie_id": _TEXT, "groups": _list(group), "count": _COUNT})
+    return _object(
+        {
+            "id": _CHECK,
+            "severity": _SEVERITY,
+            "confidence": _CONFIDENCE,
+            "scope_id": {**_ID, "description": "decimal; null where no ledger is meant"},
+            "ledger_id": {**_ID, "description": "decimal; null where no ledger is meant"},
+            "bookie_id": {"type": ["string", "null"]},
+            "missing": {**_list(missing), "description": "every striped entry confirmed absent, by bookie"},
+            "unknown": {**_list(_TEXT), "description": "bookies whose copies are unknown"},
+            "message": _TEXT,
+            "evidence": {"type": "object"},
+            "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+        }
+    )
+
+
+_GROUP = ("first_start", "last_start", "size", "period")
+
+
+def _run() -> dict[str, Any]:
+    tally = _object({"id": _CHECK, "severity": _SEVERITY, "confidence": _CONFIDENCE, "count": _COUNT})
+    return _object(
+        {
+            "version": _TEXT,
+            "started": _MS,
+            "finished": _MS,
+            "scan_time": _MS,
+            "live": {"type": "boolean"},
+            "positions": _list(_TEXT),
+            "bookie_sources": _list(_TEXT),
+            "operations": {"type": "object", "additionalProperties": _COUNT},
+            "gaps": _list(_TEXT),
+            "notes": _list(_TEXT),
+            "tally": _list(tally),
+        }
+    )
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    """All keys are always present, and there are no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+if __name__ == "__main__":
+    schema = {"finding": finding_schema, "report": report_schema}[sys.argv[1]]
+    print(json.dumps(schema(), indent=2))

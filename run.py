@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Two commands for a machine with Python 3.11 or newer and nothing else.
+
+    python3 run.py demo     a real ZooKeeper with a sample cluster in it, audited end to end
+    python3 run.py test     ruff, mypy and all tests
+
+The first call makes an environment in .venv beside this file and installs the project into it; later calls
+find it there as long as pyproject.toml is the same. Where there is no Java 17 or newer, a Java runtime is
+installed as a Python package. Arguments after the command are passed on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ENVIRONMENT = HERE / ".venv"
+STAMP = ENVIRONMENT / "installed"
+MINIMUM_PYTHON = (3, 11)
+MINIMUM_JAVA = 17
+JAVA_LIMIT_S = 60
+"""A Java that has not printed its version by then is none."""
+
+
+def main() -> int:
+    """Do what the command line asks for; returns the exit code of what was run."""
+    if sys.version_info < MINIMUM_PYTHON:
+        return _say(
+            f"Python {'.'.join(map(str, MINIMUM_PYTHON))} or newer is needed, this is {sys.version}", 2
+        )
+    command, *arguments = sys.argv[1:] or ["--help"]
+    if command == "demo":
+        return _run("bkaudit", "demo", *arguments) if _prepared() else 1
+    if command == "test":
+        return _test(arguments) if _prepared("dev") else 1
+    print(__doc__)
+    return 0 if command in ("-h", "--help") else 2
+
+
+def _test(arguments: list[str]) -> int:
+    """Everything that must hold, cheapest first; stops at the first that does not."""
+    for tool in (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]):
+        code = _run(*tool)
+        if code:
+            return _say(f"{' '.join(tool)} failed", code)
+    return _run("pytest", *arguments)
+
+
+def _prepared(*extras: str) -> bool:
+    """Make the environment hold the project with these extras; False if that failed."""
+    wanted = {*extras, *(() if _has_java() else ("java",))}
+    there = STAMP.read_text("utf-8").splitlines() if STAMP.exists() else []
+    if there[:1] == [_state()] and wanted <= set(there[1:]):
+        return True
+    # What another command asked for stays, so that demo and test do not take turns at installing.
+    wanted |= set(there[1:]) if there[:1] == [_state()] else set()
+    if not _python().exists():
+        _say(f"making an environment in {ENVIRONMENT.name}")
+        venv.create(ENVIRONMENT, with_pip=True, clear=True)
+    _say("installing the project and what it needs; this happens once and takes a minute or two")
+    STAMP.unlink(missing_ok=True)
+    suffix = f"[{','.join(sorted(wanted))}]" if wanted else ""
+    pip = [str(_python()), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable"]
+    code = subprocess.run([*pip, f"{HERE}{suffix}"], check=False).returncode
+    if code:
+        _say("pip could not install it; see its message above")
+        return False
+    STAMP.write_text("\n".join([_state(), *sorted(wanted)]) + "\n", "utf-8")
+    return True
+
+
+def _state() -> str:
+    """What the environment was made from: the declared dependencies, this Python, and this place."""
+    parts = ((HERE / "pyproject.toml").read_bytes(), sys.version.encode(), str(HERE).encode())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _has_java() -> bool:
+    """Whether JAVA_HOME or the PATH has a Java that Spark can use."""
+    home = os.environ.get("JAVA_HOME")
+    for java in (str(Path(home) / "bin" / "java") if home else None, shutil.which("java")):
+        if java is None:
+            continue
+        try:
+            shown = subprocess.run(
+                [java, "-version"], capture_output=True, text=True, timeout=JAVA_LIMIT_S, check=False
+            ).stderr
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        found = re.search(r'version "(?:1\.)?(\d+)', shown)
+        if found and int(found[1]) >= MINIMUM_JAVA:
+            return True
+    return False
+
+
+def _python() -> Path:
+    return _scripts() / ("python.exe" if os.name == "nt" else "python")
+
+
+def _scripts() -> Path:
+    return ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
+
+
+def _run(program: str, *arguments: str) -> int:
+    """Run a program of the environment, as if the environment were activated."""
+    search = os.pathsep.join([str(_scripts()), os.environ.get("PATH", "")])
+    # A Spark of the machine's own would be started with this environment's Python, and not fit it.
+    known = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONHOME")}
+    environment = {**known, "PATH": search, "VIRTUAL_ENV": str(ENVIRONMENT)}
+    # demo's runs go where the caller is; tests belong to the project.
+    where = None if program == "bkaudit" else HERE
+    return subprocess.run(
+        [_scripts() / program, *arguments], env=environment, cwd=where, check=False
+    ).returncode
+
+
+def _say(text: str, code: int = 0) -> int:
+    print(f"run.py: {text}", file=sys.stderr, flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,68 @@
+"""Published schemas, held to the code that they describe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from auditor.model.finding import Finding, fingerprint
+from auditor.model.report import Run, finding_to_json
+from auditor.reports import jsonl
+from auditor.reports.schema import finding_schema, report_schema
+from tests.reports.samples import LOST, UNREAD, coverage, report
+
+SCHEMAS = Path(__file__).parents[2] / "schemas"
+
+
+def published(name: str) -> Any:
+    return json.loads((SCHEMAS / name).read_text("utf-8"))
+
+
+def named(finding: Finding) -> dict[str, Any]:
+    subject = (finding.scope_id, finding.ledger_id, finding.bookie_id)
+    return {**finding_to_json(finding), "fingerprint": fingerprint(finding.id, "x", *subject)}
+
+
+def test_the_files_are_what_the_code_says() -> None:
+    assert published("finding.schema.json") == finding_schema()
+    assert published("report.schema.json") == report_schema()
+
+
+def test_the_schemas_are_schemas() -> None:
+    jsonschema.Draft202012Validator.check_schema(finding_schema())
+    jsonschema.Draft202012Validator.check_schema(report_schema())
+
+
+def test_a_report_and_its_findings_follow_their_schemas() -> None:
+    value = json.loads(report(findings=(), coverage=coverage(False)).to_json())
+    value["findings"] = [named(LOST), named(UNREAD)]
+    jsonschema.validate(value, published("report.schema.json"))
+    for line in jsonl.render((LOST,)):
+        value = json.loads(line)
+        jsonschema.validate(value, published("finding.schema.json"))
+
+
+def test_the_schemas_name_every_key_that_the_code_has() -> None:
+    assert set(finding_schema()["properties"]) == {field.name for field in fields(Finding)}
+    assert set(report_schema()["properties"]["run"]["properties"]) == set(Run.__annotations__)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ledger_id": 7},
+        {"ledger_id": "007"},
+        {"severity": "info"},
+        {"missing": [{"bookie_id": "a", "groups": [[1, 2, 3]], "count": 1}]},
+        {"more": 1},
+        {"fingerprint": ""},
+    ],
+)
+def test_what_is_no_finding_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**named(LOST), **change}, published("finding.schema.json"))

@@ -1,0 +1,194 @@
+"""The rules of the house."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from auditor.checks import ALL, SECTIONS
+from auditor.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+HOUSE = ROOT / "auditor"
+MODULE_LINES = 400
+
+# Floors from the ground up; what shares a floor may import each other.
+FLOORS = (
+    {"errors"},
+    {"model"},
+    {"codecs"},
+    {"keys"},
+    {"sources", "java", "embedded"},
+    {"tables"},
+    {"checks"},
+    {"findings"},
+    {"reports"},
+    {"audit", "session", "runs", "landing", "task_watch", "scan", "summary", "ledgers"},
+    {"demo"},
+    {"cli"},
+)
+NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "ledgers")
+SPARK_WHEN_CALLED = ("checks", "findings", "tables", "runs", "demo", "cli", "audit")
+GENERATED = HOUSE / "codecs" / "pb"
+
+MODULES = sorted(path for path in HOUSE.rglob("*.py") if GENERATED not in path.parents)
+FOLDERS = (HOUSE, *(ROOT / name for name in ("jobs", "conf", "schemas", "benchmarks", ".ci")))
+SUFFIXES = ("py", "md", "toml", "conf", "properties", "json", "proto")
+TEXTS = [
+    *sorted(path for folder in FOLDERS for suffix in SUFFIXES for path in folder.rglob(f"*.{suffix}")),
+    *(ROOT / name for name in ("README.md", "run.py", "pyproject.toml", ".ci/run")),
+]
+
+
+def floor_of(module: Path) -> str:
+    return module.relative_to(HOUSE).parts[0].removesuffix(".py")
+
+
+def level(floor: str) -> int:
+    [found] = [number for number, floors in enumerate(FLOORS) if floor in floors]
+    return found
+
+
+def imported(nodes: list[ast.AST]) -> set[str]:
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return names | {
+        f"{node.module}.{alias.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def at_import_time(module: Path) -> list[ast.AST]:
+    """The statements that run when the module is imported: no function bodies, nothing for type checkers."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = [ast.parse(module.read_text("utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_a_floor_stands_only_on_the_floors_below(module: Path) -> None:
+    floor = floor_of(module)
+    if floor == "__init__":
+        return  # the short public surface: names of every floor, loaded when used
+    names = imported(list(ast.walk(ast.parse(module.read_text("utf-8")))))
+    floors = {name.split(".")[1] for name in names if name.startswith("auditor.")} - set(
+        __import__("auditor").__all__
+    )
+    above = {other for other in floors if level(other) > level(floor)}
+    assert not above
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_spark_stays_where_it_belongs(module: Path) -> None:
+    floor = floor_of(module)
+    for_everyone = imported(list(ast.walk(ast.parse(module.read_text("utf-8")))))
+    at_once = imported(at_import_time(module))
+    if floor in NO_SPARK:
+        assert not any(name.split(".")[0] == "pyspark" for name in for_everyone)
+    if floor in (*NO_SPARK, *SPARK_WHEN_CALLED):
+        assert not any(name.split(".")[0] == "pyspark" for name in at_once)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_a_module_is_one_idea_that_says_what_it_is(module: Path) -> None:
+    text = module.read_text("utf-8")
+    assert len(text.splitlines()) <= MODULE_LINES
+    assert ast.get_docstring(ast.parse(text))
+    assert module.name not in ("utils.py", "helpers.py", "common.py", "misc.py")
+
+
+LEAN = {
+    "import auditor": ("pyspark", "pandas", "pyarrow", "numpy", "kazoo"),
+    "from auditor.cli import main; main(['--help'], standalone_mode=False)": (
+        "pyspark",
+        "pandas",
+        "pyarrow",
+        "numpy",
+    ),
+    "from auditor.cli import main; main(['explain', 'check', 'entry-lost'], standalone_mode=False)": (
+        "pyspark",
+        "pandas",
+        "pyarrow",
+    ),
+    "from auditor.cli import main; main(['decode', 'last-mark', {mark!r}], standalone_mode=False)": (
+        "pyspark",
+        "pandas",
+        "pyarrow",
+        "kazoo",
+    ),
+    "from auditor.cli import main; main(['decode', 'availability', {value!r}], standalone_mode=False)": (
+        "pyspark",
+        "pandas",
+        "pyarrow",
+        "kazoo",
+    ),
+    "from auditor.cli import main; main(['ledger', 'show', '--metadata', {dump!r}, '--ledger-id', '5'], "
+    "standalone_mode=False)": ("pyspark", "pandas", "pyarrow", "kazoo"),
+    "import auditor.checks, auditor.reports.text, auditor.runs": ("pyspark", "pandas", "pyarrow"),
+}
+
+
+@pytest.mark.parametrize(("program", "unwanted"), LEAN.items())
+def test_quick_commands_load_nothing_heavy(program: str, unwanted: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "mark").write_bytes(bytes(16))
+    (tmp_path / "value").write_bytes(bytes(64))
+    (tmp_path / "dump.jsonl").write_text(
+        '{"path": "/ledgers", "data": "", "czxid": 1, "mzxid": 1, "ctime": 1, "mtime": 1, "version": 0, '
+        '"ephemeralOwner": 0}\n{"path": "/ledgers/00/0000/L0005", "data": "", "czxid": 1, "mzxid": 1, '
+        '"ctime": 1, "mtime": 1, "version": 0, "ephemeralOwner": 0}\n'
+    )
+    names = {
+        "mark": str(tmp_path / "mark"),
+        "value": str(tmp_path / "value"),
+        "dump": f"dump://{tmp_path}/dump.jsonl",
+    }
+    script = f"{program.format(**names)}\nimport sys\nprint('loaded:', *sys.modules, file=sys.stderr)"
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    loaded = set(outcome.stderr.rpartition("loaded:")[2].split())
+    assert not loaded & set(unwanted)
+
+
+def test_every_check_is_documented() -> None:
+    for check in ALL:
+        assert check.title.endswith("."), check.id
+        assert list(check.sections) == list(SECTIONS), check.id
+
+
+def test_every_check_has_an_id_of_words_and_its_own_module() -> None:
+    for check in ALL:
+        assert re.fullmatch("[a-z]+(-[a-z]+)*", check.id)
+    assert len({check.id for check in ALL}) == len(ALL)
+
+
+def test_the_readme_describes_every_command_and_names_every_check() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for command in COMMANDS:
+        assert f"bkaudit {command}" in readme, command
+    for check in ALL:
+        assert f"`{check.id}`" in readme, check.id
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    first_screen = (ROOT / "README.md").read_text("utf-8").splitlines()[:25]
+    assert any("python3 run.py demo" in line for line in first_screen)
+    assert any("python3 run.py test" in line for line in first_screen)
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_knows_the_machine_that_it_was_written_on(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert not re.search(r"/(root|work|home)/\w|/tmp/\w", text)

@@ -1,0 +1,17 @@
+"""The public surface."""
+
+from __future__ import annotations
+
+import pytest
+
+import auditor
+
+
+def test_every_public_name_is_there() -> None:
+    for name in auditor.__all__:
+        assert getattr(auditor, name).__name__ == name
+
+
+def test_another_name_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        auditor.Nothing  # noqa: B018
