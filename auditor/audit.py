@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor import checks
@@ -118,7 +119,10 @@ class Audit:
         }
         run.begin(identity)
         progress.stage("spark")
-        session = spark or build_session(self.options.master, driver_memory=self.options.driver_memory)
+        log = None if "://" in run.path else Path(run.path, "spark.log")
+        session = spark or build_session(
+            self.options.master, driver_memory=self.options.driver_memory, log=log
+        )
         return Landing(session, run, progress)
 
     def _compare(
@@ -162,5 +166,7 @@ class Audit:
                 live=metadata.live,
                 layout=metadata.layout.value,
                 two_scans=again is not None,
+                # What could not be listed whole says nothing by not listing a mark.
+                has_marks=marks.where("kind = 'gap'").isEmpty(),
             ),
         )

@@ -39,10 +39,11 @@ class RunDirectory:
         # Spark says s3a where pyarrow says s3.
         uri = self.path.replace("s3a://", "s3://", 1)
         try:
-            local: tuple[fs.FileSystem, str] = (fs.LocalFileSystem(), uri)
-            self._files, self._base = local if "://" not in uri else fs.FileSystem.from_uri(uri)
+            found = (fs.LocalFileSystem(), uri) if "://" not in uri else fs.FileSystem.from_uri(uri)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise RunError(f"--out {path}: no file system for it: {error}") from error
+        self._files: fs.FileSystem = found[0]
+        self._base: str = found[1]
 
     def where(self, name: str) -> str:
         """The path of something in the run, as Spark takes it."""

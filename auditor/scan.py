@@ -56,7 +56,7 @@ class MetadataScan:
         """M1: id, version and standing of every ledger; None where one scan stands for both (saved)."""
         if not self.live:
             return None
-        columns = ("ledger_id", "version", "mtime", "status", "low", "high")
+        columns = ("ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
         return self._landing.land("ledgers_again", lambda: self._read("bookkeeper_ledgers").select(*columns))
 
     @property
@@ -96,7 +96,7 @@ class MetadataScan:
         notes = [self._layout_said]
         if not self.live:
             notes.append("saved metadata: one scan stands for both")
-        return notes
+        return [*notes, *dict.fromkeys((*self.before.notes, *self.after.notes))]
 
     def operations(self) -> dict[str, int]:
         """What the driver asked the store for."""
@@ -196,7 +196,10 @@ class BookieScan:
         found = [each for each in self.attribution.bookies.values() if each.index_directories]
         wanted = spark.sparkContext.defaultParallelism * self._options.parts_per_core
         parts = index_parts.parts(
-            [(each.bookie_id, each.index_directories) for each in found], wanted, self.wants_times
+            [(each.bookie_id, each.index_directories) for each in found],
+            wanted,
+            self.wants_times,
+            self._options.threads,
         )
         return self._landing.land(
             "availability",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.java import ensure_java_home
@@ -25,13 +28,17 @@ _DEFAULTS = {
 
 
 def build_session(
-    master: str | None = None, conf: Mapping[str, str] | None = None, driver_memory: str | None = None
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    driver_memory: str | None = None,
+    log: Path | None = None,
 ) -> SparkSession:
     """Start a Spark session, or take the one that is already there.
 
     A running session (a notebook's, or the one that spark-submit made) is used as it is. Otherwise Java is
     looked for (`auditor.java`), and Python workers get the driver's interpreter unless PYSPARK_PYTHON says
-    another: on a machine without an activated environment they would start one without pyarrow.
+    another: on a machine without an activated environment they would start one without pyarrow. What Spark's
+    Java process says goes to the file ``log``, if one is given, instead of standard error.
     """
     from pyspark.sql import SparkSession
 
@@ -43,10 +50,34 @@ def build_session(
     settings = {**_DEFAULTS, **(conf or {})}
     if master is not None and "spark.master" not in settings:
         settings["spark.master"] = master
+    if settings.get("spark.master", "").startswith("local"):
+        # All of it runs in this machine: nothing of it listens elsewhere.
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if driver_memory is not None:
         settings["spark.driver.memory"] = driver_memory
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with as_file(files("auditor") / "log4j2.properties") as quiet, _errors_to(log):
+        builder = builder.config(
+            "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={quiet.as_uri()}"
+        )
+        session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def _errors_to(log: Path | None) -> Iterator[None]:
+    """Let processes that start in the block write their standard error to a file; this process does too."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    kept = os.dup(2)
+    with log.open("ab") as stream:
+        os.dup2(stream.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from auditor.codecs.groups import GROUP
+from auditor.findings.rows import finding_of
 from auditor.findings.table import order
-from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.finding import Finding, Severity
 from auditor.model.options import AuditOptions
 from auditor.model.report import (
     BookiesRead,
@@ -25,7 +24,7 @@ from auditor.scan import BookieScan, MetadataScan
 from auditor.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 GAPS_SHOWN = 20
 """So many gaps a report names; any gap at all makes it incomplete."""
@@ -113,30 +112,4 @@ def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
 
     place = F.row_number().over(Window.partitionBy("id").orderBy(*order()))
     rows = findings.withColumn("place", place).where(F.col("place") <= samples).orderBy(*order())
-    return tuple(finding_of(row) for row in rows.collect())
-
-
-def finding_of(row: Row | dict[str, Any]) -> Finding:
-    """A finding from its row of the findings table."""
-    import numpy as np
-
-    return Finding(
-        id=row["id"],
-        severity=Severity(row["severity"]),
-        confidence=Confidence(row["confidence"]),
-        scope_id=row["scope_id"],
-        ledger_id=row["ledger_id"],
-        bookie_id=row["bookie_id"],
-        missing=tuple(
-            Missing(
-                part["bookie_id"],
-                tuple((a, b, c, d) for a, b, c, d in np.frombuffer(part["groups"], GROUP).tolist()),
-                part["count"],
-            )
-            for part in row["missing"]
-        ),
-        unknown=tuple(row["unknown"]),
-        message=row["message"],
-        evidence=json.loads(row["evidence"]),
-        fingerprint=row["fingerprint"],
-    )
+    return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())

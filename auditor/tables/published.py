@@ -21,11 +21,10 @@ def _schema(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
     return pa.schema([pa.field(name, kind, metadata={"comment": comment}) for name, kind, comment in columns])
 
 
+_AGAIN = ("ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
 TABLES: dict[str, pa.Schema] = {
     "ledgers": LEDGERS,
-    "ledgers_again": pa.schema(
-        [LEDGERS.field(name) for name in ("ledger_id", "version", "mtime", "status", "low", "high")]
-    ),
+    "ledgers_again": pa.schema([LEDGERS.field(name) for name in _AGAIN]),
     "marks": MARKS,
     "cookies": COOKIES,
     "registrations": REGISTRATIONS,
