@@ -1,0 +1,148 @@
+"""A ledger, drawn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from auditor.codecs.groups import GROUP
+from auditor.model.finding import Group
+from auditor.model.ledger_metadata import Segment
+from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.reports import ledger
+
+HEAD, BODY = (0, 0, 1, 0), (2, 8, 2, 3)
+
+
+def groups(*of: Group) -> bytes:
+    return np.array(list(of), GROUP).tobytes()
+
+
+def replica(name: str, expected: bytes, held: bytes, **more: object) -> ReplicaView:
+    view = ReplicaView(name, True, expected, held, known=True, state="ok")
+    return replace(view, **more)  # type: ignore[arg-type]
+
+
+LEDGER = LedgerView(
+    42,
+    status="ok",
+    path="/ledgers/00/0000/L0042",
+    version=3,
+    state="CLOSED",
+    ensemble_size=3,
+    write_quorum=2,
+    ack_quorum=2,
+    last_entry_id=11,
+    length=120,
+    ctime=1_795_237_660_000,
+    mtime=1_795_237_664_000,
+    segments=(
+        Segment(0, ("bk-a:3181", "bk-b:3181", "bk-c:3181")),
+        Segment(6, ("bk-a:3181", "bk-b:3181", "bk-d:3181")),
+    ),
+    judged_class="below-ack-quorum",
+    potential_class="entry-lost",
+    replicas=(
+        replica("bk-a:3181", groups(HEAD, BODY, (11, 11, 1, 0)), groups(HEAD, BODY)),
+        replica("bk-b:3181", groups((0, 9, 2, 3)), groups((0, 9, 2, 3), (20, 20, 3, 0))),
+        replica("bk-c:3181", groups((1, 4, 2, 3)), b"", known=False, state="unread", reason="not mounted"),
+        replica("bk-d:3181", groups((7, 10, 2, 3)), b"", state="absent"),
+        replica("bk-e:3181", b"", groups((3, 3, 2, 0)), member=False),
+    ),
+)
+
+DRAWN = """\
+ledger 42: below-ack-quorum (could be entry-lost)
+  at        /ledgers/00/0000/L0042, version 3
+  state     CLOSED, last entry 11, 120 bytes
+  copies    ensemble 3, write quorum 2, ack quorum 2
+  written   created 2026-11-21 05:07:40, changed 2026-11-21 05:07:44
+
+segments
+  entries 0-5: bk-a:3181 bk-b:3181 bk-c:3181
+  entries 6-11: bk-a:3181 bk-b:3181 bk-d:3181
+
+           0         11
+segments         |
+bk-a:3181  #.##.##.##.X
+bk-b:3181  ##.##.##.##.
+bk-c:3181  .??.??......
+bk-d:3181  .......XX.XX
+bk-e:3181  ...++.......
+# held  X missing  x some missing  ? unknown  + held, not expected  . not expected
+
+bk-a:3181 lacks 11 (1 entry)
+bk-b:3181 holds, not expected there: 20-22 (3 entries)
+bk-c:3181 unknown: 1,2,4,5 (4 entries)
+bk-c:3181 is unread: not mounted
+bk-d:3181 lacks 7,8,10,11 (4 entries)
+bk-d:3181 was read and has no index of this ledger
+bk-e:3181 holds, not expected there: 3,4 (2 entries)"""
+
+
+def test_a_person_sees_the_hole() -> None:
+    assert ledger.render(LEDGER) == DRAWN
+
+
+def test_the_unicode_form_says_the_same() -> None:
+    assert "bk-a:3181  █·██·██·██·○
+" in ledger.render(LEDGER, unicode=True)
+
+
+def test_a_huge_ledger_is_scaled_and_fits() -> None:
+    last = 3_000_000_000
+    held = groups((0, 0, 2**30, 0), (2**30 + 1, 2**30 + 1, last - 2**30, 0))
+    whole = groups((0, 0, 2**31 - 1, 0), (2**31 - 1, 2**31 - 1, last - (2**31 - 2), 0))
+    name = "a-bookie-with-a-very-long-name.rack-7.data-centre.example:3181"
+    view = replace(
+        LEDGER,
+        last_entry_id=last,
+        segments=(Segment(0, (name,)),),
+        replicas=(replica(name, whole, held), replica("bk-b:3181", whole, b"")),
+    )
+    drawn = ledger.render(view)
+    drawing = [line for line in drawn.splitlines() if line.startswith(("a-bookie-with-a~", "bk-b:3181 "))]
+    assert drawing[0].count("x") == 1
+    assert drawing[0].count("#") == 80 - ledger.LABEL - 2 - 1
+    assert set(drawing[1].split()[1]) == {"X"}
+    assert "a column is about 55,555,555 entries" in drawn
+    assert max(len(line) for line in drawn.splitlines() if not line.startswith(name)) <= 83
+
+
+def test_very_many_bookies_and_segments_are_bounded() -> None:
+    view = replace(
+        LEDGER,
+        segments=tuple(Segment(n, ("bk-a:3181",)) for n in range(500)),
+        replicas=tuple(replica(f"bk{n:03}:3181", groups((0, 0, 12, 0)), b"") for n in range(500)),
+    )
+    drawn = ledger.render(view)
+    assert "and 460 more bookies" in drawn
+    assert "and 488 more segments" in drawn
+    assert len(drawn.splitlines()) < 170
+
+
+def test_a_ledger_that_is_gone_shows_what_bookies_hold() -> None:
+    view = LedgerView(7, replicas=(replica("bk-a:3181", b"", groups((0, 0, 5, 0)), member=False),))
+    drawn = ledger.render(view)
+    assert drawn.startswith("ledger 7: not in the metadata; bookies hold it")
+    assert "bk-a:3181  +++++" in drawn
+
+
+def test_an_empty_ledger_and_a_damaged_one_are_told_in_words() -> None:
+    empty = replace(LEDGER, last_entry_id=-1, replicas=(replica("bk-a:3181", b"", b""),))
+    assert "no entry: nothing is expected" in ledger.render(empty)
+    damaged = LedgerView(
+        8, status="unreadable", path="/ledgers/00/0000/L0008", damage="no header (at byte 0)"
+    )
+    assert "damaged   no header (at byte 0)" in ledger.render(damaged)
+    assert "no bookie should hold an entry, and none does" in ledger.render(damaged)
+
+
+def test_a_cut_index_is_held_as_far_as_it_goes() -> None:
+    cut = replica(
+        "bk-a:3181", groups((0, 0, 12, 0)), groups((0, 0, 5, 0)), known=False, state="cut", reason="at slot 5"
+    )
+    drawn = ledger.render(replace(LEDGER, replicas=(cut,)))
+    assert "bk-a:3181  #####???????" in drawn
+    assert "bk-a:3181 is cut: at slot 5" in drawn
