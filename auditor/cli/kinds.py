@@ -33,7 +33,13 @@ def _cookie(data: bytes) -> Any:
 def _layout(data: bytes) -> Any:
     from auditor.codecs import layout
 
-    return layout.decode(data)
+    value = layout.decode(data)
+    return {
+        "format_version": value.format_version,
+        "manager": value.manager,
+        "manager_version": value.manager_version,
+        "kind": value.kind,
+    }
 
 
 def _service_info(data: bytes, bookie_id: str | None) -> Any:

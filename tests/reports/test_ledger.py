@@ -86,8 +86,7 @@ def test_a_person_sees_the_hole() -> None:
 
 
 def test_the_unicode_form_says_the_same() -> None:
-    assert "bk-a:3181  █·██·██·██·○
-" in ledger.render(LEDGER, unicode=True)
+    assert "bk-a:3181  █·██·██·██·○\n" in ledger.render(LEDGER, unicode=True)
 
 
 def test_a_huge_ledger_is_scaled_and_fits() -> None:

@@ -1,0 +1,221 @@
+"""The commands, as a person calls them, without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor import audit as audit_module
+from auditor.checks import ALL
+from auditor.cli import BUG, COMMANDS, main
+from auditor.cli.options import chosen, new_run, newest_run
+from auditor.errors import AuditorError, DamageBudgetError, JavaMissingError, StoreError, UsageError
+from auditor.model.options import AuditOptions, declared
+from auditor.model.report import Report
+from tests.reports.samples import coverage, report, tally
+
+AUDIT = ("audit", "--metadata", "dump:///nowhere/metadata.jsonl", "--bookies", "/nowhere/bookies")
+
+
+def bkaudit(*arguments: str, input: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, arguments, input=input, prog_name="bkaudit")
+
+
+class Done:
+    """Stands for an audit that gives a report, or fails."""
+
+    def __init__(self, outcome: Report | Exception) -> None:
+        self.outcome = outcome
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __call__(self, *arguments: Any) -> Done:
+        self.calls.append(arguments)
+        return self
+
+    def run(self, *_: Any) -> Report:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.chdir(tmp_path)
+
+    def make(outcome: Report | Exception) -> Done:
+        made = Done(outcome)
+        monkeypatch.setattr(audit_module, "Audit", made)
+        return made
+
+    return make
+
+
+def test_help_lists_every_command() -> None:
+    shown = bkaudit("--help").output
+    assert all(f"  {command} " in shown for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    assert bkaudit(command, "--help").exit_code == 0
+
+
+def test_every_option_of_the_file_is_a_flag_of_audit_scan_and_demo() -> None:
+    for command in ("audit", "scan", "demo"):
+        shown = bkaudit(command, "--help").output
+        assert all(f"--{name.replace('_', '-')} " in shown for name in declared()), command
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (report([], coverage=coverage(True)), 0),
+        (report(), 1),
+        (report([tally("a", "warning")], coverage=coverage(True)), 0),
+        (UsageError("no"), 2),
+        (report([], coverage=coverage(False)), 3),
+        (StoreError("no"), 4),
+        (JavaMissingError("no"), 4),
+        (DamageBudgetError("no"), 5),
+        (report([tally("metadata-unreadable", "error", 100)], coverage=coverage(True)), 5),
+        (ZeroDivisionError("oh"), BUG),
+    ],
+)
+def test_the_exit_code_says_how_it_went(done: Any, outcome: Report | Exception, code: int) -> None:
+    done(outcome)
+    assert bkaudit(*AUDIT).exit_code == code
+
+
+def test_an_error_is_one_line_on_standard_error(done: Any) -> None:
+    done(StoreError("cannot connect to zk1:2181"))
+    outcome = bkaudit(*AUDIT)
+    assert (outcome.stdout, outcome.stderr) == ("", "bkaudit: cannot connect to zk1:2181\n")
+
+
+def test_fail_on_decides_what_counts(done: Any) -> None:
+    done(report([tally("a", "warning", confidence="suspect")], coverage=coverage(True)))
+    assert bkaudit(*AUDIT, "--fail-on", "warning").exit_code == 1
+
+
+def test_a_flag_overrides_the_file_and_the_file_the_default(done: Any, tmp_path: Path) -> None:
+    (tmp_path / "audit.toml").write_text('samples = 3\nthreads = 8\nfail_on = "note"\n')
+    made = done(report())
+    bkaudit(*AUDIT, "--conf", "audit.toml", "--samples", "7", "--out", "there")
+    [(metadata, bookies, out, options)] = made.calls
+    assert (metadata, bookies, out) == (AUDIT[2], (AUDIT[4],), "there")
+    assert options == AuditOptions(samples=7, threads=8, fail_on="note")  # type: ignore[arg-type]
+
+
+def test_every_flag_overrides(tmp_path: Path) -> None:
+    for name, (kind, _) in declared().items():
+        value: Any = {str: "other", float: 7.0}.get(kind, 7)
+        value = "note" if name == "fail_on" else value
+        options = chosen(None, {**dict.fromkeys(declared()), name: value})
+        assert getattr(options, name) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--samples", "many"), "'many'"),
+        (("--samples", "-1"), "samples: -1 is below 0"),
+        (("--fail-on", "fatal"), "'fatal'"),
+        (("--conf", "none.toml"), "none.toml: No such file"),
+        (("--sample", "3"), "--samples"),
+    ],
+)
+def test_wrong_options_are_usage(done: Any, arguments: tuple[str, ...], said: str) -> None:
+    done(report())
+    outcome = bkaudit(*AUDIT, *arguments)
+    assert outcome.exit_code == 2
+    assert said in outcome.stderr
+
+
+def test_a_wrong_key_in_the_file_is_usage(done: Any, tmp_path: Path) -> None:
+    (tmp_path / "audit.toml").write_text("sample = 3\n")
+    done(report())
+    outcome = bkaudit(*AUDIT, "--conf", "audit.toml")
+    assert (outcome.exit_code, "audit.toml: sample: no such option" in outcome.stderr) == (2, True)
+
+
+def test_the_report_is_on_standard_output_and_all_else_is_not(done: Any) -> None:
+    done(report())
+    outcome = bkaudit(*AUDIT, "--format", "json", "--out", "there")
+    assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/1"
+    assert outcome.stderr == "bkaudit: the run is in there\n"
+
+
+def test_a_run_without_a_name_is_named_by_the_time(done: Any) -> None:
+    made = done(report())
+    bkaudit(*AUDIT)
+    assert made.calls[0][2].startswith("runs/2")
+    assert new_run().startswith("runs/2")
+
+
+def test_the_newest_finished_run_is_the_one_that_is_meant(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="--run"):
+        newest_run()
+    for name in ("20260101T000000Z", "20260102T000000Z", "20260103T000000Z"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    for name in ("20260101T000000Z", "20260102T000000Z"):
+        (tmp_path / "runs" / name / "report.json").touch()
+    assert newest_run() == "runs/20260102T000000Z"
+
+
+@pytest.mark.parametrize("check", ALL, ids=lambda check: check.id)
+def test_every_check_has_a_manual_page(check: Any) -> None:
+    outcome = bkaudit("explain", "check", check.id)
+    assert outcome.exit_code == 0
+    assert check.title in outcome.output
+    assert "\nWhat to do\n    " in outcome.output
+
+
+def test_all_checks_are_listed() -> None:
+    lines = bkaudit("explain", "check").output.splitlines()
+    assert [line.split()[0] for line in lines] == [check.id for check in ALL]
+
+
+def test_a_check_that_is_none_is_answered_with_one_that_is() -> None:
+    outcome = bkaudit("explain", "check", "orphan-ledgr")
+    assert (outcome.exit_code, outcome.stderr) == (
+        2,
+        "bkaudit: 'orphan-ledgr' is no check; did you mean orphan-ledger?\n",
+    )
+
+
+def test_what_nobody_foresaw_is_no_finding(done: Any) -> None:
+    done(RuntimeError("surprise"))
+    outcome = bkaudit(*AUDIT)
+    assert "RuntimeError: surprise" in outcome.stderr
+    assert "this is a bug of the program" in outcome.stderr
+
+
+def test_errors_know_their_exit_codes() -> None:
+    codes = {kind.__name__: kind.exit_code for kind in AuditorError.__subclasses__()}
+    assert codes == {
+        "UsageError": 2,
+        "StoreError": 4,
+        "DamageBudgetError": 5,
+        "JavaMissingError": 4,
+        "UnreadError": 3,
+        "CoverageLimitError": 3,
+        "DecodeError": 5,
+        "RuleError": 5,
+    }
+
+
+def test_colour_says_nothing_by_itself() -> None:
+    from auditor.cli.output import coloured
+    from auditor.reports import text
+
+    shown = text.render(report())
+    assert coloured(shown) != shown
+    assert click.unstyle(coloured(shown)) == shown
