@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Tables that only a source with two scans has: the second scan of a live store.
 LIVE_ONLY = {"ledgers_again"}
+# The times of index files are asked for only where a bookie may be newer than a saved scan.
+SAVED_ONLY = {"availability": {"mtime"}}
 
 
 class ThreeWays(NamedTuple):
@@ -48,8 +50,8 @@ def three_ways(
     return ThreeWays(live, saved, audited)
 
 
-def _sorted(rows: list[Row]) -> list[str]:
-    return sorted(repr(sorted(row.items())) for row in rows)
+def _sorted(rows: list[Row], without: frozenset[str] | set[str] = frozenset()) -> list[str]:
+    return sorted(repr(sorted(item for item in row.items() if item[0] not in without)) for row in rows)
 
 
 def test_the_findings_are_the_same(three_ways: ThreeWays) -> None:
@@ -63,9 +65,10 @@ def test_the_tables_are_the_same(three_ways: ThreeWays) -> None:
     assert names[1] == names[2]
     assert names[0] - LIVE_ONLY == names[2] - LIVE_ONLY
     for name in sorted(names[2] - LIVE_ONLY):
-        live, saved, dump = (_sorted(run.table(name)) for run in three_ways)
-        assert saved == dump, name
-        assert live == dump, name
+        live, saved, dump = (run.table(name) for run in three_ways)
+        assert _sorted(saved) == _sorted(dump), name
+        without = SAVED_ONLY.get(name, set())
+        assert _sorted(live, without) == _sorted(dump, without), name
 
 
 def test_both_scans_of_the_live_server_saw_the_same(three_ways: ThreeWays) -> None:
