@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.codecs.expected import Seats, expected
@@ -156,7 +157,10 @@ def _replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.Arra
     """One entry for every bookie of every ledger, with the entries it should hold."""
     n_ledgers = len(columns.segment_counts)
     codes = pa.array(columns.members, pa.string()).dictionary_encode()
-    member = np.asarray(codes.indices).astype(np.int64)
+    # Codes in the order of the ids: a row must not depend on what else is in its batch.
+    order = np.asarray(pc.sort_indices(codes.dictionary)).astype(np.int64)
+    names = codes.dictionary.take(pa.array(order))
+    member = np.argsort(order)[np.asarray(codes.indices).astype(np.int64)]
     seats_of_segment = np.asarray(columns.member_counts, np.int64)
     ledger_of_segment = np.repeat(np.arange(n_ledgers), np.asarray(columns.segment_counts, np.int64))
     segment_of_seat = np.repeat(np.arange(len(seats_of_segment)), seats_of_segment)
@@ -177,14 +181,14 @@ def _replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.Arra
             write_quorum=np.clip(quorum, 1, np.maximum(seats_of_segment[segment_of_seat], 1)),
         )
     )
-    span = len(codes.dictionary) or 1
+    span = len(names) or 1
     waiting = np.unique((ledger * span + member)[open_end[segment_of_seat]])
     depends = (np.diff(replicas.groups.offsets) > 0) | np.isin(
         replicas.ledger * span + replicas.member, waiting
     )
     values = pa.StructArray.from_arrays(
         [
-            codes.dictionary.take(pa.array(replicas.member)),
+            names.take(pa.array(replicas.member)),
             binary(replicas.groups.tobytes(), replicas.groups.offsets * 24),
             pa.array(depends),
         ],
