@@ -47,17 +47,16 @@ class Run:
     def findings(self) -> Iterator[Finding]:
         """Every finding, in the order severity, id, scope, ledger, bookie, as it was written."""
         previous: tuple[Any, ...] | None = None
-        for batch in self._dataset("findings").to_batches(batch_readahead=1, fragment_readahead=1):
-            for row in batch.to_pylist():
-                try:
-                    finding = finding_of(row)
-                except (KeyError, ValueError, TypeError) as error:
-                    raise RunError(f"{self.path}/findings: a row cannot be read: {error}") from error
-                place = _place(finding)
-                if previous is not None and place < previous:
-                    raise RunError(f"{self.path}/findings: {finding.id} is out of order; was a file renamed?")
-                previous = place
-                yield finding
+        for row in self._rows("findings"):
+            try:
+                finding = finding_of(row)
+            except (KeyError, ValueError, TypeError) as error:
+                raise RunError(f"{self.path}/findings: a row cannot be read: {error}") from error
+            place = _place(finding)
+            if previous is not None and place < previous:
+                raise RunError(f"{self.path}/findings: {finding.id} is out of order; was a file renamed?")
+            previous = place
+            yield finding
 
     def table(self, name: str, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
         """One table as a pyarrow Table; choose columns, and rows by a pyarrow.dataset expression.
@@ -152,6 +151,16 @@ class Run:
         except (OSError, pa.ArrowException) as error:
             raise RunError(f"{self.path}/{below}: {error}") from error
         return sorted(info.base_name for info in infos)
+
+    def _rows(self, name: str) -> Iterator[dict[str, Any]]:
+        """Row by row, in the order of the files; no more than a batch is in memory."""
+        import pyarrow as pa
+
+        try:
+            for batch in self._dataset(name).to_batches(batch_readahead=1, fragment_readahead=1):
+                yield from batch.to_pylist()
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(f"{self.path}/{name}: {error}") from error
 
     def _dataset(self, name: str) -> Any:
         import pyarrow as pa

@@ -141,7 +141,7 @@ def _drawing(ledger: LedgerView, rows: Sequence[_Row], signs: Signs) -> list[str
         lines.append(f"a column is about {(last + 1) // columns:,} entries")
     legend = (
         f"{signs.held} held  {signs.missing} missing  {signs.part} some missing  {signs.unknown} unknown  "
-        f"{signs.extra} held, not expected  {signs.none} not expected"
+        f"{signs.extra} surplus  {signs.none} not expected"
     )
     return [*lines, legend]
 

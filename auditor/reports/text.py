@@ -5,6 +5,7 @@ Plain text of at most `WIDTH` columns but for what the cluster itself named long
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -100,7 +101,7 @@ def _counts(report: Report, room: int) -> list[str]:
     """Severity, then each id with its count, and how many of those are not confirmed; ``room`` lines."""
     if not report.run["tally"]:
         return ["nothing found"]
-    lines: list[str] = []
+    blocks: list[list[str]] = []
     for severity in Severity:
         ids = sorted({tally["id"] for tally in report.run["tally"] if tally["severity"] == severity})
         if not ids:
@@ -108,13 +109,13 @@ def _counts(report: Report, room: int) -> list[str]:
         words = [f"{id} {_count(report, severity, id):,}{_unsure(report, severity, id)}" for id in ids]
         # Joined by a blank that wrap does not break at, so that no id is parted from its count.
         text = ", ".join(word.replace(" ", "\0") for word in words)
-        lines += [line.replace("\0", " ") for line in _line(str(severity), text, lines=len(words))]
-    if len(lines) > room:
-        lines = [
-            *lines[: room - 1],
-            f"{'':<{_LABEL}}... (bkaudit report RUN --format json has all counts)",
-        ]
-    return lines
+        blocks.append([line.replace("\0", " ") for line in _line(str(severity), text, lines=len(words))])
+    while sum(map(len, blocks)) > room:
+        # Every severity keeps a line; the longest gives way, the mildest of equals.
+        longest = max(reversed(blocks), key=len)
+        longest.pop()
+        longest[-1] = f"{longest[-1].removesuffix(' ...')[: WIDTH - len(' ...')]} ..."
+    return [line for block in blocks for line in block]
 
 
 def _count(report: Report, severity: Severity, id: str) -> int:
@@ -157,17 +158,15 @@ def _section(severity: Severity, id: str, found: list[Finding], count: int) -> s
 
 
 def _finding(finding: Finding) -> list[str]:
-    subject = ", ".join(
-        part
-        for part in (
-            f"scope {finding.scope_id}" if finding.scope_id else "",
-            f"ledger {finding.ledger_id}" if finding.ledger_id is not None else "",
-            finding.bookie_id or "",
-        )
-        if part
-    )
+    subject = [
+        *([f"scope {finding.scope_id}"] if finding.scope_id else []),
+        *([f"ledger {finding.ledger_id}"] if finding.ledger_id is not None else []),
+        *([finding.bookie_id] if finding.bookie_id is not None else []),
+    ]
     doubt = "" if finding.confidence == "confirmed" else f" [{finding.confidence}]"
-    head = f"{subject}{doubt}: {finding.message}" if subject else f"{finding.message}{doubt}"
+    # Most messages are whole sentences, which name what they are about.
+    named = all(re.search(rf"{re.escape(part)}(?![\w.-])", finding.message) for part in subject)
+    head = f"{finding.message}{doubt}" if named else f"{', '.join(subject)}{doubt}: {finding.message}"
     lines = textwrap.wrap(
         head, WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
     )

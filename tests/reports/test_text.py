@@ -96,3 +96,17 @@ def test_findings_of_one_id_and_two_severities_are_told_apart() -> None:
     )
     assert "ghost-bookie (error; 1)" in shown
     assert "ghost-bookie (note; 1 of 4 shown)" in shown
+
+
+def test_a_message_that_names_its_subject_is_not_told_it_again() -> None:
+    whole = replace(BELOW, message="ledger 7 has too few copies of an entry")
+    assert "  ledger 7 has too few copies of an entry [suspect]" in text.render(report(findings=(whole,)))
+    other = replace(BELOW, message="ledger 70 is another")
+    assert "  ledger 7 [suspect]: ledger 70 is another" in text.render(report(findings=(other,)))
+
+
+def test_every_severity_keeps_a_line_on_a_full_screen() -> None:
+    tallies = [tally(f"{check.id}", str(severity), 5) for check in ALL for severity in Severity]
+    shown = text.summary(report(tallies))
+    assert all(f"\n{severity} " in shown for severity in Severity)
+    assert " ...\n" in shown

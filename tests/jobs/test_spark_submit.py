@@ -1,0 +1,64 @@
+"""The jobs under a real spark-submit, the package shipped as a zip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from auditor.java import find_java
+from auditor.runs import open_run
+from tests.corpora.corpora import unpack
+
+ROOT = Path(__file__).parents[2]
+SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+LIMIT_S = 600
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> str:
+    base = tmp_path_factory.mktemp("package") / "auditor"
+    return shutil.make_archive(str(base), "zip", ROOT, "auditor")
+
+
+def submit(job: str, package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(find_java().home),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    }
+    command = [str(SUBMIT), "--master", "local[2]", "--py-files", package]
+    command += ["--properties-file", str(ROOT / "conf" / "spark-defaults.conf"), "--conf"]
+    command += ["spark.sql.shuffle.partitions=2", str(ROOT / "jobs" / job), *arguments]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+
+
+def test_an_audit_is_done_and_its_exit_code_is_the_commands(tmp_path: Path, package: str) -> None:
+    corpus = unpack("flat-v1", tmp_path / "corpus")
+    outcome = submit(
+        "audit.py",
+        package,
+        "--metadata",
+        f"dump://{corpus.dump}",
+        "--bookies",
+        str(corpus.bookies),
+        "--out",
+        str(tmp_path / "run"),
+    )
+    assert outcome.returncode == 1, outcome.stderr
+    assert "NOT-HEALTHY" in outcome.stdout
+    assert open_run(tmp_path / "run").report.counts["entry-lost"]
+
+
+def test_wrong_usage_ends_before_spark_starts(tmp_path: Path, package: str) -> None:
+    outcome = submit("scan.py", package, "--metadata", "nonsense", "--out", str(tmp_path / "run"))
+    assert outcome.returncode == 2, outcome.stderr
+    assert "bkaudit: 'nonsense' is no metadata URI" in outcome.stderr

@@ -1,0 +1,109 @@
+"""Finished runs, opened without Spark."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.errors import RunError
+from auditor.findings.table import FINDINGS
+from auditor.model.finding import Finding
+from auditor.runs import open_run
+from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, report
+
+
+def row(finding: Finding) -> dict[str, object]:
+    import json
+    import struct
+
+    return {
+        **{name: getattr(finding, name) for name in FINDINGS.names},
+        "severity": str(finding.severity),
+        "confidence": str(finding.confidence),
+        "missing": [
+            {
+                "bookie_id": part.bookie_id,
+                "groups": b"".join(struct.pack(">qqii", *group) for group in part.groups),
+                "count": part.count,
+            }
+            for part in finding.missing
+        ],
+        "evidence": json.dumps(finding.evidence),
+    }
+
+
+def write(path: Path, *findings: Finding) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist([row(finding) for finding in findings], schema=FINDINGS), path)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run by hand: two files of findings, one small table."""
+    write(tmp_path / "findings" / "part-00000-x.snappy.parquet", LOST, BELOW)
+    # A null ledger comes first, and numbers go by size, not by their digits.
+    later = [replace(ORPHAN, ledger_id=ledger_id) for ledger_id in (9, 10, 2**60)]
+    write(tmp_path / "findings" / "part-00001-x.snappy.parquet", UNREAD, *later)
+    (tmp_path / "findings" / "_SUCCESS").touch()
+    (tmp_path / "tables" / "marks").mkdir(parents=True)
+    table = pa.table({"ledger_id": [1, 2], "version": [0, 5]})
+    pq.write_table(table, tmp_path / "tables" / "marks" / "part-00000.parquet")
+    (tmp_path / "report.json").write_text(report().to_json())
+    return tmp_path
+
+
+def test_the_report_is_read_back(run: Path) -> None:
+    assert open_run(run).report == report()
+
+
+def test_every_finding_comes_in_order(run: Path) -> None:
+    found = list(open_run(str(run)).findings())
+    assert found[:3] == [LOST, BELOW, UNREAD]
+    assert [finding.ledger_id for finding in found[3:]] == [9, 10, 2**60]
+
+
+def test_findings_out_of_order_are_told(run: Path) -> None:
+    first = run / "findings" / "part-00000-x.snappy.parquet"
+    first.rename(run / "findings" / "part-00002-x.snappy.parquet")
+    with pytest.raises(RunError, match="out of order"):
+        list(open_run(run).findings())
+
+
+def test_a_table_is_read_by_columns_and_rows(run: Path) -> None:
+    marks = open_run(run).table("marks", ["version"], ds.field("ledger_id") == 2)
+    assert marks.to_pylist() == [{"version": 5}]
+
+
+def test_a_directory_without_a_report_is_no_run(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(RunError, match="no finished run is here"):
+            open_run(path)
+
+
+def test_a_uri_that_leads_nowhere_is_no_run() -> None:
+    with pytest.raises(RunError, match="nowhere"):
+        open_run("nowhere://x/run")
+
+
+def test_broken_parts_are_named(run: Path) -> None:
+    (run / "findings" / "part-00000-x.snappy.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(RunError, match="findings"):
+        list(open_run(run).findings())
+    shutil.rmtree(run / "tables" / "marks")
+    with pytest.raises(RunError, match="marks"):
+        open_run(run).table("marks")
+    (run / "report.json").write_text("{")
+    with pytest.raises(RunError, match=r"report\.json"):
+        open_run(run)
+
+
+def test_a_file_of_a_table_that_is_cut_is_named(run: Path) -> None:
+    (run / "tables" / "marks" / "part-00001.parquet").write_bytes(b"PAR1")
+    with pytest.raises(RunError, match="marks"):
+        open_run(run).table("marks")
