@@ -48,6 +48,9 @@ def audit(
     options = chosen(conf, flags)
     out = out or new_run()
     from auditor.audit import Audit
+    from auditor.sources.uri import parse_metadata_uri
+
+    parse_metadata_uri(metadata)  # said before a session is started
 
     with shown_progress() as progress:
         report = Audit(metadata, bookies, out, options).run(session() if session else None, progress)

@@ -32,6 +32,9 @@ def scan(
     options = chosen(conf, flags)
     out = out or new_run()
     from auditor.audit import Audit
+    from auditor.sources.uri import parse_metadata_uri
+
+    parse_metadata_uri(metadata)  # said before a session is started
 
     with shown_progress() as progress:
         rows = Audit(metadata, (), out, options).scan(session() if session else None, progress)
