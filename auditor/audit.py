@@ -18,7 +18,6 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from auditor.landing import Landing, RunDirectory
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
+from auditor.model.version import program_version
 from auditor.scan import BookieScan, MetadataScan
 from auditor.session import build_session
 from auditor.sources.bookie_places import find_places
@@ -83,8 +83,11 @@ class Audit:
             availability = bookies.availability()
             again = metadata.again()  # M1, after the indexes
             tables = self._compare(landing, metadata, bookies, availability)
-            everything = confirm(found(checks.ALL, tables), tables.ledgers, again)
-            findings = landing.land("findings", lambda: numbered(everything, metadata.instance_id), ".")
+            # Landed before they are sorted: a sort looks at its input twice, and this one is forty questions.
+            unsorted = landing.land(
+                "unsorted", lambda: confirm(found(checks.ALL, tables), tables.ledgers, again)
+            )
+            findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
             progress.stage("report")
             report = summarise(tables, findings, metadata, bookies, self.options, started)
             landing.finish(report)
@@ -112,7 +115,7 @@ class Audit:
         run = RunDirectory(self.out)
         identity = {
             "kind": kind,
-            "version": version("bookkeeper-auditor"),
+            "version": program_version(),
             "metadata": self.metadata,
             "bookies": list(self.bookies),
             "options": asdict(self.options),
@@ -134,16 +137,16 @@ class Audit:
     ) -> Tables:
         """Join both sides and judge what differs; the tables that checks ask."""
         ledgers, again, marks = metadata.ledgers(), metadata.again(), metadata.marks()
-        rows = bookies.bookies(availability, marks)
+        pages = bookies.page_sizes(availability)
+        rows = bookies.bookies(availability, marks, pages)
         states = bookies.states(rows)
         who = landing.rows("bookies", rows, BOOKIES)
-        indexes = held(availability, bookies.page_sizes(availability))
+        indexes = held(availability, pages)
         foreign = [name for name, state in states.items() if state.foreign]
         pairs = landing.land("unequal", lambda: unequal(expected(ledgers), indexes, foreign))
         answers = landing.land("judged", lambda: judged(ledgers, pairs, states, self.options.grace_ms))
         classes = landing.land("verdicts", lambda: verdicts(ledgers, answers))
-        dated = availability if bookies.wants_times else None
-        gone = landing.land("orphans", lambda: orphans(pairs, ledgers, again, dated, metadata.scan_time))
+        gone = landing.land("orphans", lambda: orphans(pairs, indexes, ledgers, again, metadata.scan_time))
         marked, locked = marks.where("kind = 'mark'"), marks.where("kind = 'lock'")
         return Tables(
             ledgers=ledgers,

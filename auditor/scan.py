@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from auditor.codecs import layout as layout_codec
-from auditor.errors import DecodeError, RuleError, StoreError, UsageError
-from auditor.keys.ledger_tree import LayoutKind
 from auditor.landing import Landing
 from auditor.model.bookie_id import accepted
 from auditor.model.options import AuditOptions
 from auditor.sources import bookie_owners, index_parts, index_source, page_size, store_source
 from auditor.sources.bookie_places import find_places
+from auditor.sources.layout_choice import choose_layout
 from auditor.sources.store import ClusterNodes, StoreOptions, open_store
-from auditor.sources.uri import parse_metadata_uri
 from auditor.tables.judgement import UNREAD, BookieState
 from auditor.tables.registry import (
     COOKIES,
@@ -42,7 +39,7 @@ class MetadataScan:
         landing.progress.stage("cluster")
         self.before = self._store.cluster()
         self._after: ClusterNodes | None = None if self.live else self.before
-        self.layout, self._layout_said = _layout(uri, self.before)
+        self.layout, self._layout_said = choose_layout(uri, self.before)
         self.instance_id = instance_id(self.before)
         observed = landing.remember("scan_time", self.before.scan_time)
         self.scan_time: int = options.scan_time_ms or observed
@@ -93,7 +90,7 @@ class MetadataScan:
 
     def notes(self) -> list[str]:
         """What a reader of the report should know of how it was made."""
-        notes = [self._layout_said]
+        notes = [] if "LAYOUT" in self.before.nodes else [self._layout_said]
         if not self.live:
             notes.append("saved metadata: one scan stands for both")
         return [*notes, *dict.fromkeys((*self.before.notes, *self.after.notes))]
@@ -125,26 +122,6 @@ class MetadataScan:
             "at_once": at_once,
         }
         return reader.options(**{key: str(value) for key, value in settings.items()}).load()
-
-
-def _layout(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
-    """The layout that the LAYOUT znode decides, and what the report says of it.
-
-    Raises `UsageError` where the URI says another, naming both.
-    """
-    asked = parse_metadata_uri(uri).layout
-    znode = cluster.nodes.get("LAYOUT")
-    if znode is None:
-        return asked or LayoutKind.HIERARCHICAL, "no LAYOUT znode: " + (
-            "taken from the URI" if asked else "hierarchical is assumed"
-        )
-    try:
-        kind = layout_codec.decode(znode.data).kind
-    except (DecodeError, RuleError) as error:
-        raise StoreError(f"--metadata {uri}: its LAYOUT znode cannot be understood: {error}") from error
-    if asked is not None and asked is not kind:
-        raise UsageError(f"--metadata {uri}: the URI says {asked.value}, the LAYOUT znode says {kind.value}")
-    return kind, f"LAYOUT says {kind.value}"
 
 
 class BookieScan:
@@ -249,7 +226,9 @@ class BookieScan:
         """Rows of the table directories."""
         return [asdict(directory) for directory in self.attribution.directories]
 
-    def bookies(self, availability: DataFrame, marks: DataFrame) -> list[dict[str, Any]]:
+    def bookies(
+        self, availability: DataFrame, marks: DataFrame, pages: Mapping[str, int]
+    ) -> list[dict[str, Any]]:
         """Rows of the table bookies: every id that anything names.
 
         A bookie whose index broke off while it was read was not read whole.
@@ -263,6 +242,7 @@ class BookieScan:
         return [
             self._bookie(name, members.get(name), broken)
             | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
+            | {"page_size": pages.get(name)}
             for name in sorted({*members, *cookies, *modes, *found, *marked})
         ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from auditor.findings.rows import finding_of
@@ -20,6 +19,7 @@ from auditor.model.report import (
     Run,
     Tally,
 )
+from auditor.model.version import program_version
 from auditor.scan import BookieScan, MetadataScan
 from auditor.tables import Tables
 
@@ -40,7 +40,7 @@ def summarise(
 ) -> Report:
     """Count, sample and cover: the report of an audit whose findings have landed. Times in ms."""
     run = Run(
-        version=version("bookkeeper-auditor"),
+        version=program_version(),
         started=started,
         finished=int(time.time() * 1000),
         scan_time=metadata.scan_time,

@@ -1,6 +1,6 @@
 """An audit of synthetic ledgers, three replicas each, with its stages' times and its peak memory.
 
-    python benchmarks/audit.py [LEDGERS]     default 100,000
+    python -m benchmarks.audit [LEDGERS]     default 100,000
 
 The answers are known: the benchmark fails if the audit does not give exactly the planted ones.
 """
@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from memory import PeakMemory
-from synthetic_cluster import write_cluster
+from benchmarks.memory import PeakMemory
+from benchmarks.synthetic_cluster import write_cluster
 
 from auditor import Audit, AuditOptions, open_run
 

@@ -32,7 +32,12 @@ SCHEMA = pa.schema(
         _column("bookie_id", pa.string(), "the bookie that the index belongs to"),
         _column("ledger_id", pa.int64(), "the ledger; null for stray and gap"),
         _column("groups", pa.binary(), "the entries it holds: BP-34 groups of 24 bytes, folded, no header"),
-        _column("state", pa.string(), "ok, cut, unreadable, not-indexed, stray or gap"),
+        _column(
+            "state",
+            pa.string(),
+            "ok, cut, unreadable, not-indexed, stray or gap, as this file alone shows it; a file "
+            "that ends inside a page of the bookie's page_size is cut too",
+        ),
         _column("reason", pa.string(), "why the state is not ok"),
         _column("offset", pa.int64(), "the byte of the file at fault, where it is known"),
         _column("path", pa.string(), "the file or directory that was read"),

@@ -17,55 +17,58 @@ _LEAST_VANISHED = 100
 
 
 def orphans(
-    unequal: DataFrame, ledgers: DataFrame, again: DataFrame | None, dated: DataFrame | None, scan_time: int
+    unequal: DataFrame,
+    indexes: DataFrame,
+    ledgers: DataFrame,
+    again: DataFrame | None,
+    scan_time: int,
 ) -> DataFrame:
-    """Ledgers on a bookie that the store does not list: bookie_id, ledger_id, groups, in_m0, newer_than_scan.
+    """Ledgers on a bookie that the store does not list, one row a pair.
 
-    ``again`` is the second scan of a live store: a ledger that either scan lacks is here, ``in_m0`` and
-    ``in_m1`` say which had it; a ledger that only the second lists was made in between, and is none. An id
-    that a damaged part of the tree could stand for is unknown, and is none either. ``dated`` is availability
-    with the times of the index files, where bookies were read later than a saved scan.
+    ``indexes`` is what the bookies hold, ``again`` the second scan of a live store: a ledger that the first scan
+    lists and the second does not was deleted in between, and each of its copies is here, a healthy one too. A
+    ledger that only the second lists was made in between, and is none. An id that a damaged part of the tree
+    could stand for is unknown, and is none either.
     """
     from pyspark.sql import functions as F
 
-    held = unequal.where("index_state != 'absent'")
-    known = ledgers.where("status in ('ok', 'broken', 'unreadable')").select(
-        "ledger_id", F.lit(True).alias("m0")
-    )
-    rows = held.join(known, "ledger_id", "left")
-    if again is None:
-        rows = rows.withColumn("m1", F.col("m0"))
-        ranges = _unclear(ledgers)
-    else:
-        seen = again.where("status in ('ok', 'broken', 'unreadable')").select(
-            "ledger_id", F.lit(True).alias("m1")
+    columns = ("bookie_id", "ledger_id")
+    known = _listed(ledgers)
+    never = unequal.where("index_state != 'absent'").join(known, "ledger_id", "left_anti")
+    gone = never.select(*columns, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
+    unclear = _unclear(ledgers)
+    if again is not None:
+        listed = _listed(again)
+        deleted = indexes.join(known.join(listed, "ledger_id", "left_anti"), "ledger_id")
+        gone = gone.join(listed, "ledger_id", "left_anti").union(
+            deleted.select(*columns, "groups", F.lit(True).alias("in_m0"))
         )
-        rows = rows.join(seen, "ledger_id", "left")
-        ranges = _unclear(ledgers).union(_unclear(again))
-    gone = rows.where("m1 is null")
-    clear = gone.join(
-        F.broadcast(ranges), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti"
-    )
-    if dated is None:
-        clear = clear.withColumn("index_mtime", F.lit(None).cast("long"))
-    else:
-        times = dated.where("mtime is not null").select(
-            "bookie_id", "ledger_id", F.col("mtime").alias("index_mtime")
-        )
-        clear = clear.join(times, ["bookie_id", "ledger_id"], "left")
-    return clear.select(
-        "bookie_id",
-        "ledger_id",
-        F.col("held").alias("groups"),
-        F.coalesce("m0", F.lit(False)).alias("in_m0"),
+        unclear = unclear.union(_unclear(again))
+    could_be = F.col("ledger_id").between(F.col("low"), F.col("high"))
+    clear = gone.join(F.broadcast(unclear), could_be, "left_anti")
+    dated = indexes.where(F.col("mtime") > scan_time).select(*columns, F.lit(True).alias("newer"))
+    return clear.join(dated, [*columns], "left").select(
+        *columns,
+        "groups",
+        "in_m0",
         F.lit(False).alias("in_m1"),
-        F.coalesce(F.col("index_mtime") > scan_time, F.lit(False)).alias("newer_than_scan"),
+        F.coalesce("newer", F.lit(False)).alias("newer_than_scan"),
     )
+
+
+def _listed(ledgers: DataFrame) -> DataFrame:
+    """The ids that a scan lists as ledgers, whatever their metadata say."""
+    return ledgers.where("status in ('ok', 'broken', 'unreadable')").select("ledger_id")
 
 
 def _unclear(ledgers: DataFrame) -> DataFrame:
-    """Ranges of ids about which the store says nothing: bounded by the number of damaged znodes."""
-    return ledgers.where("status in ('misplaced', 'gap') and low is not null").select("low", "high")
+    """Ranges of ids about which the store says nothing: bounded by the number of damaged znodes.
+
+    The id that the server makes of a misplaced znode may lie outside of what the znode could stand for.
+    """
+    broken = ledgers.where("status in ('misplaced', 'gap')")
+    listed = broken.where("ledger_id is not null").selectExpr("ledger_id as low", "ledger_id as high")
+    return broken.where("low is not null").select("low", "high").union(listed)
 
 
 def holdings(availability: DataFrame, orphans: DataFrame) -> DataFrame:

@@ -160,6 +160,11 @@ BOOKIES = pa.schema(
             ),
             ("reason", pa.string(), "why it was not read whole"),
             ("index_time", pa.int64(), "how new its index is, ms; null where nothing says"),
+            (
+                "page_size",
+                pa.int32(),
+                "bytes a page of its index files, from their lengths; null: no file says",
+            ),
             ("suspect", pa.bool_(), "one of its directories lies in another's place or carries another's id"),
             ("foreign_instance", pa.bool_(), "all its directories carry another cluster's instance id"),
         )
