@@ -88,6 +88,7 @@ class Audit:
                 "unsorted", lambda: confirm(found(checks.ALL, tables), tables.ledgers, again)
             )
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
+            landing.run.remove("tables/unsorted")
             progress.stage("report")
             report = summarise(tables, findings, metadata, bookies, self.options, started)
             landing.finish(report)
@@ -106,6 +107,7 @@ class Audit:
                 "marks": metadata.marks(),
                 "cookies": metadata.cookies(),
                 "registrations": metadata.registrations(),
+                "cluster": metadata.state(),
             }
             return {name: table.count() for name, table in tables.items()}
 
@@ -141,6 +143,8 @@ class Audit:
         rows = bookies.bookies(availability, marks, pages)
         states = bookies.states(rows)
         who = landing.rows("bookies", rows, BOOKIES)
+        metadata.registrations()
+        metadata.state()
         indexes = held(availability, pages)
         foreign = [name for name, state in states.items() if state.foreign]
         pairs = landing.land("unequal", lambda: unequal(expected(ledgers), indexes, foreign))

@@ -69,6 +69,11 @@ class RunDirectory:
             stream.write((json.dumps(value, indent=2) + "\n").encode())
         self._files.move(f"{self._base}/{name}.part", f"{self._base}/{name}")
 
+    def remove(self, name: str) -> None:
+        """Take away a directory that was only a step on the way."""
+        if self.exists(name):
+            self._files.delete_dir(f"{self._base}/{name}")
+
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the directory for a run of these sources; True if an unfinished run of the same is resumed.
 

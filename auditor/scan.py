@@ -13,6 +13,7 @@ from auditor.sources import bookie_owners, index_parts, index_source, page_size,
 from auditor.sources.bookie_places import find_places
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.store import ClusterNodes, StoreOptions, open_store
+from auditor.tables.cluster_state import CLUSTER, cluster_state
 from auditor.tables.judgement import UNREAD, BookieState
 from auditor.tables.registry import (
     COOKIES,
@@ -75,6 +76,10 @@ class MetadataScan:
     def registrations(self) -> DataFrame:
         """Who is connected."""
         return self._landing.rows("registrations", registrations(self.after), REGISTRATIONS)
+
+    def state(self) -> DataFrame:
+        """What the store says of the whole cluster."""
+        return self._landing.rows("cluster", cluster_state(self.after), CLUSTER)
 
     def modes(self) -> dict[str, str]:
         """Registered bookies and how; one that was seen in either scan is there."""

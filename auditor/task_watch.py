@@ -17,7 +17,7 @@ _PERIOD_S = 0.5
 
 @contextmanager
 def tasks_told(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """Tell ``progress`` of tasks as they end while the block runs; nobody is asked if nobody listens."""
+    """Tell ``progress`` of tasks as they come up and end; nobody is asked if nobody listens."""
     if isinstance(progress, Silent):
         yield
         return
@@ -37,6 +37,9 @@ def _watch(spark: SparkSession, progress: Progress, stop: threading.Event) -> No
     while not stop.wait(_PERIOD_S):
         for stage_id in tracker.getActiveStageIds():
             stage = tracker.getStageInfo(stage_id)
-            if stage is not None and (new := stage.numCompletedTasks - done.get(stage_id, 0)) > 0:
-                done[stage_id] = stage.numCompletedTasks
-                progress.advance(new)
+            if stage is None:
+                continue
+            if stage_id not in done:
+                progress.expect(stage.numTasks)
+            progress.advance(stage.numCompletedTasks - done.get(stage_id, 0))
+            done[stage_id] = stage.numCompletedTasks

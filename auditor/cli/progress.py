@@ -51,13 +51,19 @@ class TerminalProgress:
         self.end()
         self._task = self._bars.add_task(name, total=total, rate="")
 
+    def expect(self, more: int) -> None:
+        """There is so much more to do."""
+        if self._task is not None:
+            task = self._bars.tasks[self._bars.task_ids.index(self._task)]
+            self._bars.update(self._task, total=(task.total or 0) + more)
+
     def advance(self, done: int) -> None:
         """So much more is done."""
         if self._task is None:
             return
         self._bars.advance(self._task, done)
         task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-        self._bars.update(self._task, rate=f"{task.speed:,.0f}/s" if task.speed else "")
+        self._bars.update(self._task, rate=f"{task.speed:,.1f} tasks/s" if task.speed else "")
 
     def end(self) -> None:
         """The last stage is done."""

@@ -25,7 +25,7 @@ def orphans(
 ) -> DataFrame:
     """Ledgers on a bookie that the store does not list, one row a pair.
 
-    ``indexes`` is what the bookies hold, ``again`` the second scan of a live store: a ledger that the first scan
+    ``indexes`` is what the bookies hold, ``again`` a live store's second scan: a ledger that the first scan
     lists and the second does not was deleted in between, and each of its copies is here, a healthy one too. A
     ledger that only the second lists was made in between, and is none. An id that a damaged part of the tree
     could stand for is unknown, and is none either.

@@ -12,6 +12,7 @@ import pyarrow as pa
 from auditor.sources.index_rows import SCHEMA as AVAILABILITY
 from auditor.sources.ledger_rows import LEDGERS
 from auditor.sources.mark_rows import MARKS
+from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.judged import JUDGED
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.verdicts import VERDICTS
@@ -28,6 +29,7 @@ TABLES: dict[str, pa.Schema] = {
     "marks": MARKS,
     "cookies": COOKIES,
     "registrations": REGISTRATIONS,
+    "cluster": CLUSTER,
     "members": _schema(
         ("bookie_id", pa.string(), "an id that ensembles name"),
         ("ledgers", pa.int64(), "ledgers whose ensembles name it"),

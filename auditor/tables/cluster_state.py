@@ -1,0 +1,102 @@
+"""cluster: what the metadata store says of the whole cluster, one fact a row.
+
+Its identity, whether re-replication runs, when the server's own checks last ended, who audits, how far the id
+generators are. A fact that cannot be read says why; one that is not kept has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from auditor.codecs import underreplication
+from auditor.errors import DecodeError
+from auditor.sources.store import ClusterNodes, Znode
+
+CLUSTER = pa.schema(
+    [
+        pa.field("fact", pa.string(), metadata={"comment": "which fact"}),
+        pa.field(
+            "value", pa.string(), metadata={"comment": "what the store says; null where it is unreadable"}
+        ),
+        pa.field("path", pa.string(), metadata={"comment": "the znode that says it"}),
+        pa.field("mtime", pa.int64(), metadata={"comment": "when the znode last changed, ms"}),
+        pa.field("damage", pa.string(), metadata={"comment": "why it could not be read"}),
+    ]
+)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").strip()
+
+
+def _there(data: bytes) -> str:
+    return "true"
+
+
+def _replication_layout(data: bytes) -> str:
+    layout = underreplication.decode_layout(data)
+    return f"{layout.type} {layout.version}"
+
+
+_READERS: dict[str, tuple[str, Callable[[bytes], object]]] = {
+    "INSTANCEID": ("instance-id", _text),
+    "LAYOUT": ("layout", _text),
+    # These two say what they say by being there.
+    "disableHealthCheck": ("health-check-disabled", _there),
+    "underreplication/disable": ("replication-disabled", _there),
+    "underreplication/LAYOUT": ("replication-layout", _replication_layout),
+    "underreplication/lostBookieRecoveryDelay": ("lost-bookie-recovery-delay-s", _text),
+    "underreplication/checkallledgersctime": (
+        "check-all-ledgers-time-ms",
+        underreplication.decode_check_all_ledgers_time,
+    ),
+    "underreplication/placementpolicycheckctime": (
+        "placement-policy-check-time-ms",
+        underreplication.decode_placement_policy_check_time,
+    ),
+    "underreplication/replicascheckctime": (
+        "replicas-check-time-ms",
+        underreplication.decode_replicas_check_time,
+    ),
+}
+_VOTES = "underreplication/auditorelection/"
+_GENERATORS = ("idgen/", "idgen-long/")
+
+
+def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
+    """Rows of `CLUSTER`, in the order of their paths.
+
+    The auditor is the candidate with the lowest vote; the znode above the votes may be old, and is not
+    asked.
+    """
+    rows = []
+    votes = sorted(path for path in cluster.nodes if path.startswith(_VOTES))
+    for path, znode in sorted(cluster.nodes.items()):
+        if path in _READERS:
+            fact, read = _READERS[path]
+            rows.append(_row(fact, znode, read))
+        elif path in votes:
+            fact = "auditor" if path == votes[0] else "auditor-candidate"
+            rows.append(_row(fact, znode, underreplication.decode_vote))
+        elif path.startswith(_GENERATORS):
+            # Its name is what it says: the high bits of ids, or a number that was just drawn.
+            rows.append(_row("id-generator", znode, _there) | {"value": path})
+    return rows
+
+
+def _row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[str, Any]:
+    value, damage = None, None
+    try:
+        value = read(znode.data)
+    except DecodeError as error:
+        damage = str(error)
+    return {
+        "fact": fact,
+        "value": None if value is None else str(value),
+        "path": znode.path,
+        "mtime": znode.mtime,
+        "damage": damage,
+    }
