@@ -49,7 +49,7 @@ def expected(seats: Seats) -> Replicas:
     ...             column(3, 3, 3), column(2, 2, 2))
     >>> replicas = expected(one)
     >>> replicas.member.tolist(), replicas.groups.first.tolist()
-    ([7, 8, 9], [0, 2, 0, 1])
+    ([7, 8, 9], [0, 2, 0, 9, 1])
     """
     sets = striped(seats.first, seats.last, seats.index, seats.ensemble_size, seats.write_quorum)
     if not len(seats.ledger):

@@ -40,7 +40,7 @@ def orphans(
     if again is not None:
         listed = _listed(again)
         deleted = indexes.join(known.join(listed, "ledger_id", "left_anti"), "ledger_id")
-        gone = gone.join(listed, "ledger_id", "left_anti").union(
+        gone = gone.join(listed, "ledger_id", "left_anti").unionByName(
             deleted.select(*columns, "groups", F.lit(True).alias("in_m0"))
         )
         unclear = unclear.union(_unclear(again))

@@ -10,7 +10,9 @@ from auditor.tables.published import TABLES, to_json
 from tests.corpora.audited import Audited
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 
@@ -22,16 +24,20 @@ def test_the_published_file_is_current() -> None:
 
 
 def test_a_run_lands_what_is_published(audited: Audited, spark: SparkSession) -> None:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     landed = {path.name for path in (audited.out / "tables").iterdir()}
     assert landed == {*TABLES} - {"ledgers_again"}  # a saved store is scanned once
     for name in sorted(landed):
-        schema = to_arrow_schema(spark.read.parquet(f"{audited.out}/tables/{name}").schema)
-        assert {each.name: str(each.type) for each in schema} == {
-            each.name: str(each.type) for each in TABLES[name]
-        }, name
-    findings = to_arrow_schema(spark.read.parquet(f"{audited.out}/findings").schema)
-    assert {each.name: str(each.type) for each in findings} == {
-        each.name: str(each.type) for each in FINDINGS
-    }
+        table = spark.read.parquet(f"{audited.out}/tables/{name}")
+        assert columns(table.schema) == published(TABLES[name]), name
+    assert columns(spark.read.parquet(f"{audited.out}/findings").schema) == published(FINDINGS)
+
+
+def columns(schema: StructType) -> dict[str, str]:
+    return {column.name: column.dataType.simpleString() for column in schema}
+
+
+def published(schema: pa.Schema) -> dict[str, str]:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    spark_schema = from_arrow_schema(schema)
+    return columns(spark_schema)
