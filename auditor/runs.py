@@ -10,12 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from auditor.codecs.coverage import last_entry
 from auditor.errors import RunError
 from auditor.findings.rows import finding_of
 from auditor.model.finding import Finding, Severity
 from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import LedgerView, ReplicaView
 from auditor.model.report import Report
+from auditor.tables.judgement import LedgerFacts, groups_of, striped_to
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -209,6 +211,27 @@ def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return rows[0] if rows else {}
 
 
+def _expected(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
+    """What each member should have; of a ledger that is not closed, up to the newest entry that any has."""
+    judged = {each["bookie_id"]: each["groups"] or b"" for each in row.get("replicas") or ()}
+    if row.get("undecidable", True) or row["state"] == "CLOSED":
+        return judged
+    segments = [(each["first_entry_id"], each["ensemble"]) for each in row["segments"]]
+    ledger = LedgerFacts(
+        row["ledger_id"],
+        False,
+        row["ensemble_size"],
+        row["write_quorum"],
+        row["ack_quorum"],
+        row["last_entry_id"],
+        row["mtime"],
+        segments,
+    )
+    held = [groups_of(each["groups"]) for each in indexes if each["bookie_id"] in judged]
+    newest = max((last_entry(groups) for groups in held), default=-1)
+    return {member: striped_to(ledger, member, newest).tobytes() for member in judged}
+
+
 def _replicas(
     row: Mapping[str, Any],
     indexes: list[dict[str, Any]],
@@ -216,7 +239,7 @@ def _replicas(
     bookies: Mapping[str, Mapping[str, Any]],
 ) -> tuple[ReplicaView, ...]:
     """Every member of an ensemble and every other bookie that holds something, by id."""
-    expected = {each["bookie_id"]: each["groups"] or b"" for each in row.get("replicas") or ()}
+    expected = _expected(row, indexes)
     members = {name for each in row.get("segments") or () for name in each["ensemble"]}
     held = {each["bookie_id"]: each for each in indexes if each["state"] not in ("stray", "gap")}
     views = []

@@ -58,7 +58,7 @@ def render(ledger: LedgerView, unicode: bool = False) -> str:
     """Metadata, segments, the drawing, and in words what is missing or unknown."""
     signs = UNICODE if unicode else ASCII
     rows = [_row(view) for view in ledger.replicas]
-    parts = [_metadata(ledger), _segments(ledger), _drawing(ledger, rows, signs), _words(rows)]
+    parts = [_metadata(ledger), _segments(ledger), _drawing(ledger, rows, signs), _words(ledger, rows)]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
@@ -173,12 +173,14 @@ def _cell(row: _Row, first: int, last: int, signs: Signs) -> str:
     return signs.none
 
 
-def _words(rows: Sequence[_Row]) -> list[str]:
+def _words(ledger: LedgerView, rows: Sequence[_Row]) -> list[str]:
+    # The writer of a ledger that is not closed may still be sending them.
+    lacks = "lacks" if ledger.state in ("CLOSED", None) else "lacks, as yet,"
     lines: list[str] = []
     for row in rows[:ROWS_SHOWN]:
         view = row.view
         if len(row.lacking):
-            verb = "lacks" if view.known else "unknown:"
+            verb = lacks if view.known else "unknown:"
             lines.append(f"{view.bookie_id} {verb} {_entries(row.lacking)}")
         if len(row.extra):
             lines.append(f"{view.bookie_id} holds, not expected there: {_entries(row.extra)}")

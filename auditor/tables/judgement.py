@@ -158,9 +158,7 @@ def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
         return
     ranges = ledger.ranges
     mine = (
-        pair.expected
-        if ledger.closed
-        else _striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
+        pair.expected if ledger.closed else striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
     )
     excess = coverage.difference(pair.held, mine)
     if not len(excess):
@@ -178,8 +176,8 @@ def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
         answer.surplus.append((pair.bookie_id, surplus))
 
 
-def _striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:
-    """Every entry up to ``upto`` that the striping puts on a bookie, over all segments."""
+def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:
+    """Every entry up to ``upto`` that the striping puts on a bookie, over all segments; canonical groups."""
     rows = [
         (first, min(last, upto), ensemble.index(bookie_id))
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
@@ -205,14 +203,14 @@ def _lagging(
     newest = max((coverage.last_entry(groups) for groups in held.values()), default=-1)
     if newest < start:
         return
-    striped_to = {member: _striped_to(ledger, member, newest, last_segment_only=True) for member in ensemble}
-    present = [coverage.intersection(striped_to[member], held[member]) for member in ensemble]
+    due = {member: striped_to(ledger, member, newest, last_segment_only=True) for member in ensemble}
+    present = [coverage.intersection(due[member], held[member]) for member in ensemble]
     acknowledged = coverage.at_least(present, ledger.ack_quorum)
     for member in sorted(ensemble):
         state = bookies.get(member, BookieState(UNREAD))
         certain = member not in pairs or pairs[member].index_state in ("ok", "absent")
         if state.read == READ and certain:
-            late = coverage.difference(coverage.intersection(striped_to[member], acknowledged), held[member])
+            late = coverage.difference(coverage.intersection(due[member], acknowledged), held[member])
             if len(late):
                 answer.lagging.append((member, late))
 
