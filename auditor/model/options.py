@@ -71,8 +71,8 @@ class AuditOptions:
         float, Option("Seconds to wait for a connection, and for one answer.", 0.1, 3_600)
     ] = 10.0
     threads: Annotated[
-        int, Option("Threads of one task that read index files; more help where they are cold.", 1, 64)
-    ] = 4
+        int, Option("Threads of one task that read index files; 4 to 8 where they are cold.", 1, 64)
+    ] = 1
     parts_per_core: Annotated[
         int, Option("Tasks that a scan is cut into, for each core Spark has.", 1, 1_000)
     ] = 4

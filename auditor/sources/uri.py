@@ -37,6 +37,7 @@ _LAYOUTS = {
 }
 _SAVED = ("zk-snapshot", "dump")
 _ETCD = ("etcd", "etcd-snapshot")
+_USER = re.compile(r"://[^/]*@")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
 
 
@@ -70,7 +71,7 @@ def parse_metadata_uri(uri: str) -> MetadataUri:
     """
     scheme, separator, rest = uri.partition("://")
     if not separator:
-        raise UsageError(f"{uri!r} is no metadata URI; known forms: {FORMS}")
+        raise UsageError(f"{shown(uri)!r} is no metadata URI; known forms: {FORMS}")
     rest, _, query_text = rest.partition("?")
     authority, slash, path = rest.partition("/")
     path = slash + path
@@ -80,18 +81,27 @@ def parse_metadata_uri(uri: str) -> MetadataUri:
     if scheme in _SAVED:
         return _saved(uri, scheme, authority, unquote(path), query)
     if scheme.partition("+")[0] in _ETCD:
-        raise UsageError(f"{uri!r}: etcd is not supported by this version; known forms: {FORMS}")
+        raise UsageError(f"{shown(uri)!r}: etcd is not supported by this version; known forms: {FORMS}")
     if scheme == "zk+ms":
         raise UsageError(
-            f"{uri!r}: the metadata-store layout (+ms) keeps its ledgers in tables, not in znodes"
+            f"{shown(uri)!r}: the metadata-store layout (+ms) keeps its ledgers in tables, not in znodes"
         )
-    raise UsageError(f"{uri!r}: unknown scheme {scheme!r}; known forms: {FORMS}")
+    raise UsageError(f"{shown(uri)!r}: unknown scheme {scheme!r}; known forms: {FORMS}")
+
+
+def shown(uri: str) -> str:
+    """A URI as a message may repeat it: without what stands before an @, which could be a password.
+
+    >>> shown("zk://me:secret@h1:2181/ledgers")
+    'zk://***@h1:2181/ledgers'
+    """
+    return _USER.sub("://***@", uri)
 
 
 def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
     if query:
         raise UsageError(
-            f"{uri!r}: a live store takes no query; its root is the path, as in zk://host:2181/ledgers"
+            f"{shown(uri)!r}: a live store takes no query; its root is the path, as in zk://host:2181/ledgers"
         )
     hosts = tuple(_host(uri, host) for host in re.split("[;,]", authority))
     return MetadataUri("zk", hosts, "", _root(uri, path), _LAYOUTS[scheme])
@@ -100,21 +110,23 @@ def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str
 def _host(uri: str, text: str) -> str:
     match = _HOST.fullmatch(text)
     if not match or (match[2] and not 0 < int(match[2]) < 65536):
-        raise UsageError(f"{uri!r}: {text!r} is no host:port")
+        raise UsageError(f"{shown(uri)!r}: {text!r} is no host:port")
     return f"{match[1]}:{match[2] or DEFAULT_PORT}"
 
 
 def _saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
     if authority or path in ("", "/"):
-        raise UsageError(f"{uri!r}: saved metadata is named by an absolute path, as in {scheme}:///path")
+        raise UsageError(
+            f"{shown(uri)!r}: saved metadata is named by an absolute path, as in {scheme}:///path"
+        )
     unknown = sorted(set(query) - {"root"})
     if unknown:
-        raise UsageError(f"{uri!r}: unknown parameter {unknown[0]!r}; there is root=/ledgers")
+        raise UsageError(f"{shown(uri)!r}: unknown parameter {unknown[0]!r}; there is root=/ledgers")
     return MetadataUri(scheme, (), path, _root(uri, query.get("root", DEFAULT_ROOT)), None, query)
 
 
 def _root(uri: str, text: str) -> str:
     root = text.rstrip("/")
     if not root.startswith("/") or any(part in ("", ".", "..") for part in root[1:].split("/")):
-        raise UsageError(f"{uri!r}: the root must be an absolute znode path such as {DEFAULT_ROOT}")
+        raise UsageError(f"{shown(uri)!r}: the root must be an absolute znode path such as {DEFAULT_ROOT}")
     return root
