@@ -1,0 +1,1 @@
+"""Benchmarks: figures beside each claim. Nothing here asserts a time."""
