@@ -85,10 +85,10 @@ class Audit:
             tables = self._compare(landing, metadata, bookies, availability)
             # Landed before they are sorted: a sort looks at its input twice, and this one is forty questions.
             unsorted = landing.land(
-                "unsorted", lambda: confirm(found(checks.ALL, tables), tables.ledgers, again)
+                "checks", lambda: confirm(found(checks.ALL, tables), tables.ledgers, again)
             )
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
-            landing.run.remove("tables/unsorted")
+            landing.run.remove("tables/checks")
             progress.stage("report")
             report = summarise(tables, findings, metadata, bookies, self.options, started)
             landing.finish(report)

@@ -87,6 +87,10 @@ class RunDirectory:
                 raise RunError(f"--out {self.path}: has tables and no manifest; name another directory")
             self.write_json(MANIFEST, {"identity": identity})
             return False
+        if manifest.get("identity") != identity and not self.exists("tables"):
+            # The run before got no further than its first question: a mistyped host, say.
+            self.write_json(MANIFEST, {"identity": identity})
+            return False
         if manifest.get("identity") != identity:
             raise RunError(f"--out {self.path}: an unfinished run of other sources or options is there")
         return True

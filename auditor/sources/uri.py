@@ -110,7 +110,7 @@ def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str
 def _host(uri: str, text: str) -> str:
     match = _HOST.fullmatch(text)
     if not match or (match[2] and not 0 < int(match[2]) < 65536):
-        raise UsageError(f"{shown(uri)!r}: {text!r} is no host:port")
+        raise UsageError(f"{shown(uri)!r}: {text.rpartition('@')[2]!r} is no host:port")
     return f"{match[1]}:{match[2] or DEFAULT_PORT}"
 
 

@@ -78,3 +78,12 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     except UsageError:
         return
     assert parsed.root.startswith("/")
+
+
+@pytest.mark.parametrize(
+    "uri", ["zk://me:secret@h1:2181/ledgers", "etcd://me:secret@h1:2379/l", "zk+ms://a:secret@h/l"]
+)
+def test_credentials_in_a_uri_are_never_repeated(uri: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_metadata_uri(uri)
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,85 @@
+"""A run directory: claimed once, resumed by the same question, never written over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from auditor.errors import RunError
+from auditor.landing import REPORT, Landing, RunDirectory
+from auditor.model.progress import Silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = pa.schema([("bookie_id", pa.string())])
+
+
+def test_an_unfinished_run_is_resumed_by_the_same_question_only(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    assert run.begin({"metadata": "a"}) is False
+    assert run.begin({"metadata": "a"}) is True
+    (tmp_path / "run" / "tables").mkdir()
+    with pytest.raises(RunError, match="other sources"):
+        run.begin({"metadata": "b"})
+
+
+def test_a_run_that_got_nowhere_gives_its_place_away(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    run.begin({"metadata": "mistyped"})
+    assert run.begin({"metadata": "right"}) is False
+    assert run.begin({"metadata": "right"}) is True
+
+
+def test_a_finished_run_is_never_written_over(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    run.begin({"metadata": "a"})
+    run.write_json(REPORT, {})
+    with pytest.raises(RunError, match="finished run"):
+        run.begin({"metadata": "a"})
+
+
+def test_a_run_may_lie_on_another_file_system(tmp_path: Path) -> None:
+    run = RunDirectory(f"file://{tmp_path}/run")
+    run.write_json("x.json", {"a": 1})
+    assert run.read_json("x.json") == {"a": 1}
+    assert run.where("tables/x") == f"file://{tmp_path}/run/tables/x"
+
+
+def test_no_file_system_is_wrong_usage() -> None:
+    with pytest.raises(RunError, match="nosuch"):
+        RunDirectory("nosuch://host/run")
+
+
+def test_a_whole_table_is_not_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def make(value: str) -> Any:
+        def table() -> DataFrame:
+            made.append(value)
+            return spark.createDataFrame([(value,)], "bookie_id string")
+
+        return table
+
+    for value in ("first", "second"):
+        # A new object, as after a crash.
+        landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+        rows = [row.bookie_id for row in landing.land("t", make(value)).collect()]
+        assert rows == ["first"]
+    assert made == ["first"]
+    (tmp_path / "run" / "tables" / "t" / "_SUCCESS").unlink()
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    assert [row.bookie_id for row in landing.land("t", make("third")).collect()] == ["third"]
+
+
+def test_what_was_seen_first_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    assert [landing.remember("scan_time", time) for time in (5, 7)] == [5, 5]
+
+
+def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path: Path) -> None:
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    assert landing.rows("empty", [], SCHEMA).columns == ["bookie_id"]
