@@ -148,7 +148,9 @@ class Audit:
         indexes = held(availability, pages)
         foreign = [name for name, state in states.items() if state.foreign]
         pairs = landing.land("unequal", lambda: unequal(expected(ledgers), indexes, foreign))
-        answers = landing.land("judged", lambda: judged(ledgers, pairs, states, self.options.grace_ms))
+        answers = landing.land(
+            "judged", lambda: judged(ledgers, pairs, states, round(self.options.grace * 1000))
+        )
         classes = landing.land("verdicts", lambda: verdicts(ledgers, answers))
         gone = landing.land("orphans", lambda: orphans(pairs, indexes, ledgers, again, metadata.scan_time))
         marked, locked = marks.where("kind = 'mark'"), marks.where("kind = 'lock'")

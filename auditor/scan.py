@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.landing import Landing
 from auditor.model.bookie_id import accepted
-from auditor.model.options import AuditOptions
+from auditor.model.options import AuditOptions, moment
 from auditor.sources import bookie_owners, index_parts, index_source, page_size, store_source
 from auditor.sources.bookie_places import find_places
 from auditor.sources.layout_choice import choose_layout
@@ -43,7 +43,7 @@ class MetadataScan:
         self.layout, self._layout_said = choose_layout(uri, self.before)
         self.instance_id = instance_id(self.before)
         observed = landing.remember("scan_time", self.before.scan_time)
-        self.scan_time: int = options.scan_time_ms or observed
+        self.scan_time: int = observed if options.scan_time is None else moment(options.scan_time)
         store_source.register(landing.spark)
 
     def ledgers(self) -> DataFrame:
@@ -113,7 +113,7 @@ class MetadataScan:
         return StoreOptions(
             rate_limit=options.rate_limit,
             in_flight=options.in_flight,
-            timeout_s=options.timeout_s,
+            timeout_s=options.timeout,
             batch=options.batch,
         )
 
@@ -199,8 +199,8 @@ class BookieScan:
 
     def index_time(self, bookie_id: str) -> int | None:
         """How new a bookie's index is, in ms; None where nothing says."""
-        if self._options.index_time_ms is not None:
-            return self._options.index_time_ms
+        if self._options.index_time is not None:
+            return moment(self._options.index_time)
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie.index_time if bookie else None
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
+
+Moment = int | str | datetime
+"""Milliseconds since 1970, or a time as ISO 8601 writes it; kept as milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,11 @@ class Option:
 class AuditOptions:
     """How an audit is done; the defaults suit a cluster in service.
 
-    Times are milliseconds (``timeout_s``: seconds); ``rate_limit`` is reads a second over the whole audit.
+    Durations are seconds. A moment is milliseconds since 1970, kept as such, or text as ISO 8601 has it, UTC
+    unless it says otherwise. ``rate_limit`` is reads a second over the whole audit.
+
+    >>> AuditOptions(scan_time="2026-11-21T07:00:00Z").scan_time
+    1795244400000
 
     >>> AuditOptions(samples=-1)
     Traceback (most recent call last):
@@ -46,18 +54,20 @@ class AuditOptions:
     samples: Annotated[
         int, Option("How many findings of each id a report shows; counts are always complete.", 0, 10_000)
     ] = 20
-    grace_ms: Annotated[
-        int,
+    grace: Annotated[
+        float,
         Option(
-            "A ledger that changed this shortly before a bookie's index was written is only suspected.", 0
+            "A ledger that changed fewer seconds than this before its index was written is only suspected.",
+            0,
+            1e9,
         ),
-    ] = 60_000
-    scan_time_ms: Annotated[
-        int | None,
+    ] = 60.0
+    scan_time: Annotated[
+        Moment | None,
         Option("The moment that ages count from, instead of the store's own clock or newest time.", 0),
     ] = None
-    index_time_ms: Annotated[
-        int | None,
+    index_time: Annotated[
+        Moment | None,
         Option("When the indexes were written, instead of the time of each directory's newest lastMark.", 0),
     ] = None
     rate_limit: Annotated[
@@ -67,9 +77,9 @@ class AuditOptions:
         int, Option("Requests that one connection to a live store may have unanswered.", 1, 1_000)
     ] = 4
     batch: Annotated[int, Option("Znodes asked for in one request (multiRead).", 1, 10_000)] = 200
-    timeout_s: Annotated[
-        float, Option("Seconds to wait for a connection, and for one answer.", 0.1, 3_600)
-    ] = 10.0
+    timeout: Annotated[float, Option("Seconds to wait for a connection, and for one answer.", 0.1, 3_600)] = (
+        10.0
+    )
     threads: Annotated[
         int, Option("Threads of one task that read index files; 4 to 8 where they are cold.", 1, 64)
     ] = 1
@@ -125,6 +135,12 @@ def declared() -> dict[str, tuple[Any, Option]]:
     return {name: get_args(hint) for name, hint in hints.items()}
 
 
+def moment(value: Moment) -> int:
+    """A moment as `AuditOptions` keeps it: milliseconds since 1970."""
+    assert isinstance(value, int)
+    return value
+
+
 def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
     """The value, as its option keeps it."""
     if kind is Severity:
@@ -135,8 +151,10 @@ def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
         if not isinstance(value, str) or not value.strip():
             raise UsageError(f"{name}: {value!r} is no text")
         return value
-    if value is None and kind == (int | None):
-        return None
+    if kind == (Moment | None):
+        if value is None:
+            return None
+        value = _moment(name, value)
     whole = kind is not float
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         raise UsageError(f"{name}: {value!r} is no {'whole number' if whole else 'number'}")
@@ -147,6 +165,19 @@ def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
     if not value <= high:
         raise UsageError(f"{name}: {value} is above {high:g}")
     return value if whole else float(value)
+
+
+def _moment(name: str, value: Any) -> Any:
+    """A moment as milliseconds; what is no moment at all is left for the bounds to refuse."""
+    if isinstance(value, str) and not value.isdecimal():
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise UsageError(f"{name}: {value!r} is no moment: give milliseconds, or ISO 8601") from error
+    if isinstance(value, datetime):
+        zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return round(zoned.timestamp() * 1000)
+    return int(value) if isinstance(value, str) else value
 
 
 _LONG = 2**63 - 1

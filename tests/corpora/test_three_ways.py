@@ -45,7 +45,7 @@ def three_ways(
             f"zk://{server.hosts}/ledgers",
             corpus.bookies,
             files / "live",
-            scan_time_ms=corpus.scan_time,
+            scan_time=corpus.scan_time,
         )
     return ThreeWays(live, saved, audited)
 

@@ -48,12 +48,14 @@ def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
         ("samples = 2.5", "samples: 2.5 is no whole number"),
         ("samples = -1", "samples: -1 is below 0"),
         ("samples = 10001", "samples: 10001 is above 10000"),
-        ("scan_time_ms = 99999999999999999999", "no TOML|scan_time_ms: 99999999999999999999 is above"),
+        ("scan_time = 99999999999999999999", "no TOML|scan_time: 99999999999999999999 is above"),
+        ("scan_time = 'yesterday'", "scan_time: 'yesterday' is no moment"),
+        ("index_time = true", "index_time: True is no whole number"),
         ("fail_on = 'fatal'", "fail_on: 'fatal' is none of critical, error, warning, note"),
         ("fail_on = 3", "fail_on: 3 is none of"),
         ("rate_limit = nan", "rate_limit: nan is below 0"),
         ("rate_limit = 'fast'", "rate_limit: 'fast' is no number"),
-        ("timeout_s = inf", "timeout_s: inf is above 3600"),
+        ("timeout = inf", "timeout: inf is above 3600"),
         ("master = ''", "master: '' is no text"),
         ("master = 1", "master: 1 is no text"),
         ("samples 3", "no TOML"),
@@ -76,7 +78,24 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
         AuditOptions.from_toml(tmp_path / "bytes.toml")
 
 
-@pytest.mark.parametrize(("name", "value"), [("threads", 0), ("timeout_s", math.nan), ("batch", None)])
+@pytest.mark.parametrize(("name", "value"), [("threads", 0), ("timeout", math.nan), ("batch", None)])
 def test_python_gets_the_same_bounds(name: str, value: Any) -> None:
     with pytest.raises(UsageError, match=name):
         AuditOptions(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1795244400000",
+        "'1795244400000'",
+        "'2026-11-21T07:00:00Z'",
+        "'2026-11-21T08:00:00+01:00'",
+        "2026-11-21T07:00:00Z",
+        "2026-11-21T07:00:00",
+    ],
+)
+def test_a_moment_may_be_written_as_people_and_programs_do(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "audit.toml"
+    file.write_text(f"scan_time = {text}")
+    assert AuditOptions.from_toml(file).scan_time == 1_795_244_400_000
