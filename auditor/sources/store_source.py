@@ -104,7 +104,7 @@ class StoreReader(DataSourceReader):
         self._at_once = at_once
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each part that the store offers; Spark asks for at least one."""
+        """One for each part that the store offers."""
         store = open_store(self._uri, self._options)
         try:
             return [StorePartition(part) for part in store.parts(self._tree, self._layout, self._parts)]
@@ -113,7 +113,8 @@ class StoreReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and decode one part, batch by batch."""
-        assert isinstance(partition, StorePartition)
+        if not isinstance(partition, StorePartition):
+            return  # where there is no part, Spark asks for a partition of its own, which is empty
         # The limit is for the store, whoever asks: tasks that run side by side share it.
         share = replace(self._options, rate_limit=self._options.rate_limit / self._at_once)
         store = open_store(self._uri, share)

@@ -48,6 +48,17 @@ def test_a_clean_cluster_an_unread_bookie_and_a_loss(spark: SparkSession, tmp_pa
     assert (lost.exit_code, "below-ack-quorum" in lost.stdout) == (1, True)
 
 
+def test_a_cluster_of_which_no_bookie_can_be_read_is_undecided(spark: SparkSession, tmp_path: Path) -> None:
+    root = cluster().write(tmp_path)
+    shutil.rmtree(root / "bookies")
+    (root / "bookies").mkdir()
+    unread = bkaudit(root, "run", "--format", "json")
+    report = json.loads(unread.stdout)
+    assert (unread.exit_code, report["verdict"], report["counts"]) == (3, "incomplete", {"bookie-unread": 3})
+    assert report["coverage"]["ledgers"] == {"total": 5, "decided": 0}
+    assert report["coverage"]["replicas"] == {"expected": 15, "decided": 0}
+
+
 def test_metadata_damaged_beyond_the_budget_is_not_judged_as_a_cluster(
     spark: SparkSession, tmp_path: Path
 ) -> None:
