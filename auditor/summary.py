@@ -83,12 +83,13 @@ def _operations(tables: Tables, metadata: MetadataScan) -> dict[str, int]:
     counted = tables.availability.agg(F.count_if(F.expr("path is not null")).alias("files")).first()
     assert counted is not None
     scans = [tables.ledgers, *([again] if (again := metadata.again()) is not None else [])]
-    return {
+    asked = {
         **metadata.operations(),
         "ledger znodes read by tasks": sum(scan.where("status != 'gap'").count() for scan in scans),
         "mark znodes read by tasks": metadata.marks().where("kind != 'gap'").count(),
         "index files read": counted["files"],
     }
+    return {name: count for name, count in asked.items() if count}
 
 
 def _gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
