@@ -36,6 +36,7 @@ from auditor.sources.uri import parse_metadata_uri
 from auditor.summary import summarise
 from auditor.tables import ClusterFacts, Tables
 from auditor.tables.judged import judged
+from auditor.tables.marked import of_first_scan
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.unequal import expected, held, unequal
@@ -153,7 +154,8 @@ class Audit:
         )
         classes = landing.land("verdicts", lambda: verdicts(ledgers, answers))
         gone = landing.land("orphans", lambda: orphans(pairs, indexes, ledgers, again, metadata.scan_time))
-        marked, locked = marks.where("kind = 'mark'"), marks.where("kind = 'lock'")
+        marked = of_first_scan(marks.where("kind = 'mark'"), ledgers, again)
+        locked = marks.where("kind = 'lock'")
         return Tables(
             ledgers=ledgers,
             marks=marked,

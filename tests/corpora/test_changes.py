@@ -42,6 +42,10 @@ class Between(Silent):
             client.delete(_path(2))
             client.set(_path(3), metadata_bytes(HELD))
             client.create(_path(6), metadata_bytes(HELD))
+            # The auditor is quick: it marks the new ledger, and one that is gone from both scans.
+            for ledger in (5, 6):
+                path = f"/ledgers/underreplication/ledgers/0000/0000/0000/{ledger:04x}/urL{ledger:010d}"
+                client.create(path, f'replica: "{C}"\n'.encode(), makepath=True)
             client.stop()
             client.close()
 
@@ -104,5 +108,6 @@ def test_only_what_stood_still_is_confirmed(changed: Audited) -> None:
             Seen("below-write-quorum", 4, None, "warning", "confirmed"),
             # Neither scan has it. Of ledger 6, created in between, nothing is said.
             Seen("orphan-ledger", 5, A, "note", "confirmed"),
+            Seen("mark-of-deleted-ledger", 5, None, "note", "confirmed"),
         ]
     )
