@@ -114,7 +114,7 @@ class Audit:
 
     def _landing(self, spark: SparkSession | None, progress: Progress, kind: str) -> Landing:
         parse_metadata_uri(self.metadata)  # wrong usage is said before a session costs five seconds
-        find_places(self.bookies)
+        find_places(self.bookies)  # for its errors: what counts is how they lie after M0, so it looks again
         run = RunDirectory(self.out)
         identity = {
             "kind": kind,

@@ -22,13 +22,13 @@ from pyarrow import fs
 from auditor.errors import RunError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
+from auditor.run_files import REPORT, run_files
 from auditor.task_watch import tasks_told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MANIFEST = "manifest.json"
-REPORT = "report.json"
 
 
 class RunDirectory:
@@ -36,14 +36,7 @@ class RunDirectory:
 
     def __init__(self, path: str) -> None:
         self.path = str(Path(path).absolute()) if "://" not in path else path.rstrip("/")
-        # Spark says s3a where pyarrow says s3.
-        uri = self.path.replace("s3a://", "s3://", 1)
-        try:
-            found = (fs.LocalFileSystem(), uri) if "://" not in uri else fs.FileSystem.from_uri(uri)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise RunError(f"--out {path}: no file system for it: {error}") from error
-        self._files: fs.FileSystem = found[0]
-        self._base: str = found[1]
+        self._files, self._base = run_files(self.path)
 
     def where(self, name: str) -> str:
         """The path of something in the run, as Spark takes it."""

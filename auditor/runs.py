@@ -17,12 +17,12 @@ from auditor.model.finding import Finding, Severity
 from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import LedgerView, ReplicaView
 from auditor.model.report import Report
+from auditor.run_files import REPORT, run_files
 from auditor.tables.judgement import LedgerFacts, groups_of, striped_to
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-REPORT = "report.json"
 _UNKNOWN_STATES = ("cut", "unreadable", "not-indexed")
 
 
@@ -131,17 +131,7 @@ class Run:
 
     @cached_property
     def _files(self) -> tuple[Any, str]:
-        import pyarrow as pa
-        from pyarrow import fs
-
-        if "://" not in self.path:
-            return fs.LocalFileSystem(), str(Path(self.path).absolute())
-        try:
-            # Spark says s3a where pyarrow says s3.
-            files, base = fs.FileSystem.from_uri(self.path.replace("s3a://", "s3://", 1).rstrip("/"))
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise RunError(f"{self.path}: {error}") from error
-        return files, base
+        return run_files(self.path)
 
     def _names(self, below: str) -> list[str]:
         import pyarrow as pa

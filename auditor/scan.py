@@ -12,6 +12,7 @@ from auditor.model.options import AuditOptions, moment
 from auditor.sources import bookie_owners, index_parts, index_source, page_size, store_source
 from auditor.sources.bookie_places import find_places
 from auditor.sources.layout_choice import choose_layout
+from auditor.sources.ledger_rows import AGAIN
 from auditor.sources.store import ClusterNodes, StoreOptions, open_store
 from auditor.tables.cluster_state import CLUSTER, cluster_state
 from auditor.tables.judgement import UNREAD, BookieState
@@ -54,8 +55,7 @@ class MetadataScan:
         """M1: id, version and standing of every ledger; None where one scan stands for both (saved)."""
         if not self.live:
             return None
-        columns = ("ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
-        return self._landing.land("ledgers_again", lambda: self._read("bookkeeper_ledgers").select(*columns))
+        return self._landing.land("ledgers_again", lambda: self._read("bookkeeper_ledgers").select(*AGAIN))
 
     @property
     def after(self) -> ClusterNodes:

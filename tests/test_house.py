@@ -28,7 +28,7 @@ FLOORS = (
     {"checks"},
     {"findings"},
     {"reports"},
-    {"audit", "session", "runs", "landing", "task_watch", "scan", "summary", "ledgers"},
+    {"audit", "session", "runs", "run_files", "landing", "task_watch", "scan", "summary", "ledgers"},
     {"demo"},
     {"cli"},
 )

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from auditor.errors import RunError
-from auditor.landing import REPORT, Landing, RunDirectory
+from auditor.landing import Landing, RunDirectory
 from auditor.model.progress import Silent
+from auditor.run_files import REPORT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

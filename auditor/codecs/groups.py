@@ -114,6 +114,14 @@ class GroupBatch:
         """
         return self.groups().tobytes()
 
+    def entries(self) -> Longs:
+        """How many entries each group stands for.
+
+        >>> GroupBatch.of([[(0, 9, 2, 3), (20, 20, 5, 0)]]).entries().tolist()
+        [8, 5]
+        """
+        return ((self.last - self.first) // np.maximum(self.period, 1) + 1) * self.size
+
     def values(self) -> list[bytes]:
         """One bytes value a set: for small batches; large ones take `tobytes` and the offsets.
 

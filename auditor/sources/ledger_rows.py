@@ -68,6 +68,9 @@ LEDGERS = pa.schema(
         )
     ]
 )
+AGAIN = ("ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
+"""What a second scan keeps of each row: enough to see what stood still."""
+
 MAX_ENTRY = 1 << 50
 """Thirty years of a million entries a second; what the fold refuses begins at eight times this."""
 

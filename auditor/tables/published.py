@@ -10,7 +10,7 @@ import json
 import pyarrow as pa
 
 from auditor.sources.index_rows import SCHEMA as AVAILABILITY
-from auditor.sources.ledger_rows import LEDGERS
+from auditor.sources.ledger_rows import AGAIN, LEDGERS
 from auditor.sources.mark_rows import MARKS
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.judged import JUDGED
@@ -22,10 +22,9 @@ def _schema(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
     return pa.schema([pa.field(name, kind, metadata={"comment": comment}) for name, kind, comment in columns])
 
 
-_AGAIN = ("ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
 TABLES: dict[str, pa.Schema] = {
     "ledgers": LEDGERS,
-    "ledgers_again": pa.schema([LEDGERS.field(name) for name in _AGAIN]),
+    "ledgers_again": pa.schema([LEDGERS.field(name) for name in AGAIN]),
     "marks": MARKS,
     "cookies": COOKIES,
     "registrations": REGISTRATIONS,

@@ -89,6 +89,5 @@ def counts(sets: Sequence[bytes]) -> list[int]:
     """
     lengths = np.array([len(value) for value in sets], np.int64)
     batch = GroupBatch.frombytes(b"".join(sets), offsets_of(lengths))
-    entries = ((batch.last - batch.first) // np.maximum(batch.period, 1) + 1) * batch.size
-    totals = np.concatenate([[0], np.cumsum(entries)])
+    totals = offsets_of(batch.entries())
     return [int(total) for total in totals[batch.offsets[1:]] - totals[batch.offsets[:-1]]]
