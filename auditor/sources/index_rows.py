@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.codecs.groups import GROUP
+from auditor.sources.columns import commented
 from auditor.sources.index_batch import IndexBatch, IndexFile
 from auditor.sources.index_listing import Passed, check_versions, list_part
 from auditor.sources.index_parts import IndexPart
@@ -23,31 +24,25 @@ MAX_BATCH_BYTES = 256 << 20
 """Groups in one record batch; Arrow's offsets end at 2 GiB."""
 
 
-def _column(name: str, kind: pa.DataType, comment: str) -> pa.Field:
-    return pa.field(name, kind, metadata={"comment": comment})
-
-
-SCHEMA = pa.schema(
-    [
-        _column("bookie_id", pa.string(), "the bookie that the index belongs to"),
-        _column("ledger_id", pa.int64(), "the ledger; null for stray and gap"),
-        _column("groups", pa.binary(), "the entries it holds: BP-34 groups of 24 bytes, folded, no header"),
-        _column(
-            "state",
-            pa.string(),
-            "ok, cut, unreadable, not-indexed, stray or gap, as this file alone shows it; a file "
-            "that ends inside a page of the bookie's page_size is cut too",
-        ),
-        _column("reason", pa.string(), "why the state is not ok"),
-        _column("offset", pa.int64(), "the byte of the file at fault, where it is known"),
-        _column("path", pa.string(), "the file or directory that was read"),
-        _column(
-            "page_bytes",
-            pa.int64(),
-            "bytes of the file after its header: a whole number of pages, unless cut",
-        ),
-        _column("mtime", pa.int64(), "when the file last changed, in ms; null unless asked for"),
-    ]
+SCHEMA = commented(
+    ("bookie_id", pa.string(), "the bookie that the index belongs to"),
+    ("ledger_id", pa.int64(), "the ledger; null for stray and gap"),
+    ("groups", pa.binary(), "the entries it holds: BP-34 groups of 24 bytes, folded, no header"),
+    (
+        "state",
+        pa.string(),
+        "ok, cut, unreadable, not-indexed, stray or gap, as this file alone shows it; a file "
+        "that ends inside a page of the bookie's page_size is cut too",
+    ),
+    ("reason", pa.string(), "why the state is not ok"),
+    ("offset", pa.int64(), "the byte of the file at fault, where it is known"),
+    ("path", pa.string(), "the file or directory that was read"),
+    (
+        "page_bytes",
+        pa.int64(),
+        "bytes of the file after its header: a whole number of pages, unless cut",
+    ),
+    ("mtime", pa.int64(), "when the file last changed, in ms; null unless asked for"),
 )
 
 

@@ -17,56 +17,52 @@ from numpy.typing import NDArray
 from auditor.codecs.expected import Seats, expected
 from auditor.codecs.ledger_columns import LedgerColumns, decode_batch
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, LayoutKind, Place, classify
+from auditor.sources.columns import commented
 from auditor.sources.store import ZnodeBatch
 
 _REPLICA = pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("depends", pa.bool_())])
 _SEGMENT = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
 _RULE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
 
-LEDGERS = pa.schema(
-    [
-        pa.field(name, kind, metadata={"comment": comment})
-        for name, kind, comment in (
-            ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
-            ("ledger_id", pa.int64(), "the ledger; of a misplaced znode the id that the server would list"),
-            ("path", pa.string(), "its znode"),
-            ("version", pa.int32(), "the znode's version in this scan"),
-            ("ctime", pa.int64(), "when the znode was made, ms"),
-            ("mtime", pa.int64(), "when the znode last changed, ms"),
-            (
-                "status",
-                pa.string(),
-                "ok, broken (a rule), unreadable, misplaced (no ledger's path), gap (not listed)",
-            ),
-            ("low", pa.int64(), "misplaced, gap: the least id it could stand for"),
-            ("high", pa.int64(), "misplaced, gap: the greatest id it could stand for"),
-            ("rules", pa.list_(_RULE), "rules that the metadata breaks"),
-            ("undecidable", pa.bool_(), "the metadata does not say who should hold what"),
-            ("damage", pa.string(), "why it could not be read"),
-            ("damage_offset", pa.int64(), "the byte at which it went wrong"),
-            ("format", pa.int32(), "metadata format, 1 to 3"),
-            ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
-            ("ensemble_size", pa.int32(), "bookies in each ensemble"),
-            ("write_quorum", pa.int32(), "copies asked for"),
-            ("ack_quorum", pa.int32(), "copies acknowledged to the writer"),
-            (
-                "last_entry_id",
-                pa.int64(),
-                "last entry of a closed ledger; -1 if it has none, or is not closed",
-            ),
-            ("length", pa.int64(), "payload bytes of a closed ledger"),
-            ("digest_type", pa.string(), "how entries are checked; null where no password is kept"),
-            ("metadata_ctime", pa.int64(), "creation time that the metadata keeps, ms"),
-            ("custom_metadata", pa.map_(pa.string(), pa.binary()), "what the application attached"),
-            ("segments", pa.list_(_SEGMENT), "first entry and ensemble of each segment"),
-            (
-                "replicas",
-                pa.list_(_REPLICA),
-                "every member of any ensemble; groups: the judged entries it should hold, 24 bytes a group; "
-                "depends: a segment with entries, or the open end, needs it",
-            ),
-        )
-    ]
+LEDGERS = commented(
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("ledger_id", pa.int64(), "the ledger; of a misplaced znode the id that the server would list"),
+    ("path", pa.string(), "its znode"),
+    ("version", pa.int32(), "the znode's version in this scan"),
+    ("ctime", pa.int64(), "when the znode was made, ms"),
+    ("mtime", pa.int64(), "when the znode last changed, ms"),
+    (
+        "status",
+        pa.string(),
+        "ok, broken (a rule), unreadable, misplaced (no ledger's path), gap (not listed)",
+    ),
+    ("low", pa.int64(), "misplaced, gap: the least id it could stand for"),
+    ("high", pa.int64(), "misplaced, gap: the greatest id it could stand for"),
+    ("rules", pa.list_(_RULE), "rules that the metadata breaks"),
+    ("undecidable", pa.bool_(), "the metadata does not say who should hold what"),
+    ("damage", pa.string(), "why it could not be read"),
+    ("damage_offset", pa.int64(), "the byte at which it went wrong"),
+    ("format", pa.int32(), "metadata format, 1 to 3"),
+    ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
+    ("ensemble_size", pa.int32(), "bookies in each ensemble"),
+    ("write_quorum", pa.int32(), "copies asked for"),
+    ("ack_quorum", pa.int32(), "copies acknowledged to the writer"),
+    (
+        "last_entry_id",
+        pa.int64(),
+        "last entry of a closed ledger; -1 if it has none, or is not closed",
+    ),
+    ("length", pa.int64(), "payload bytes of a closed ledger"),
+    ("digest_type", pa.string(), "how entries are checked; null where no password is kept"),
+    ("metadata_ctime", pa.int64(), "creation time that the metadata keeps, ms"),
+    ("custom_metadata", pa.map_(pa.string(), pa.binary()), "what the application attached"),
+    ("segments", pa.list_(_SEGMENT), "first entry and ensemble of each segment"),
+    (
+        "replicas",
+        pa.list_(_REPLICA),
+        "every member of any ensemble; groups: the judged entries it should hold, 24 bytes a group; "
+        "depends: a segment with entries, or the open end, needs it",
+    ),
 )
 AGAIN = ("ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
 """What a second scan keeps of each row: enough to see what stood still."""

@@ -9,24 +9,20 @@ import pyarrow as pa
 from auditor.codecs import underreplication
 from auditor.errors import DecodeError
 from auditor.keys import marks
+from auditor.sources.columns import commented
 from auditor.sources.store import ZnodeBatch
 
-MARKS = pa.schema(
-    [
-        pa.field(name, kind, metadata={"comment": comment})
-        for name, kind, comment in (
-            ("kind", pa.string(), "mark, lock or gap (not listed)"),
-            ("ledger_id", pa.int64(), "the ledger; null where the name says none"),
-            ("path", pa.string(), "its znode"),
-            ("replicas", pa.list_(pa.string()), "mark: the bookies said to lack copies"),
-            ("owner", pa.string(), "lock: the host of the worker that repairs"),
-            ("ctime", pa.int64(), "mark: when it was last marked; lock: when it was taken; ms"),
-            ("version", pa.int32(), "the znode's version"),
-            ("mtime", pa.int64(), "when the znode last changed, ms"),
-            ("misplaced", pa.bool_(), "mark: in a branch where the server does not look"),
-            ("damage", pa.string(), "why it could not be read"),
-        )
-    ]
+MARKS = commented(
+    ("kind", pa.string(), "mark, lock or gap (not listed)"),
+    ("ledger_id", pa.int64(), "the ledger; null where the name says none"),
+    ("path", pa.string(), "its znode"),
+    ("replicas", pa.list_(pa.string()), "mark: the bookies said to lack copies"),
+    ("owner", pa.string(), "lock: the host of the worker that repairs"),
+    ("ctime", pa.int64(), "mark: when it was last marked; lock: when it was taken; ms"),
+    ("version", pa.int32(), "the znode's version"),
+    ("mtime", pa.int64(), "when the znode last changed, ms"),
+    ("misplaced", pa.bool_(), "mark: in a branch where the server does not look"),
+    ("damage", pa.string(), "why it could not be read"),
 )
 
 

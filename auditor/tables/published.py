@@ -9,6 +9,7 @@ import json
 
 import pyarrow as pa
 
+from auditor.sources.columns import commented
 from auditor.sources.index_rows import SCHEMA as AVAILABILITY
 from auditor.sources.ledger_rows import AGAIN, LEDGERS
 from auditor.sources.mark_rows import MARKS
@@ -17,11 +18,6 @@ from auditor.tables.judged import JUDGED
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.verdicts import VERDICTS
 
-
-def _schema(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
-    return pa.schema([pa.field(name, kind, metadata={"comment": comment}) for name, kind, comment in columns])
-
-
 TABLES: dict[str, pa.Schema] = {
     "ledgers": LEDGERS,
     "ledgers_again": pa.schema([LEDGERS.field(name) for name in AGAIN]),
@@ -29,7 +25,7 @@ TABLES: dict[str, pa.Schema] = {
     "cookies": COOKIES,
     "registrations": REGISTRATIONS,
     "cluster": CLUSTER,
-    "members": _schema(
+    "members": commented(
         ("bookie_id", pa.string(), "an id that ensembles name"),
         ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
         ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
@@ -38,7 +34,7 @@ TABLES: dict[str, pa.Schema] = {
     "directories": DIRECTORIES,
     "bookies": BOOKIES,
     "availability": AVAILABILITY,
-    "unequal": _schema(
+    "unequal": commented(
         ("ledger_id", pa.int64(), "the ledger"),
         ("bookie_id", pa.string(), "the bookie"),
         (
@@ -51,7 +47,7 @@ TABLES: dict[str, pa.Schema] = {
     ),
     "judged": JUDGED,
     "verdicts": VERDICTS,
-    "orphans": _schema(
+    "orphans": commented(
         ("bookie_id", pa.string(), "the bookie that holds it"),
         ("ledger_id", pa.int64(), "a ledger that the last scan of the metadata does not list"),
         ("groups", pa.binary(), "the entries held, 24 bytes a group"),
@@ -59,12 +55,12 @@ TABLES: dict[str, pa.Schema] = {
         ("in_m1", pa.bool_(), "the last scan listed it"),
         ("newer_than_scan", pa.bool_(), "its index file is newer than a saved scan"),
     ),
-    "holdings": _schema(
+    "holdings": commented(
         ("bookie_id", pa.string(), "a bookie with an index"),
         ("ledgers", pa.int64(), "ledgers that it has an index of"),
         ("orphans", pa.int64(), "of these, ledgers that the metadata does not list"),
     ),
-    "vanished_ranges": _schema(
+    "vanished_ranges": commented(
         ("bookie_id", pa.string(), "the bookie"),
         ("low", pa.int64(), "first id of a range of 10,000 of which it holds orphans only"),
         ("high", pa.int64(), "last id of the range"),

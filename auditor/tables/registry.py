@@ -15,6 +15,7 @@ from auditor.codecs import cookie as cookie_codec
 from auditor.codecs import service_info
 from auditor.errors import DecodeError, RuleError
 from auditor.model.cookie import Cookie
+from auditor.sources.columns import commented
 from auditor.sources.store import ClusterNodes, Znode
 
 COOKIES = pa.schema(
@@ -136,53 +137,43 @@ def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return modes
 
 
-BOOKIES = pa.schema(
-    [
-        pa.field(name, kind, metadata={"comment": comment})
-        for name, kind, comment in (
-            (
-                "bookie_id",
-                pa.string(),
-                "every id that an ensemble, cookie, registration, mark or directory names",
-            ),
-            ("named", pa.bool_(), "an ensemble names it"),
-            ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
-            ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
-            ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
-            ("registered", pa.string(), "writable, readonly or both; null if not connected"),
-            ("has_cookie", pa.bool_(), "the store has a cookie of it"),
-            ("marked", pa.bool_(), "an under-replication mark names it"),
-            ("found", pa.bool_(), "some directory of it was found"),
-            (
-                "read",
-                pa.string(),
-                "read: its whole index; partial: what was found is present, all else unknown; unread",
-            ),
-            ("reason", pa.string(), "why it was not read whole"),
-            ("index_time", pa.int64(), "how new its index is, ms; null where nothing says"),
-            (
-                "page_size",
-                pa.int32(),
-                "bytes a page of its index files, from their lengths; null: no file says",
-            ),
-            ("suspect", pa.bool_(), "one of its directories lies in another's place or carries another's id"),
-            ("foreign_instance", pa.bool_(), "all its directories carry another cluster's instance id"),
-        )
-    ]
+BOOKIES = commented(
+    (
+        "bookie_id",
+        pa.string(),
+        "every id that an ensemble, cookie, registration, mark or directory names",
+    ),
+    ("named", pa.bool_(), "an ensemble names it"),
+    ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
+    ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
+    ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
+    ("registered", pa.string(), "writable, readonly or both; null if not connected"),
+    ("has_cookie", pa.bool_(), "the store has a cookie of it"),
+    ("marked", pa.bool_(), "an under-replication mark names it"),
+    ("found", pa.bool_(), "some directory of it was found"),
+    (
+        "read",
+        pa.string(),
+        "read: its whole index; partial: what was found is present, all else unknown; unread",
+    ),
+    ("reason", pa.string(), "why it was not read whole"),
+    ("index_time", pa.int64(), "how new its index is, ms; null where nothing says"),
+    (
+        "page_size",
+        pa.int32(),
+        "bytes a page of its index files, from their lengths; null: no file says",
+    ),
+    ("suspect", pa.bool_(), "one of its directories lies in another's place or carries another's id"),
+    ("foreign_instance", pa.bool_(), "all its directories carry another cluster's instance id"),
 )
-DIRECTORIES = pa.schema(
-    [
-        pa.field(name, kind, metadata={"comment": comment})
-        for name, kind, comment in (
-            ("place", pa.string(), "the bookie in whose place it lies"),
-            ("path", pa.string(), "where it was found"),
-            ("role", pa.string(), "journal, ledger, index or unknown"),
-            ("owner", pa.string(), "the bookie that its data is attributed to"),
-            ("cookie_bookie_id", pa.string(), "the bookie that its VERSION names"),
-            ("instance_id", pa.string(), "the cluster that its VERSION names"),
-            ("index_time", pa.int64(), "when its newest lastMark was written, ms"),
-            ("damage", pa.string(), "why its VERSION could not be read"),
-            ("layout", pa.int32(), "layout version of its VERSION"),
-        )
-    ]
+DIRECTORIES = commented(
+    ("place", pa.string(), "the bookie in whose place it lies"),
+    ("path", pa.string(), "where it was found"),
+    ("role", pa.string(), "journal, ledger, index or unknown"),
+    ("owner", pa.string(), "the bookie that its data is attributed to"),
+    ("cookie_bookie_id", pa.string(), "the bookie that its VERSION names"),
+    ("instance_id", pa.string(), "the cluster that its VERSION names"),
+    ("index_time", pa.int64(), "when its newest lastMark was written, ms"),
+    ("damage", pa.string(), "why its VERSION could not be read"),
+    ("layout", pa.int32(), "layout version of its VERSION"),
 )
