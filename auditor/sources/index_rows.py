@@ -26,12 +26,13 @@ MAX_BATCH_BYTES = 256 << 20
 
 SCHEMA = commented(
     ("bookie_id", pa.string(), "the bookie that the index belongs to"),
-    ("ledger_id", pa.int64(), "the ledger; null for stray and gap"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null where ledger_id is"),
+    ("ledger_id", pa.int64(), "the ledger; null for stray, gap and damaged"),
     ("groups", pa.binary(), "the entries it holds: BP-34 groups of 24 bytes, folded, no header"),
     (
         "state",
         pa.string(),
-        "ok, cut, unreadable, not-indexed, stray or gap, as this file alone shows it; a file "
+        "ok, cut, unreadable, limbo, not-indexed, stray, gap or damaged, as this file alone shows it; a file "
         "that ends inside a page of the bookie's page_size is cut too",
     ),
     ("reason", pa.string(), "why the state is not ok"),
@@ -43,6 +44,8 @@ SCHEMA = commented(
         "bytes of the file after its header: a whole number of pages, unless cut",
     ),
     ("mtime", pa.int64(), "when the file last changed, in ms; null unless asked for"),
+    ("storage", pa.string(), "where it was read: idx (files), rocksdb, or rpc (the bookie answered)"),
+    ("answered", pa.int64(), "rpc: when the bookie answered, in ms"),
 )
 
 
@@ -133,6 +136,7 @@ class _Rows:
         )
         columns = [
             pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
+            pa.array([None if ledger is None else 0 for ledger in self._ledgers], pa.int64()),
             pa.array(self._ledgers, pa.int64()),
             groups,
             pa.array(self._states, pa.string()),
@@ -141,6 +145,8 @@ class _Rows:
             pa.array(self.paths, pa.string()),
             pa.array(self._page_bytes, pa.int64()),
             pa.array(self._mtimes, pa.int64()),
+            pa.repeat(pa.scalar("idx"), count),
+            pa.nulls(count, pa.int64()),
         ]
         self._clear()
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

@@ -19,7 +19,7 @@ MARKS = commented(
     ("replicas", pa.list_(pa.string()), "mark: the bookies said to lack copies"),
     ("owner", pa.string(), "lock: the host of the worker that repairs"),
     ("ctime", pa.int64(), "mark: when it was last marked; lock: when it was taken; ms"),
-    ("version", pa.int32(), "the znode's version"),
+    ("version", pa.int64(), "the znode's version"),
     ("mtime", pa.int64(), "when the znode last changed, ms"),
     ("misplaced", pa.bool_(), "mark: in a branch where the server does not look"),
     ("damage", pa.string(), "why it could not be read"),

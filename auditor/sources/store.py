@@ -34,11 +34,19 @@ CLUSTER_CHILDREN = (
 )
 """Children of the root that hold no ledgers (AbstractZkLedgerManager.isSpecialZnode and two more)."""
 
+NO_TIME = -1
+"""The ctime and mtime of what a store keeps without times (etcd); null in tables."""
+
 MARK_ROOTS = ("underreplication/ledgers", "underreplication/locks")
 
 
 class Znode(NamedTuple):
-    """One znode: absolute path, bytes, and the part of its stat that an audit uses; times in ms."""
+    """One znode or etcd key: absolute path, bytes, and the part of its stat that an audit uses; times in ms.
+
+    Of an etcd key: ``czxid`` and ``mzxid`` are the revisions of its creation and last change, ``version`` is
+    the latter too (what a ledger's version is there), ``ephemeral_owner`` the lease; etcd keeps no times:
+    `NO_TIME`.
+    """
 
     path: str
     data: bytes
@@ -120,6 +128,7 @@ class StoreOptions:
     in_flight: int = 4  # requests not yet answered
     timeout_s: float = 10.0  # to connect, and to wait for one answer
     batch: int = 200  # paths in one request
+    credentials: str | None = None  # a file: `auditor.sources.credentials`; never what is in it
 
 
 class MetadataStore(Protocol):

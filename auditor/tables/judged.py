@@ -22,7 +22,7 @@ _ENTRIES = pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary(
 JUDGED = pa.schema(
     [
         pa.field("ledger_id", pa.int64(), metadata={"comment": "the ledger"}),
-        pa.field("version", pa.int32(), metadata={"comment": "its store version in the first scan"}),
+        pa.field("version", pa.int64(), metadata={"comment": "its store version in the first scan"}),
         pa.field("state", pa.string(), metadata={"comment": "OPEN, IN_RECOVERY or CLOSED"}),
         pa.field("mtime", pa.int64(), metadata={"comment": "when its metadata last changed, ms"}),
         pa.field("write_quorum", pa.int32(), metadata={"comment": "copies asked for"}),
