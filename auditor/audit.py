@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor import checks
+from auditor.bookie_scan import BookieScan
 from auditor.findings.confirm import confirm
 from auditor.findings.table import found, numbered
 from auditor.landing import Landing, RunDirectory
@@ -29,7 +30,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
 from auditor.model.version import program_version
-from auditor.scan import BookieScan, MetadataScan
+from auditor.scan import MetadataScan
 from auditor.session import build_session
 from auditor.sources.bookie_places import find_places
 from auditor.sources.uri import parse_metadata_uri

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from auditor.bookie_scan import BookieScan
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
 from auditor.model.finding import Finding, Severity
@@ -20,7 +21,7 @@ from auditor.model.report import (
     Tally,
 )
 from auditor.model.version import program_version
-from auditor.scan import BookieScan, MetadataScan
+from auditor.scan import MetadataScan
 from auditor.tables import Tables
 
 if TYPE_CHECKING:

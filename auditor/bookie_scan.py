@@ -1,0 +1,186 @@
+"""One side of an audit: who the bookies are, and what their indexes hold, read and landed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from auditor.landing import Landing
+from auditor.model.bookie_id import accepted
+from auditor.model.options import AuditOptions, moment
+from auditor.scan import MetadataScan
+from auditor.sources import bookie_owners, index_parts, index_source, page_size
+from auditor.sources.bookie_places import find_places
+from auditor.tables.judgement import UNREAD, BookieState
+from auditor.tables.registry import registered_modes, registrations, store_cookies
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class BookieScan:
+    """The bookies' indexes, and who the bookies are."""
+
+    def __init__(
+        self,
+        landing: Landing,
+        metadata: MetadataScan,
+        sources: Sequence[str],
+        options: AuditOptions,
+    ) -> None:
+        self._landing = landing
+        self._metadata = metadata
+        self._options = options
+        self.sources = tuple(sources)
+        landing.progress.stage("directories")
+        self.places = find_places(sources)
+        self.members = {row["bookie_id"]: row.asDict() for row in self._members().collect()}
+        cookies = store_cookies(metadata.before)
+        connected = registered_modes(registrations(metadata.before))
+        known = {*self.members, *(cookie.bookie_id for cookie in cookies), *connected}
+        self.attribution = bookie_owners.attribute(
+            self.places,
+            known,
+            {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
+            metadata.instance_id,
+        )
+        index_source.register(landing.spark)
+
+    def _members(self) -> DataFrame:
+        """Who is in ensembles: one row a bookie. What the server would refuse as an id is no bookie."""
+        from pyspark.sql import functions as F
+
+        ledgers = self._metadata.ledgers()
+        members = ledgers.select(F.explode("replicas").alias("r"))
+        return self._landing.land(
+            "members",
+            lambda: members.groupBy("r.bookie_id").agg(
+                F.count("*").alias("ledgers"),
+                F.sum(F.col("r.depends").cast("long")).alias("depending"),
+                F.sum((F.length("r.groups") > 0).cast("long")).alias("replicas"),
+            ),
+        )
+
+    def availability(self) -> DataFrame:
+        """I: what every bookie that has a readable directory says it holds, and what lies beside it."""
+        spark = self._landing.spark
+        found = [each for each in self.attribution.bookies.values() if each.index_directories]
+        wanted = spark.sparkContext.defaultParallelism * self._options.parts_per_core
+        parts = index_parts.parts(
+            [(each.bookie_id, each.index_directories) for each in found],
+            wanted,
+            self.wants_times,
+            self._options.threads,
+        )
+        return self._landing.land(
+            "availability",
+            lambda: (
+                spark.read.format("bookkeeper_indexes").option("parts", index_parts.to_json(parts)).load()
+            ),
+        )
+
+    @property
+    def wants_times(self) -> bool:
+        """Whether an orphan may be younger than the saved scan that does not list it."""
+        times = [self.index_time(bookie_id) for bookie_id in self.attribution.bookies]
+        scan_time = self._metadata.scan_time
+        return not self._metadata.live and any(each is None or each > scan_time for each in times)
+
+    def index_time(self, bookie_id: str) -> int | None:
+        """How new a bookie's index is, in ms; None where nothing says."""
+        if self._options.index_time is not None:
+            return moment(self._options.index_time)
+        bookie = self.attribution.bookies.get(bookie_id)
+        return bookie.index_time if bookie else None
+
+    def page_sizes(self, availability: DataFrame) -> dict[str, int]:
+        """Bytes an index page of each bookie, from the lengths of its files."""
+        from pyspark.sql import functions as F
+
+        sizes = availability.where("state = 'ok' and page_bytes > 0 and page_bytes % 512 = 0")
+        # A length says no more than its least bit that is set: a few rows a bookie.
+        power = F.least(F.col("page_bytes").bitwiseAND(-F.col("page_bytes")), F.lit(page_size.LARGEST))
+        lengths: dict[str, dict[int, int]] = {}
+        for row in (
+            sizes.groupBy("bookie_id", power.alias("length")).agg(F.count("*").alias("files")).collect()
+        ):
+            lengths.setdefault(row["bookie_id"], {})[row["length"]] = row["files"]
+        return page_size.page_sizes(lengths)
+
+    def states(self, rows: list[dict[str, Any]]) -> dict[str, BookieState]:
+        """How far each bookie was read, from the rows of the table bookies."""
+        return {
+            row["bookie_id"]: BookieState(
+                row["read"], row["suspect"], row["index_time"], row["foreign_instance"]
+            )
+            for row in rows
+        }
+
+    def directories(self) -> list[dict[str, Any]]:
+        """Rows of the table directories."""
+        return [asdict(directory) for directory in self.attribution.directories]
+
+    def bookies(
+        self, availability: DataFrame, marks: DataFrame, pages: Mapping[str, int]
+    ) -> list[dict[str, Any]]:
+        """Rows of the table bookies: every id that anything names.
+
+        A bookie whose index broke off while it was read was not read whole.
+        """
+        broken = self._broken(availability)
+        marked = _marked(marks)
+        cookies = {cookie.bookie_id for cookie in store_cookies(self._metadata.after)}
+        modes = self._metadata.modes()
+        members = {name: row for name, row in self.members.items() if accepted(name)}
+        found = self.attribution.bookies
+        return [
+            self._bookie(name, members.get(name), broken)
+            | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
+            | {"page_size": pages.get(name)}
+            for name in sorted({*members, *cookies, *modes, *found, *marked})
+        ]
+
+    def _bookie(
+        self,
+        name: str,
+        member: dict[str, Any] | None,
+        broken: dict[str, str],
+    ) -> dict[str, Any]:
+        attributed = self.attribution.bookies.get(name)
+        read = attributed.read if attributed else UNREAD
+        reason = attributed.reason if attributed else "no --bookies source has a place for it"
+        if name in broken and read == bookie_owners.READ:
+            read, reason = bookie_owners.PARTIAL, broken[name]
+        foreign = bool(attributed and attributed.foreign_instance)
+        if foreign:
+            reason = "all of its directories carry another cluster's instance id"
+        return {
+            "bookie_id": name,
+            "named": member is not None,
+            "ledgers": member["ledgers"] if member else 0,
+            "depending": member["depending"] if member else 0,
+            "replicas": member["replicas"] if member else 0,
+            "found": bool(attributed and attributed.found),
+            "read": UNREAD if foreign else read,
+            "reason": reason,
+            "index_time": self.index_time(name),
+            "suspect": bool(attributed and attributed.suspect),
+            "foreign_instance": foreign,
+        }
+
+    def _broken(self, availability: DataFrame) -> dict[str, str]:
+        """Bookies of which something could not be listed, and one reason each."""
+        from pyspark.sql import functions as F
+
+        gaps = availability.where("state = 'gap'").groupBy("bookie_id")
+        rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
+        return {row["bookie_id"]: row["reason"] for row in rows}
+
+
+def _marked(marks: DataFrame) -> set[str]:
+    """The ids that marks name: as many as bookies were ever lost."""
+    from pyspark.sql import functions as F
+
+    rows = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct().collect()
+    return {row["bookie_id"] for row in rows}
