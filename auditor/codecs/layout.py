@@ -15,8 +15,8 @@ from auditor.model.layout import LayoutKind
 WHAT = "layout"
 
 _NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
-_FACTORY_VERSION = 1  # of every manager that is kept in ZooKeeper
 _PACKAGE = "org.apache.bookkeeper.meta."
+_ETCD_FACTORY = "org.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory"
 _FACTORIES = {
     "FlatLedgerManagerFactory": LayoutKind.FLAT,
     "LegacyHierarchicalLedgerManagerFactory": LayoutKind.LEGACY_HIERARCHICAL,
@@ -42,15 +42,12 @@ class Layout:
         >>> Layout(2, "shaded.org.apache.bookkeeper.meta.FlatLedgerManagerFactory", 1).kind
         <LayoutKind.FLAT: 'flat'>
         """
-        if self.format_version == 1:
-            kind = _TYPES.get(self.manager)
-        else:
-            package, dot, factory = self.manager.rpartition(".")
-            kind = _FACTORIES.get(factory) if (package + dot).endswith(_PACKAGE) else None
+        kind = _TYPES.get(self.manager) if self.format_version == 1 else _kind_of(self.manager)
         if kind is None:
             raise RuleError(WHAT, "layout-unknown", f"no known ledger manager: {self.manager[:120]!r}", self)
-        if self.manager_version != _FACTORY_VERSION:
-            reason = f"version {self.manager_version} of the {kind} ledger manager, not {_FACTORY_VERSION}"
+        known = 0 if kind is LayoutKind.ETCD else 1
+        if self.manager_version != known:
+            reason = f"version {self.manager_version} of the {kind} ledger manager, not {known}"
             raise RuleError(WHAT, "layout-unknown", reason, self)
         return kind
 
@@ -73,6 +70,14 @@ def decode(data: bytes) -> Layout:
         raise DecodeError(WHAT, at, "the ledger manager is no name and version")
     manager_version = _number(parts[1], at + len(parts[0]) + 1, "version of the ledger manager")
     return Layout(format_version, parts[0].decode("utf-8", "replace"), manager_version)
+
+
+def _kind_of(manager: str) -> LayoutKind | None:
+    """A manager's class may be a shaded copy: any package may stand in front of the real one."""
+    if f".{manager}".endswith(f".{_ETCD_FACTORY}"):
+        return LayoutKind.ETCD
+    package, dot, factory = manager.rpartition(".")
+    return _FACTORIES.get(factory) if (package + dot).endswith(_PACKAGE) else None
 
 
 def _number(text: bytes, at: int, what: str) -> int:

@@ -1,4 +1,4 @@
-"""What a znode below the root is: a ledger, a step on the way to one, a broken one, or none of these.
+"""What a znode or key below the root is: a ledger, a step on the way to one, a broken one, or none of these.
 
 The server does not check what it lists: it strings together whatever digits it finds in the names on the way
 down, and its garbage collection acts on the ids that come out. So a znode that is no ledger's path keeps two
@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, Protocol
 
-from auditor.keys import flat, hierarchical, legacy_hierarchical, long_hierarchical
+from auditor.keys import etcd, flat, hierarchical, legacy_hierarchical, long_hierarchical
 from auditor.model.layout import LayoutKind
+from auditor.model.ledger_id import LedgerId
 
 __all__ = ["LayoutKind", "Place", "PlaceKind", "classify", "from_path", "to_path"]
 
@@ -22,17 +23,19 @@ PlaceKind = Literal["ledger", "inner", "malformed", "other"]
 
 
 class Place(NamedTuple):
-    """What one znode of the tree is.
+    """What one znode or key is.
 
     ``ledger_id``: the ledger's, or for ``malformed`` the id that Java would list, if any. ``low`` and
     ``high``: the ids it is, leads to, or could stand for, inclusive; an id that Java makes up can lie outside
-    of them. All three are signed 64-bit numbers; ``other`` has none.
+    of them. All three are signed 64-bit numbers; ``other`` has none. ``scope_id``: the scope of them (BP-35),
+    signed too; 0 wherever ledgers lie in ZooKeeper.
     """
 
     kind: PlaceKind
     ledger_id: int | None = None
     low: int | None = None
     high: int | None = None
+    scope_id: int = 0
 
 
 class _Layout(Protocol):
@@ -72,20 +75,25 @@ _MAX_NAME = 64  # no id needs more digits; a longer name is not worth a number o
 
 
 def to_path(kind: LayoutKind, ledger_id: int) -> str:
-    """Where layout ``kind`` keeps a ledger, relative to the root.
+    """Where layout ``kind`` keeps a ledger of scope 0, relative to the root.
 
     >>> to_path(LayoutKind.FLAT, 7), to_path(LayoutKind.HIERARCHICAL, 7)
     ('L0000000007', '00/0000/L0007')
     """
+    if kind is LayoutKind.ETCD:
+        return etcd.to_path(LedgerId(ledger_id))
     return _LAYOUTS[kind].to_path(ledger_id)
 
 
 def from_path(kind: LayoutKind, rel: str) -> int | None:
-    """The ledger kept at ``rel``, or None where `to_path` would never have put one.
+    """The ledger of scope 0 kept at ``rel``, or None where `to_path` would never have put one.
 
     >>> from_path(LayoutKind.HIERARCHICAL, "00/0000/L0007")
     7
     """
+    if kind is LayoutKind.ETCD:
+        ledger = etcd.from_path(rel)
+        return ledger.id if ledger is not None and ledger.scope == 0 else None
     return _LAYOUTS[kind].from_path(rel)
 
 
@@ -93,14 +101,18 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     """Say what the znode at ``rel``, relative to the root, is in a tree of layout ``kind``.
 
     >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L0042")
-    Place(kind='ledger', ledger_id=42, low=42, high=42)
+    Place(kind='ledger', ledger_id=42, low=42, high=42, scope_id=0)
     >>> classify(LayoutKind.HIERARCHICAL, "00/0001")
-    Place(kind='inner', ledger_id=None, low=10000, high=19999)
+    Place(kind='inner', ledger_id=None, low=10000, high=19999, scope_id=0)
     >>> classify(LayoutKind.HIERARCHICAL, "00/0000/X12")
-    Place(kind='malformed', ledger_id=12, low=12, high=12)
+    Place(kind='malformed', ledger_id=12, low=12, high=12, scope_id=0)
     >>> classify(LayoutKind.HIERARCHICAL, "cookies/bk1:3181")
-    Place(kind='other', ledger_id=None, low=None, high=None)
+    Place(kind='other', ledger_id=None, low=None, high=None, scope_id=0)
+    >>> classify(LayoutKind.ETCD, "ledgers/00000000-0000-0001-0000-000000000002")
+    Place(kind='ledger', ledger_id=2, low=2, high=2, scope_id=1)
     """
+    if kind is LayoutKind.ETCD:
+        return _etcd(rel)
     ledger_id = _LAYOUTS[kind].from_path(rel)
     if ledger_id is not None:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
@@ -119,6 +131,28 @@ def _below(place: Place, deeper: bool) -> Place:
     if not deeper or place.kind == "other":
         return place
     return Place("malformed", None, place.low, place.high)
+
+
+def _etcd(rel: str) -> Place:
+    """A key is one name and no path: the driver reads the id out of what stands after its last slash.
+
+    A name that it cannot read makes its listing fail as a whole, so that nothing is collected. No id can be
+    read out of such a name, hence none can be ruled out either: it stands for any, as in the flat layout.
+    Only below the key of a ledger it is taken to belong to that ledger.
+    """
+    ledger = etcd.from_path(rel)
+    if ledger is not None:
+        return Place("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
+    if not rel.startswith(f"{etcd.LEDGERS}/"):
+        return Place("other")
+    listed = etcd.listed_by_java(rel)
+    if listed is not None:  # the driver drops the scope of what it lists
+        return Place("malformed", listed, listed, listed)
+    above = "/".join(rel.split("/", 2)[:2])
+    read = etcd.read_by_java(rel) or etcd.from_path(above)
+    if read is None:
+        return Place("malformed", None, 0, MAX_LEDGER_ID)
+    return Place("malformed", None, read.id, read.id, read.scope)
 
 
 def _flat(name: str) -> Place:

@@ -20,6 +20,12 @@ HIERARCHICAL = bytes.fromhex(
 )
 
 
+@pytest.mark.parametrize("shade", ["", "dlshade."])
+def test_etcds_manager_is_known_by_its_own_version(shade: str) -> None:
+    layout = decode(f"2\n{shade}org.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0".encode())
+    assert layout.kind is LayoutKind.ETCD
+
+
 @pytest.mark.parametrize(
     ("factory", "kind"),
     [
@@ -50,7 +56,8 @@ def test_the_oldest_layouts_name_a_type(text: bytes, kind: LayoutKind) -> None:
     "text",
     [
         f"2\n{PACKAGE}MSLedgerManagerFactory:1",
-        "2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0",
+        "2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:1",
+        "2\nEtcdLedgerManagerFactory:0",
         f"2\n{PACKAGE}FlatLedgerManagerFactory:2",
         "2\nFlatLedgerManagerFactory:1",
         "2\nflat:1",

@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, from_path, to_path
+from auditor.model.ledger_id import LedgerId
 
-FLAT, LEGACY, HIERARCHICAL, LONG = LayoutKind
+FLAT, LEGACY, HIERARCHICAL, LONG, ETCD = LayoutKind
+TREES = (FLAT, LEGACY, HIERARCHICAL, LONG)
 MAX = 2**63 - 1
 
 
-@given(st.sampled_from(LayoutKind), st.integers(0, 10**10 - 1))
+@given(st.sampled_from(TREES), st.integers(0, 10**10 - 1))
 def test_a_ledger_is_found_where_its_layout_keeps_it(kind: LayoutKind, ledger_id: int) -> None:
     path = to_path(kind, ledger_id)
     assert from_path(kind, path) == ledger_id
@@ -162,6 +165,51 @@ def test_every_name_has_a_place_and_its_ids_fit_64_bits(kind: LayoutKind, names:
     assert (place.low is None) == (place.high is None) == (place.kind == "other")
     if place.low is not None and place.high is not None:
         assert place.low <= place.high
+
+
+@given(st.integers(-(2**63), MAX), st.integers(-(2**63), MAX))
+def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> None:
+    rel = etcd.to_path(LedgerId(ledger_id, scope))
+    assert classify(ETCD, rel) == Place("ledger", ledger_id, ledger_id, ledger_id, scope)
+    assert from_path(ETCD, rel) == (ledger_id if scope == 0 else None)
+    assert to_path(ETCD, ledger_id) == etcd.to_path(LedgerId(ledger_id))
+
+
+@pytest.mark.parametrize(
+    ("rel", "place"),
+    [
+        # Java's UUID reader takes short groups, and others that no driver writes.
+        ("ledgers/00000000-0000-0000-1-5", Place("malformed", 2**48 + 5, 2**48 + 5, 2**48 + 5)),
+        # Outside of the range that Java lists: it is nobody's to collect, and could still be the ledger.
+        ("ledgers/0-0-0-0-5", Place("malformed", None, 5, 5)),
+        ("ledgers/0-0-7-0-5", Place("malformed", None, 5, 5, 7)),
+        ("ledgers/00000000-0000-0000-0000-00000000000A", Place("malformed", 10, 10, 10)),
+        ("ledgers/00000000-0000-0000-1/0-0-9-0-5", Place("malformed", 5, 5, 5)),
+        # What lies below the key of a ledger belongs to it; no other name says which ledger it is.
+        ("ledgers/00000000-0000-0001-0000-000000000005/x", Place("malformed", None, 5, 5, 1)),
+        ("ledgers/L0001", Place("malformed", None, 0, MAX)),
+        ("ledgers/", Place("malformed", None, 0, MAX)),
+        ("ledgers/0-0-0-0-5/x", Place("malformed", None, 0, MAX)),
+    ],
+)
+def test_a_key_that_is_no_ledgers_stands_for_what_java_reads(rel: str, place: Place) -> None:
+    assert classify(ETCD, rel) == place
+
+
+@pytest.mark.parametrize(
+    "rel",
+    [
+        "",
+        "ledgers",
+        "layout",
+        "cookies/bk1:3181",
+        "bookies/writable/bk1:3181",
+        "buckets/007",
+        "ledgers2/0-0-0-0-1",
+    ],
+)
+def test_other_keys_of_etcd_are_left_alone(rel: str) -> None:
+    assert classify(ETCD, rel) == Place("other")
 
 
 def test_a_name_of_a_million_digits_costs_little() -> None:

@@ -79,7 +79,7 @@ def test_the_scan_time_is_the_clock_but_never_before_what_was_read(
             store.close()
 
 
-@pytest.mark.parametrize("layout", list(LayoutKind))
+@pytest.mark.parametrize("layout", list(TO_PATH))
 @pytest.mark.parametrize("wanted", [1, 3])
 def test_all_layouts_are_read_whole_with_their_malformed_names(
     layout: LayoutKind, wanted: int, server: EmbeddedZooKeeper, held_by: Reading
