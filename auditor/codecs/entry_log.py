@@ -1,0 +1,124 @@
+"""An entry log's header and its ledgers map: how many bytes of which ledger a ``.log`` file holds.
+
+    byte 0       4        8              16           20     1024
+         "BKLO"  version  map offset     map ledgers  zeros  entries ... map
+                 int32    int64          int32
+
+    map, from its offset to the end of the file, in records of at most 10,000 ledgers:
+
+    byte 0       4          12         20      24
+         size    ledger -1  entry -2   k       k times: ledger, bytes
+         int32   int64      int64      int32            int64   int64      size = 20 + 16 * k
+
+All numbers are big-endian. An offset of 0 means that there is no map: the log is still written to, or the
+bookie went down before it was closed. Version 0 has no map at all. A size of 0 or below ends the map (what
+pads a file to its block is negative). A ledger's bytes count 4 more for each entry, the entry's own size.
+
+The rules are those of the server (``DefaultEntryLogger.extractEntryLogMetadataFromIndex``): where the map
+contradicts the header it reads the whole log instead. Nothing here reads an entry.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.errors import DecodeError
+
+HEADER_BYTES = 1024
+MAGIC = b"BKLO"
+NEWEST_VERSION = 1
+LEDGER = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
+"""One ledger of a map."""
+
+_WHAT = "entry log"
+_HEADER = struct.Struct(">4siqi")
+_RECORD = struct.Struct(">iqqi")
+_SIZE = struct.Struct(">i")
+_MAP_ID = (-1, -2)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLogHeader:
+    """What the header of an entry log says; ``map_offset`` is 0 where there is no map."""
+
+    version: int
+    map_offset: int
+    map_ledgers: int
+
+    @property
+    def has_map(self) -> bool:
+        """Whether the server would look for a map."""
+        return self.version > 0 and self.map_offset > 0 and self.map_ledgers > 0
+
+    @property
+    def longest_map(self) -> int:
+        """No map of so many ledgers takes more bytes than this, were each in a record of its own."""
+        return (_RECORD.size + LEDGER.itemsize) * self.map_ledgers
+
+
+def decode_header(data: bytes) -> EntryLogHeader:
+    """Read the header at the start of an entry log. Raises `DecodeError`.
+
+    >>> decode_header(bytes.fromhex("424b4c4f 00000001 0000000000000442 00000002").ljust(1024, bytes(1)))
+    EntryLogHeader(version=1, map_offset=1090, map_ledgers=2)
+    """
+    if len(data) < HEADER_BYTES:
+        raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
+    magic, version, offset, ledgers = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise DecodeError(_WHAT, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
+    if not 0 <= version <= NEWEST_VERSION:
+        raise DecodeError(_WHAT, 4, f"version {version} is none of 0 to {NEWEST_VERSION}")
+    if offset != 0 and offset < HEADER_BYTES:
+        raise DecodeError(_WHAT, 8, f"a ledgers map at byte {offset}, inside the header")
+    if ledgers < 0:
+        raise DecodeError(_WHAT, 16, f"a ledgers map of {ledgers} ledgers")
+    return EntryLogHeader(version, offset, ledgers)
+
+
+def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
+    """Read the ledgers map, ``data`` being the file from ``header.map_offset`` on: an array of `LEDGER`.
+
+    Order is the server's, that of a hash table. Raises `DecodeError`, offsets counted from the file's start.
+
+    >>> header = EntryLogHeader(1, 1090, 1)
+    >>> record = "00000024 ffffffffffffffff fffffffffffffffe 00000001 0000000000000009 0000000000000016"
+    >>> decode_map(bytes.fromhex(record), header).tolist()
+    [(9, 22)]
+    """
+    found: list[NDArray[np.void]] = []
+    at, total = 0, 0
+    while at + _SIZE.size <= len(data) and _SIZE.unpack_from(data, at)[0] > 0:
+        ledgers = _record(data, at, header.map_offset)
+        found.append(ledgers)
+        total += len(ledgers)
+        at += _RECORD.size + ledgers.nbytes
+        if total > header.map_ledgers:
+            break
+    if total != header.map_ledgers:
+        raise DecodeError(
+            _WHAT, header.map_offset + at, f"{header.map_ledgers} ledgers promised, {total} in the map"
+        )
+    return np.concatenate(found) if found else np.empty(0, LEDGER)
+
+
+def _record(data: bytes, at: int, start: int) -> NDArray[np.void]:
+    """The ledgers of the record at ``at``; errors count from ``start``."""
+    if len(data) - at < _RECORD.size:
+        raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
+    size, ledger, entry, count = _RECORD.unpack_from(data, at)
+    if (ledger, entry) != _MAP_ID:
+        raise DecodeError(_WHAT, start + at + 4, f"entry {entry} of ledger {ledger} instead of a ledgers map")
+    if count < 0 or size != _RECORD.size - _SIZE.size + LEDGER.itemsize * count:
+        raise DecodeError(_WHAT, start + at, f"{size} bytes for a ledgers map of {count} ledgers")
+    if len(data) - at < _SIZE.size + size:
+        raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
+    ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER, count, at + _RECORD.size)
+    if (negative := np.flatnonzero(ledgers["bytes"] < 0)).size:
+        where = start + at + _RECORD.size + LEDGER.itemsize * int(negative[0]) + 8
+        raise DecodeError(_WHAT, where, f"{ledgers['bytes'][negative[0]]} bytes of a ledger")
+    return ledgers
