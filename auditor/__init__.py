@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from auditor.model.options import AuditOptions
     from auditor.model.report import Report
     from auditor.runs import Run, open_run
+    from auditor.sources.by_name import register
 
 __all__ = [
     "Audit",
@@ -31,6 +32,7 @@ __all__ = [
     "Run",
     "Severity",
     "open_run",
+    "register",
 ]
 
 _HOME = {
@@ -44,6 +46,7 @@ _HOME = {
     "Run": "auditor.runs",
     "Severity": "auditor.model.finding",
     "open_run": "auditor.runs",
+    "register": "auditor.sources.by_name",
 }
 
 

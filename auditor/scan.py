@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from auditor.landing import Landing
 from auditor.model.options import AuditOptions, moment
 from auditor.sources import store_source
+from auditor.sources.credentials import credentials_file
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_rows import AGAIN
 from auditor.sources.store import ClusterNodes, StoreOptions, open_store
@@ -111,6 +112,7 @@ class MetadataScan:
             in_flight=options.in_flight,
             timeout_s=options.timeout,
             batch=options.batch,
+            credentials=credentials_file(options.credentials),
         )
 
     def _read(self, table: str) -> DataFrame:
@@ -122,4 +124,5 @@ class MetadataScan:
             "parts": at_once * self._options.parts_per_core,
             "at_once": at_once,
         }
-        return reader.options(**{key: str(value) for key, value in settings.items()}).load()
+        given = {key: str(value) for key, value in settings.items() if value is not None}
+        return reader.options(**given).load()

@@ -44,7 +44,7 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
         return click.Choice([str(severity) for severity in Severity])
     if kind == (Moment | None):
         return click.STRING  # milliseconds or ISO 8601: AuditOptions tells them apart
-    return {float: click.FLOAT, str: click.STRING}.get(kind, click.INT)
+    return {float: click.FLOAT, str: click.STRING, str | None: click.STRING}.get(kind, click.INT)
 
 
 def chosen(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:

@@ -80,6 +80,10 @@ class AuditOptions:
     timeout: Annotated[float, Option("Seconds to wait for a connection, and for one answer.", 0.1, 3_600)] = (
         10.0
     )
+    credentials: Annotated[
+        str | None,
+        Option("A file of users, passwords and certificates for a live store; only its path goes anywhere."),
+    ] = None
     threads: Annotated[
         int, Option("Threads of one task that read index files; 4 to 8 where they are cold.", 1, 64)
     ] = 1
@@ -147,7 +151,9 @@ def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
         if value not in list(Severity):
             raise UsageError(f"{name}: {value!r} is none of {', '.join(Severity)}")
         return Severity(value)
-    if kind is str:
+    if kind == (str | None) and value is None:
+        return None
+    if kind in (str, str | None):
         if not isinstance(value, str) or not value.strip():
             raise UsageError(f"{name}: {value!r} is no text")
         return value

@@ -14,10 +14,14 @@ def choose_layout(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
 
     Raises:
         UsageError: the URI says another layout than the LAYOUT znode; the message names both.
-        StoreError: the LAYOUT znode cannot be understood, so that no path means anything.
+        StoreError: the LAYOUT znode cannot be read or understood, so that no path means anything.
     """
     asked = parse_metadata_uri(uri).layout
     znode = cluster.nodes.get("LAYOUT")
+    for path, reason in cluster.gaps:
+        # Keys of etcd are in lower case. What may not be read is not absent: nothing can be assumed of it.
+        if path.rpartition("/")[2].upper() == "LAYOUT":
+            raise StoreError(f"--metadata {uri}: its layout at {path} cannot be read: {reason}")
     if znode is None:
         where = "taken from the URI" if asked else "hierarchical is assumed"
         return asked or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {where}"

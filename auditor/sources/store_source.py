@@ -1,4 +1,4 @@
-"""The ledgers of a metadata store as a Spark table."""
+"""The ledgers, and the marks, of a metadata store as Spark tables by name."""
 
 from __future__ import annotations
 
@@ -11,18 +11,35 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.credentials import credentials_file
+from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_rows import LEDGERS, ledger_rows
 from auditor.sources.mark_rows import MARKS, mark_rows
 from auditor.sources.store import Part, StoreOptions, Tree, open_store
+
+_NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
+    "rate_limit": (float, 0),
+    "in_flight": (int, 1),
+    "batch": (int, 1),
+    "timeout_s": (float, 0.1),
+    "parts": (int, 1),
+    "at_once": (int, 1),
+}
+"""The options that are numbers: which kind, and the least."""
+
+_NAMES = ("metadata", "layout", "credentials", *_NUMBERS)
 
 
 class _StoreSource(DataSource):
     """What both tables share: where the store is, and how politely it is read.
 
-    Options: ``metadata`` (required), a metadata URI; ``layout``, one of `LayoutKind`'s values (default
-    hierarchical); ``parts``, about how many tasks read it (default 8); ``rate_limit``, znodes a second over
-    all tasks together; ``in_flight``, ``batch`` and ``timeout_s`` as in `StoreOptions`.
+    Options: ``metadata`` (required), a metadata URI; ``layout``, one of `LayoutKind`'s values, where it is
+    known already (the store's own LAYOUT decides otherwise); ``credentials``, a file that every worker can
+    read; ``parts``, about how many tasks read it (default 8); ``rate_limit``, znodes a second over all tasks
+    together; ``at_once``, how many tasks share it (default: all of them); ``in_flight``, ``batch`` and
+    ``timeout_s`` as in `StoreOptions`.
     """
 
     tree: Tree
@@ -34,23 +51,41 @@ class _StoreSource(DataSource):
         return schema
 
     def reader(self, schema: StructType) -> StoreReader:
-        given = self.options
-        polite = StoreOptions()
-        polite = replace(
-            polite,
-            rate_limit=float(given.get("rate_limit", polite.rate_limit)),
-            in_flight=int(given.get("in_flight", polite.in_flight)),
-            batch=int(given.get("batch", polite.batch)),
-            timeout_s=float(given.get("timeout_s", polite.timeout_s)),
-        )
-        return StoreReader(
-            given["metadata"],
-            LayoutKind(given.get("layout", LayoutKind.HIERARCHICAL.value)),
-            self.tree,
-            polite,
-            int(given.get("parts", 8)),
-            int(given.get("at_once", 1)),
-        )
+        """A reader of what the options say.
+
+        Raises:
+            UsageError: no ``metadata``, an unknown option, or a value that cannot be meant.
+        """
+        name, given = self.name(), dict(self.options)
+        for option in given:
+            if option not in _NAMES:
+                raise UsageError(f"{name}: {option}: no such option; there are {', '.join(_NAMES)}")
+        uri = given.get("metadata")
+        if not uri:
+            raise UsageError(f"{name}: give the option metadata, such as zk://host:2181/ledgers")
+        layout = given.get("layout")
+        if layout is not None and layout not in list(LayoutKind):
+            raise UsageError(f"{name}: layout: {layout!r} is none of {', '.join(LayoutKind)}")
+        numbers = {option: _number(name, option, given[option]) for option in _NUMBERS if option in given}
+        parts = int(numbers.pop("parts", 8))
+        at_once = int(numbers.pop("at_once", parts))
+        credentials = credentials_file(given.get("credentials"))
+        options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBERS
+        chosen = LayoutKind(layout) if layout is not None else None
+        return StoreReader(uri, chosen, self.tree, options, parts, at_once)
+
+
+def _number(source: str, option: str, text: str) -> int | float:
+    kind, least = _NUMBERS[option]
+    try:
+        value = kind(text)
+    except ValueError:
+        what = "whole number" if kind is int else "number"
+        raise UsageError(f"{source}: {option}: {text!r} is no {what}") from None
+    # Written so that NaN, which compares with nothing, is out of bounds as well.
+    if not value >= least:
+        raise UsageError(f"{source}: {option}: {text} is below {least:g}")
+    return value
 
 
 class LedgerSource(_StoreSource):
@@ -85,16 +120,23 @@ class MarkSource(_StoreSource):
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """The part that one task reads."""
+    """The part that one task reads, and the layout of its tree."""
 
     part: Part
+    layout: LayoutKind
 
 
 class StoreReader(DataSourceReader):
     """Travels to the workers, so it holds plain values; connections open in the tasks."""
 
     def __init__(
-        self, uri: str, layout: LayoutKind, tree: Tree, options: StoreOptions, parts: int, at_once: int
+        self,
+        uri: str,
+        layout: LayoutKind | None,
+        tree: Tree,
+        options: StoreOptions,
+        parts: int,
+        at_once: int,
     ) -> None:
         self._uri = uri
         self._layout = layout
@@ -107,7 +149,8 @@ class StoreReader(DataSourceReader):
         """One for each part that the store offers."""
         store = open_store(self._uri, self._options)
         try:
-            return [StorePartition(part) for part in store.parts(self._tree, self._layout, self._parts)]
+            layout = self._layout or choose_layout(self._uri, store.cluster())[0]
+            return [StorePartition(part, layout) for part in store.parts(self._tree, layout, self._parts)]
         finally:
             store.close()
 
@@ -121,7 +164,7 @@ class StoreReader(DataSourceReader):
         try:
             for batch in store.read(partition.part):
                 if self._tree is Tree.LEDGERS:
-                    yield ledger_rows(batch, store.root, self._layout)
+                    yield ledger_rows(batch, store.root, partition.layout)
                 else:
                     yield mark_rows(batch, store.root)
         finally:

@@ -1,0 +1,25 @@
+"""Everything that Spark can read by name, made known to a session at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Let a Spark session read metadata and bookies' indexes by name, from Python and from SQL.
+
+    The names are ``bookkeeper_ledgers``, ``bookkeeper_marks`` and ``bookkeeper_indexes``; the first two take
+    the option ``metadata``, a metadata URI, the last ``bookies``, where the bookies' directories are. Nothing
+    is read before a query asks for it.
+
+    >>> def ledgers(spark, uri):
+    ...     register(spark)
+    ...     return spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()
+    """
+    from auditor.sources import index_source, store_source
+
+    store_source.register(spark)
+    index_source.register(spark)
