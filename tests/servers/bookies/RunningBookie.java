@@ -1,0 +1,178 @@
+import java.io.File;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.PrimitiveIterator;
+import java.util.TreeMap;
+import org.apache.bookkeeper.bookie.Bookie;
+import org.apache.bookkeeper.bookie.BookieImpl;
+import org.apache.bookkeeper.bookie.CheckpointSource;
+import org.apache.bookkeeper.bookie.CompactableLedgerStorage;
+import org.apache.bookkeeper.bookie.Journal;
+import org.apache.bookkeeper.bookie.LedgerStorage;
+import org.apache.bookkeeper.bookie.StateManager;
+import org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage;
+import org.apache.bookkeeper.conf.ServerConfiguration;
+import org.apache.bookkeeper.proto.BookieProtocol;
+import org.apache.bookkeeper.server.EmbeddedServer;
+import org.apache.bookkeeper.server.conf.BookieConfiguration;
+
+/** One bookie on its own directories: started, stopped, and asked what it holds. */
+final class RunningBookie {
+    private static final long NEVER_MS = 86_400_000;
+
+    final String id;
+    private final ServerConfiguration conf;
+    private EmbeddedServer server;
+
+    /** A bookie that is not started yet; an id that is not its address and port is one of the operator's own. */
+    RunningBookie(String uri, File directory, String storage, String id, int port, int ledgerDirs,
+            boolean indexApart, int flushIntervalMs) {
+        this.id = id;
+        conf = new ServerConfiguration();
+        conf.setMetadataServiceUri(uri);
+        conf.setBookiePort(port);
+        conf.setAllowLoopback(true);
+        conf.setAdvertisedAddress("127.0.0.1");
+        if (!id.equals("127.0.0.1:" + port)) {
+            conf.setBookieId(id);
+        }
+        File place = new File(directory, id.replace(':', '_'));
+        conf.setJournalDirsName(directories(place, "journal", 1));
+        conf.setLedgerDirNames(directories(place, "ledgers", ledgerDirs));
+        if (indexApart) {
+            conf.setIndexDirName(directories(place, "index", ledgerDirs));
+        }
+        conf.setLedgerStorageClass("DbLedgerStorage".equals(storage)
+                ? DbLedgerStorage.class.getName() : "org.apache.bookkeeper.bookie." + storage);
+        conf.setFlushInterval(flushIntervalMs);
+        // Nothing is collected or compacted behind a test's back.
+        conf.setGcWaitTime(NEVER_MS);
+        conf.setMinorCompactionThreshold(0);
+        conf.setMajorCompactionThreshold(0);
+        conf.setAutoRecoveryDaemonEnabled(false);
+        // A full disk of the machine's is no matter of the test's.
+        conf.setDiskUsageThreshold(0.999f);
+        conf.setDiskUsageWarnThreshold(0.999f);
+        conf.setMinUsableSizeForIndexFileCreation(0);
+        conf.setMinUsableSizeForEntryLogCreation(0);
+        // Small: several bookies share one process, and tests' entries are few.
+        conf.setProperty("journalPreAllocSizeMB", 1);
+        conf.setJournalWriteBufferSizeKB(64);
+        conf.setEntryLogFilePreAllocationEnabled(false);
+        conf.setPageLimit(512);
+        conf.setServerNumIOThreads(2);
+        conf.setNumAddWorkerThreads(1);
+        conf.setNumReadWorkerThreads(1);
+        conf.setNumLongPollWorkerThreads(0);
+        conf.setNumHighPriorityWorkerThreads(1);
+        conf.setProperty(DbLedgerStorage.WRITE_CACHE_MAX_SIZE_MB, 4);
+        conf.setProperty(DbLedgerStorage.READ_AHEAD_CACHE_MAX_SIZE_MB, 4);
+        conf.setProperty("dbStorage_rocksDB_blockCacheSize", 4 << 20);
+    }
+
+    private static String[] directories(File place, String role, int count) {
+        String[] names = new String[count];
+        for (int n = 0; n < count; n++) {
+            names[n] = new File(place, role.equals("journal") ? role : role + n).getPath();
+        }
+        return names;
+    }
+
+    ServerConfiguration configuration() {
+        return conf;
+    }
+
+    boolean running() {
+        return server != null;
+    }
+
+    void start() throws Exception {
+        if (server == null) {
+            EmbeddedServer started = EmbeddedServer.builder(new BookieConfiguration(conf)).build();
+            started.getLifecycleComponentStack().start();
+            server = started;
+            if (!server.getBookieService().getServer().isBookieRunning()) {
+                throw new IOException(id + " ended as soon as it was started");
+            }
+        }
+    }
+
+    void stop() {
+        if (server != null) {
+            server.getLifecycleComponentStack().stop();
+            server.getLifecycleComponentStack().close();
+            server = null;
+        }
+    }
+
+    void setReadOnly(boolean on) throws Exception {
+        StateManager state = bookie().getStateManager();
+        if (on) {
+            state.transitionToReadOnlyMode().get();
+        } else {
+            state.transitionToWritableMode().get();
+        }
+    }
+
+    /** Write all that is only in memory to entry logs and index, and then the marks, as a checkpoint does. */
+    void flush() throws IOException {
+        List<CheckpointSource.Checkpoint> points = new ArrayList<>();
+        for (Journal journal : bookie().getJournals()) {
+            points.add(journal.newCheckpoint());
+        }
+        bookie().getLedgerStorage().flush();
+        for (int n = 0; n < points.size(); n++) {
+            bookie().getJournals().get(n).checkpointComplete(points.get(n), false);
+        }
+    }
+
+    /** Every ledger that the storage knows, and its entries, in memory or on disk. */
+    Map<String, List<Long>> held() throws Exception {
+        LedgerStorage storage = bookie().getLedgerStorage();
+        Iterable<Long> ledgers = storage instanceof DbLedgerStorage
+                ? ((DbLedgerStorage) storage).getActiveLedgersInRange(0, Long.MAX_VALUE)
+                : ((CompactableLedgerStorage) storage).getActiveLedgersInRange(0, Long.MAX_VALUE);
+        Map<String, List<Long>> held = new TreeMap<>();
+        for (long ledger : ledgers) {
+            held.put(Long.toString(ledger), storage instanceof DbLedgerStorage
+                    ? looked((DbLedgerStorage) storage, ledger) : listed(storage, ledger));
+        }
+        return held;
+    }
+
+    private static List<Long> listed(LedgerStorage storage, long ledger) throws IOException {
+        List<Long> entries = new ArrayList<>();
+        for (PrimitiveIterator.OfLong each = storage.getListOfEntriesOfLedger(ledger); each.hasNext();) {
+            entries.add(each.nextLong());
+        }
+        return entries;
+    }
+
+    /** DbLedgerStorage lists no entries: each up to the last is asked for. */
+    private static List<Long> looked(DbLedgerStorage storage, long ledger) throws Exception {
+        List<Long> entries = new ArrayList<>();
+        long last;
+        try {
+            var entry = storage.getEntry(ledger, BookieProtocol.LAST_ADD_CONFIRMED);
+            last = entry.getLong(Long.BYTES);
+            entry.release();
+        } catch (Bookie.NoEntryException none) {
+            return entries;
+        }
+        for (long entry = 0; entry <= last; entry++) {
+            if (storage.entryExists(ledger, entry)) {
+                entries.add(entry);
+            }
+        }
+        return entries;
+    }
+
+    private BookieImpl bookie() {
+        if (server == null) {
+            throw new IllegalStateException(id + " is not running");
+        }
+        return (BookieImpl) server.getBookieService().getServer().getBookie();
+    }
+}

@@ -1,0 +1,212 @@
+"""Real bookies of Apache BookKeeper 4.17.2 for the length of a ``with`` block, and a real client of theirs.
+
+    with EmbeddedZooKeeper(root / "zookeeper") as server:
+        with Bookies(f"zk+hierarchical://{server.hosts}/ledgers", root, "SortedLedgerStorage") as cluster:
+            cluster.write(1, cluster.ids[:3], write_quorum=2, ack_quorum=2, entries=10)
+            cluster.flush()
+            cluster.held()
+
+All bookies run in one Java process (`Harness.java`) that obeys lines on its standard input and ends with it.
+They listen on loopback alone, collect no garbage, and flush when they are told to.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from auditor.java import find_java
+from tests.servers.bookies.jars import classpath
+
+STOP_LIMIT_S = 60.0
+HOST = "127.0.0.1"
+# Below the ports that systems give to outgoing connections: a stopped bookie's stays free.
+PORTS = range(12_000, 30_000)
+
+Held = dict[str, dict[int, frozenset[int]]]
+"""bookie -> ledger -> entries."""
+
+
+class Bookies:
+    """A cluster that is new: it is formatted, and its bookies are started.
+
+    ``names`` are the ids, one bookie each; None stands for a bookie whose id is its address and port.
+    Each has ``ledger_dirs`` ledger directories, and with ``index_apart`` as many for the index alone.
+    """
+
+    def __init__(
+        self,
+        metadata_uri: str,
+        root: Path,
+        storage: str,
+        names: Sequence[str | None] = (None, None, None, None),
+        *,
+        ledger_dirs: int = 1,
+        index_apart: bool = False,
+        flush_interval_s: float = 3600,
+    ) -> None:
+        self.root = root
+        self.directory = root / "bookies"
+        ports = _free_ports(len(names))
+        self.ids = [name or f"{HOST}:{port}" for name, port in zip(names, ports, strict=True)]
+        self._config = {
+            "uri": metadata_uri,
+            "directory": str(self.directory),
+            "storage": storage,
+            "bookies": [{"id": id, "port": port} for id, port in zip(self.ids, ports, strict=True)],
+            "ledger_dirs": ledger_dirs,
+            "index_apart": index_apart,
+            "flush_interval_ms": round(flush_interval_s * 1000),
+        }
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Bookies:
+        scratch = self.root / "tmp"
+        scratch.mkdir(parents=True)
+        command = [
+            str(find_java().executable),
+            "-Xmx512m",
+            "-XX:MaxDirectMemorySize=512m",
+            # Native libraries are unpacked there, and go with the test.
+            f"-Djava.io.tmpdir={scratch}",
+            "-Dlog4j2.level=WARN",
+            "-cp",
+            classpath(),
+            "Harness",
+            json.dumps(self._config),
+        ]
+        with (self.root / "bookies.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        try:
+            self._answer()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def create(self, ledger: int, ensemble: Sequence[str], write_quorum: int, ack_quorum: int) -> None:
+        """Create a ledger on these bookies; it stays open until it is closed."""
+        self._do("create", ledger=ledger, ensemble=ensemble, write_quorum=write_quorum, ack_quorum=ack_quorum)
+
+    def append(self, ledger: int, entries: int) -> None:
+        """Write so many more entries and wait until they are confirmed."""
+        self._do("append", ledger=ledger, entries=entries)
+
+    def close(self, ledger: int) -> None:
+        """Close a ledger that was created here."""
+        self._do("close", ledger=ledger)
+
+    def write(
+        self, ledger: int, ensemble: Sequence[str], write_quorum: int, ack_quorum: int, entries: int
+    ) -> None:
+        """Create a ledger, write it, close it."""
+        self.create(ledger, ensemble, write_quorum, ack_quorum)
+        self.append(ledger, entries)
+        self.close(ledger)
+
+    def record(
+        self, ledger: int, ensemble: Sequence[str], write_quorum: int, ack_quorum: int, last: int
+    ) -> None:
+        """Write the metadata of a closed ledger, and no entry."""
+        self._do(
+            "record",
+            ledger=ledger,
+            ensemble=ensemble,
+            write_quorum=write_quorum,
+            ack_quorum=ack_quorum,
+            last=last,
+        )
+
+    def add(self, ledger: int, bookie: str, entries: Iterable[int]) -> None:
+        """Send entries to one bookie, whatever metadata says."""
+        self._do("add", ledger=ledger, bookie=bookie, entries=sorted(entries))
+
+    def delete(self, ledger: int) -> None:
+        """Delete a ledger's metadata; bookies keep what they hold of it."""
+        self._do("delete", ledger=ledger)
+
+    def held(self) -> Held:
+        """What the storage of each running bookie says that it holds, flushed or not."""
+        answers: Mapping[str, Mapping[str, list[int]]] = self._do("held")
+        return {
+            bookie: {int(ledger): frozenset(entries) for ledger, entries in ledgers.items()}
+            for bookie, ledgers in answers.items()
+        }
+
+    def flush(self) -> None:
+        """Make every running bookie write to its disk what it has in memory only."""
+        self._do("flush")
+
+    def start(self, bookie: str) -> None:
+        """Start a bookie that was stopped."""
+        self._do("start", bookie=bookie)
+
+    def stop(self, bookie: str) -> None:
+        """Stop a bookie, as an operator does; its registration goes."""
+        self._do("stop", bookie=bookie)
+
+    def set_read_only(self, bookie: str, on: bool = True) -> None:
+        """Let a bookie register as read-only, or as writable again."""
+        self._do("read_only", bookie=bookie, on=on)
+
+    def place(self, bookie: str) -> Path:
+        """Where a bookie's directories are."""
+        return self.directory / bookie.replace(":", "_")
+
+    def _do(self, command: str, **arguments: Any) -> Any:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": command, **arguments}) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else {"error": "the bookies' process ended"}
+        if "error" in answer:
+            raise RuntimeError(f"{answer['error']}; see {self.root / 'bookies.log'}")
+        return answer["answer"]
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()  # the harness ends with it
+        try:
+            self._process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._process = None
+
+
+def _free_ports(count: int) -> list[int]:
+    found: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue  # somebody listens there
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise RuntimeError(f"no {count} free ports from {PORTS.start} to {PORTS.stop - 1}")

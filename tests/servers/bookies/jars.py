@@ -1,0 +1,75 @@
+"""The Java side of the bookies: jars from Maven Central, and the harness compiled against them, made once.
+
+Both lie in the user's cache directory, under names that follow from what they are made of: a changed pom.xml
+or Java file makes new ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+MAVEN_LIMIT_S = 900.0
+JAVAC_LIMIT_S = 120.0
+
+
+def classpath() -> str:
+    """Everything that ``java -cp`` needs to run the harness; skips where it cannot be had."""
+    if not (shutil.which("mvn") and shutil.which("javac")):
+        pytest.skip("needs mvn and javac")
+    pom = HERE / "pom.xml"
+    sources = sorted(HERE.glob("*.java"))
+    jars = _once("jars", [pom], lambda target: _copied(pom, target))
+    classes = _once("classes", [pom, *sources], lambda target: _compiled(sources, jars, target))
+    return os.pathsep.join([str(classes), f"{jars}/*"])
+
+
+def _copied(pom: Path, target: Path) -> None:
+    command = [
+        "mvn",
+        "-q",
+        "-B",
+        "-f",
+        str(pom),
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={target}",
+    ]
+    _run(command, MAVEN_LIMIT_S)
+
+
+def _compiled(sources: Iterable[Path], jars: Path, target: Path) -> None:
+    _run(["javac", "-nowarn", "-d", str(target), "-cp", f"{jars}/*", *map(str, sources)], JAVAC_LIMIT_S)
+
+
+def _run(command: list[str], limit_s: float) -> None:
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+    if outcome.returncode:
+        raise RuntimeError(f"{command[0]} failed:\n{outcome.stdout}\n{outcome.stderr}")
+
+
+def _once(name: str, inputs: Iterable[Path], make: Callable[[Path], None]) -> Path:
+    """The directory that ``make`` filled, now or in an earlier run; whole or not at all."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "bookkeeper-auditor"
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()[:16]
+    place = cache / f"bookies-{name}-{digest}"
+    if not place.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            made = Path(scratch, name)
+            made.mkdir()
+            make(made)
+            try:
+                made.rename(place)
+            except OSError:
+                # Another run was faster: what it made is the same.
+                if not place.is_dir():
+                    raise
+    return place
