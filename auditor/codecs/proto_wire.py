@@ -19,8 +19,16 @@ _MAX_VARINT = 10  # bytes of a 64-bit number, seven bits each
 _MAX_TAG_BITS = 32
 
 
-def parse(kind: type[M], data: bytes, what: str, start: int = 0, end: int | None = None) -> M:
-    """Read a message of type ``kind`` from ``data[start:end]``.
+def parse(
+    kind: type[M],
+    data: bytes,
+    what: str,
+    start: int = 0,
+    end: int | None = None,
+    *,
+    most: int = MAX_MESSAGE_BYTES,
+) -> M:
+    """Read a message of type ``kind`` from ``data[start:end]``, which holds ``most`` bytes or fewer.
 
     Raises `DecodeError` at the first field that breaks the format, or at the end for a required field that is
     not there; offsets count from the beginning of ``data``.
@@ -30,10 +38,8 @@ def parse(kind: type[M], data: bytes, what: str, start: int = 0, end: int | None
     1600000000000
     """
     end = len(data) if end is None else end
-    if end - start > MAX_MESSAGE_BYTES:
-        raise DecodeError(
-            what, start + MAX_MESSAGE_BYTES, f"a message of more than {MAX_MESSAGE_BYTES} bytes"
-        )
+    if end - start > most:
+        raise DecodeError(what, start + most, f"a message of more than {most} bytes")
     try:
         message = kind.FromString(data[start:end])
     except WireError:
@@ -51,6 +57,30 @@ def require(message: Message, what: str, at: int) -> None:
         # The stubs leave the method out.
         missing: list[str] = cast(Any, message).FindInitializationErrors()
         raise DecodeError(what, at, f"required fields are missing: {', '.join(missing[:3])}")
+
+
+def begins(data: bytes, *fields: int) -> int:
+    """Where the value of a bytes or message field begins, given the numbers of the fields that lead to it.
+
+    ``data`` is a message that was parsed and has them all. Of a field that comes twice the last one counts.
+
+    >>> begins(bytes.fromhex("0801 1a03 0a0161"), 3, 1)
+    6
+    """
+    start, end = 0, len(data)
+    for wanted in fields:
+        at, found = start, (start, end)
+        while at < end:
+            tag = varint(data, at, end)
+            after = tag and _after_value(data, tag[1], end, tag[0] & 7)
+            if tag is None or after is None:
+                break
+            if tag[0] == wanted << 3 | _BYTES:
+                length = varint(data, tag[1], end)
+                found = (length[1] if length else after, after)
+            at = after
+        start, end = found
+    return start
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int] | None:
