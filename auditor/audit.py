@@ -37,7 +37,7 @@ from auditor.sources.uri import parse_metadata_uri
 from auditor.summary import summarise
 from auditor.tables import ClusterFacts, Tables
 from auditor.tables.judged import judged
-from auditor.tables.marked import of_first_scan
+from auditor.tables.marked import of_first_scan, stock
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.unequal import expected, held, unequal
@@ -140,7 +140,7 @@ class Audit:
         availability: DataFrame,
     ) -> Tables:
         """Join both sides and judge what differs; the tables that checks ask."""
-        ledgers, again, marks = metadata.ledgers(), metadata.again(), metadata.marks()
+        ledgers, again, marks = metadata.ledgers(), metadata.again(), stock(metadata.marks())
         pages = bookies.page_sizes(availability)
         rows = bookies.bookies(availability, marks, pages)
         states = bookies.states(rows)
@@ -154,7 +154,10 @@ class Audit:
             "judged", lambda: judged(ledgers, pairs, states, round(self.options.grace * 1000))
         )
         classes = landing.land("verdicts", lambda: verdicts(ledgers, answers))
-        gone = landing.land("orphans", lambda: orphans(pairs, indexes, ledgers, again, metadata.scan_time))
+        times = {name: state.index_time for name, state in states.items()}
+        gone = landing.land(
+            "orphans", lambda: orphans(pairs, indexes, ledgers, again, metadata.scan_time, times)
+        )
         marked = of_first_scan(marks.where("kind = 'mark'"), ledgers, again)
         locked = marks.where("kind = 'lock'")
         return Tables(
@@ -164,7 +167,7 @@ class Audit:
             cookies=metadata.cookies(),
             bookies=who,
             directories=landing.rows("directories", bookies.directories(), DIRECTORIES),
-            availability=indexes.unionByName(availability.where("state in ('stray', 'gap')")),
+            availability=indexes.unionByName(availability.where("state in ('stray', 'gap', 'damaged')")),
             unequal=pairs,
             judged=answers,
             verdicts=classes,

@@ -173,7 +173,7 @@ class BookieScan:
         """Bookies of which something could not be listed, and one reason each."""
         from pyspark.sql import functions as F
 
-        gaps = availability.where("state = 'gap'").groupBy("bookie_id")
+        gaps = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
         rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
         return {row["bookie_id"]: row["reason"] for row in rows}
 

@@ -18,12 +18,13 @@ from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import LedgerView, ReplicaView
 from auditor.model.report import Report
 from auditor.run_files import REPORT, run_files
-from auditor.tables.judgement import LedgerFacts, groups_of, striped_to
+from auditor.tables.judgement import NOT_INDEXED, LedgerFacts, groups_of, striped_to
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_UNKNOWN_STATES = ("cut", "unreadable", "not-indexed")
+_UNKNOWN_STATES = ("cut", "unreadable", "limbo", NOT_INDEXED)
+_NO_REPLICA = ("stray", "gap", "damaged")
 
 
 def open_run(path: str | Path) -> Run:
@@ -88,11 +89,12 @@ class Run:
         """
         import pyarrow.dataset as ds
 
-        here = ds.field("ledger_id") == ledger_id
-        found = self.table("ledgers", filter=here & (ds.field("scope_id") == scope_id)).to_pylist()
-        indexes = self.table("availability", filter=here).to_pylist() if scope_id == 0 else []
+        here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
+        found = self.table("ledgers", filter=here).to_pylist()
+        indexes = [_served(each) for each in self.table("availability", filter=here).to_pylist()]
         if not found and not indexes:
-            raise RunError(f"{self.path}: neither the metadata nor a bookie knows ledger {ledger_id}")
+            scope = f" of scope {scope_id}" if scope_id else ""
+            raise RunError(f"{self.path}: neither the metadata nor a bookie knows ledger {ledger_id}{scope}")
         row = found[0] if found else {}
         bookies = {each["bookie_id"]: each for each in self.table("bookies").to_pylist()}
         verdict = _only(self.table("verdicts", filter=here).to_pylist())
@@ -201,6 +203,11 @@ def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return rows[0] if rows else {}
 
 
+def _served(row: dict[str, Any]) -> dict[str, Any]:
+    """What locations show of a ledger that its bookie does not serve is not held."""
+    return row | {"groups": b""} if row["state"] == NOT_INDEXED else row
+
+
 def _expected(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
     """What each member should have; of a ledger that is not closed, up to the newest entry that any has."""
     judged = {each["bookie_id"]: each["groups"] or b"" for each in row.get("replicas") or ()}
@@ -231,17 +238,18 @@ def _replicas(
     """Every member of an ensemble and every other bookie that holds something, by id."""
     expected = _expected(row, indexes)
     members = {name for each in row.get("segments") or () for name in each["ensemble"]}
-    held = {each["bookie_id"]: each for each in indexes if each["state"] not in ("stray", "gap")}
+    held = {each["bookie_id"]: each for each in indexes if each["state"] not in _NO_REPLICA}
     views = []
     for name in sorted({*members, *expected, *held}):
-        index = held.get(name, {})
+        index, pair = held.get(name, {}), unequal.get(name, {})
         # An index cut inside a page is recognised after the scan; the pair that differs knows of it.
-        state = unequal.get(name, {}).get("index_state") or index.get("state") or "absent"
+        state = pair.get("index_state") or index.get("state") or "absent"
         bookie = bookies.get(name, {})
         read = bookie.get("read", "unread")
         foreign = bool(bookie.get("foreign_instance"))
         reason = index.get("reason")
-        if read != "read":
+        answered = pair.get("answered") is not None and state == "ok"
+        if read != "read" and not answered:
             reason = bookie.get("reason") or "no source covers it"
             state = "unread" if state == "absent" else state
         if foreign:
@@ -251,8 +259,8 @@ def _replicas(
                 name,
                 name in members,
                 expected.get(name, b""),
-                index.get("groups") or b"",
-                read == "read" and not foreign and state not in _UNKNOWN_STATES,
+                (pair["held"] if answered else index.get("groups")) or b"",
+                (read == "read" or answered) and not foreign and state not in _UNKNOWN_STATES,
                 state,
                 reason,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,7 +21,7 @@ def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
     return finding_rows(
         rows.where("ledger_id is not null and size(reasons) > 0"),
         ledger_id="ledger_id",
-        message=words("ledger ", F.col("ledger_id"), ": ", F.array_join("reasons", "; ")),
+        message=words("ledger ", ledger_name(), ": ", F.array_join("reasons", "; ")),
         evidence={
             "path": "path",
             "reasons": "reasons",

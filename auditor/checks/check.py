@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 SECTIONS = ("What it finds", "Why it matters", "What to do", "Limits")
 Group = Literal["replication", "storage", "identity", "metadata"]
 GROUPS: tuple[str, ...] = get_args(Group)
+LEDGER = ("scope_id", "ledger_id")
+"""What names a ledger; ledgers of two scopes never meet."""
+
 # Column and Spark type, in order. A check leaves severity null where its own holds.
 FINDING_COLUMNS = {
     "severity": "string",
     "confidence": "string",
+    "scope_id": "bigint",
     "ledger_id": "bigint",
     "bookie_id": "string",
     "missing": "array<struct<bookie_id:string,groups:binary,count:bigint>>",

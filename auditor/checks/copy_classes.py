@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+from auditor.checks.check import LEDGER
+from auditor.checks.finding_rows import counted, finding_rows, ledger_name, listed, suspect_if, words
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 def judged_with_class(tables: Tables) -> DataFrame:
     """The rows of ``judged`` with the ledger's ``class`` and ``potential_class``."""
-    verdicts = tables.verdicts.select("ledger_id", "class", "potential_class")
-    return tables.judged.join(verdicts, "ledger_id")
+    verdicts = tables.verdicts.select(*LEDGER, "class", "potential_class")
+    return tables.judged.join(verdicts, [*LEDGER])
 
 
 def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
@@ -35,7 +36,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
         unknown=unknown_bookies(),
         message=words(
             "ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             " has an entry with ",
             _copies_left(),
             " of ",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import check
-from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.finding_rows import counted, finding_rows, ledger_name, suspect_if, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
             " holds ",
             counted(F.col("count"), "entry", "entries"),
             " of ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             ", is in none of its ensembles, and the ledger is ",
             F.when(F.col("locked"), "locked by a worker").otherwise("marked for replication"),
         ),

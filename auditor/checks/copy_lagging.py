@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
 from auditor.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
         message=words(
             F.col("state"),
             " ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             ": acknowledged entries are not yet on ",
             listed(F.array_sort(F.col("lagging.bookie_id"))),
         ),

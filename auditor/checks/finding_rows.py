@@ -33,13 +33,18 @@ def finding_rows(
     missing: Column | str | None = None,
     unknown: Column | str | None = None,
 ) -> DataFrame:
-    """One finding a row; ``evidence`` becomes a JSON object with all its keys, null ones included."""
+    """One finding a row; ``evidence`` becomes a JSON object with all its keys, null ones included.
+
+    Rows about a ledger have its ``scope_id`` besides.
+    """
     from pyspark.sql import functions as F
 
+    ledger = _column(ledger_id)
     said: dict[str, Column | str | None] = {
         "severity": severity,
         "confidence": F.lit(confidence.value) if isinstance(confidence, Confidence) else confidence,
-        "ledger_id": ledger_id,
+        "scope_id": None if ledger_id is None else F.when(ledger.isNotNull(), F.col("scope_id")),
+        "ledger_id": ledger,
         "bookie_id": bookie_id,
         "missing": missing if missing is not None else F.array(),
         "unknown": unknown if unknown is not None else F.array(),
@@ -71,6 +76,14 @@ def words(*parts: Column | str) -> Column:
             for part in parts
         )
     )
+
+
+def ledger_name() -> Column:
+    """A row's ledger as sentences name it: "7", "7 of scope 1"."""
+    from pyspark.sql import functions as F
+
+    scope = F.when(F.col("scope_id") != 0, words(" of scope ", F.col("scope_id"))).otherwise("")
+    return words(F.col("ledger_id"), scope)
 
 
 def counted(number: Column, one: str, many: str) -> Column:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.finding_rows import counted, finding_rows, group_list, suspect_if, words
+from auditor.checks.check import LEDGER
+from auditor.checks.finding_rows import counted, finding_rows, group_list, ledger_name, suspect_if, words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,10 +21,8 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    each = tables.judged.where(F.size(column) > 0).select(
-        "ledger_id", "state", F.explode(column).alias("held")
-    )
-    rows = with_attribution(each.select("ledger_id", "state", "held.*"), tables)
+    each = tables.judged.where(F.size(column) > 0).select(*LEDGER, "state", F.explode(column).alias("held"))
+    rows = with_attribution(each.select(*LEDGER, "state", "held.*"), tables)
     return finding_rows(
         rows,
         ledger_id="ledger_id",
@@ -34,7 +33,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
             " holds ",
             counted(F.col("count"), "entry", "entries"),
             " of ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             f" {what}",
         ),
         evidence={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 @check(Severity.ERROR, group="storage")
 def index_unreadable(tables: Tables) -> DataFrame:
-    """A bookie's index of a ledger is damaged.
+    """A bookie's index is damaged.
 
     What it finds:
         Index files that are empty, shorter than their header, without the right magic, of an unknown
         version, or cut inside a page. One finding a ledger and bookie, with the file, the byte and the
-        reason. Of a cut file, what is left of it counts as held.
+        reason. Of a cut file, what is left of it counts as held. Of DbLedgerStorage: a directory whose
+        RocksDB database is damaged, one finding each, without a ledger. What could be read of it counts as
+        held, and all else on that bookie as unknown.
 
     Why it matters:
         The bookie cannot serve the entries behind the damage, and may serve none of the ledger. Worse, a
@@ -34,6 +36,9 @@ def index_unreadable(tables: Tables) -> DataFrame:
           its entry logs hold; without -dryRun it writes a new index file over the old one.
         - `bookkeeper shell localconsistencycheck`, on the stopped bookie, follows every index entry into its
           entry log; it only reads. On DbLedgerStorage it always passes and says nothing.
+        - `bookkeeper shell rebuild-db-ledger-locations-index`, on the stopped bookie, writes a new database
+          of locations from its entry logs, and rebuild-db-ledgers-index one of ledgers; both replace what is
+          there, and the rebuilt ledgers are fenced and have no master key until they are written to.
         - If the other copies are good, delete nothing: replication of the ledger makes a new copy elsewhere.
 
     Limits:
@@ -41,14 +46,19 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    cut = F.when(F.col("state") == "cut", " is cut short: ").otherwise(" cannot be read: ")
+    what = F.when(F.col("state") == "damaged", words("the index at ", F.col("path"))).otherwise(
+        words("the index of ledger ", ledger_name())
+    )
+    how = (
+        F.when(F.col("state") == "damaged", " is damaged: ")
+        .when(F.col("state") == "cut", " is cut short: ")
+        .otherwise(" cannot be read: ")
+    )
     return finding_rows(
-        tables.availability.where("state in ('cut', 'unreadable')"),
+        tables.availability.where("state in ('cut', 'unreadable', 'damaged') and storage <> 'rpc'"),
         ledger_id="ledger_id",
         bookie_id="bookie_id",
         unknown=F.array("bookie_id"),
-        message=words(
-            "the index of ledger ", F.col("ledger_id"), " on ", F.col("bookie_id"), cut, F.col("reason")
-        ),
+        message=words(what, " on ", F.col("bookie_id"), how, F.col("reason")),
         evidence={"state": "state", "path": "path", "offset": "offset", "reason": "reason"},
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.check import LEDGER, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -38,21 +38,19 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = tables.availability.where("state = 'not-indexed'").select(
-        "ledger_id", "bookie_id", "path", "reason"
-    )
+    rows = tables.availability.where("state = 'not-indexed'").select(*LEDGER, "bookie_id", "path", "reason")
     members = (
         tables.ledgers.where("status in ('ok', 'broken')")
-        .join(rows, "ledger_id", "left_semi")
-        .select("ledger_id", F.explode("replicas.bookie_id").alias("bookie_id"))
+        .join(rows, [*LEDGER], "left_semi")
+        .select(*LEDGER, F.explode("replicas.bookie_id").alias("bookie_id"))
     )
     return finding_rows(
-        rows.join(members, ["ledger_id", "bookie_id"], "left_semi"),
+        rows.join(members, [*LEDGER, "bookie_id"], "left_semi"),
         ledger_id="ledger_id",
         bookie_id="bookie_id",
         unknown=F.array("bookie_id"),
         message=words(
-            F.col("bookie_id"), " has entries of ledger ", F.col("ledger_id"), " and does not list the ledger"
+            F.col("bookie_id"), " has entries of ledger ", ledger_name(), " and does not list the ledger"
         ),
         evidence={"path": "path", "reason": "reason"},
     )

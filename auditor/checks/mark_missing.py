@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import LEDGER, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
@@ -41,14 +41,12 @@ def mark_missing(tables: Tables) -> DataFrame:
     unregistered = tables.bookies.where("depending > 0 and registered is null")
     depending = (
         tables.ledgers.where(F.lit(tables.cluster.has_marks) & F.col("status").isin("ok", "broken"))
-        .select("ledger_id", F.explode("replicas").alias("replica"))
+        .select(*LEDGER, F.explode("replicas").alias("replica"))
         .where("replica.depends")
-        .select("ledger_id", "replica.bookie_id")
+        .select(*LEDGER, "replica.bookie_id")
         .join(F.broadcast(unregistered.select("bookie_id")), "bookie_id", "left_semi")
     )
-    unmarked = depending.join(
-        tables.marks.where("not misplaced").select("ledger_id"), "ledger_id", "left_anti"
-    )
+    unmarked = depending.join(tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti")
     rows = with_samples(unmarked, "bookie_id", "ledger_id").join(
         F.broadcast(unregistered.select("bookie_id", "depending")), "bookie_id"
     )

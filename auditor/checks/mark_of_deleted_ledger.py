@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
 from auditor.checks.mark_states import deleted_marks
 from auditor.model.finding import Severity
 
@@ -41,7 +41,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         message=words(
             "ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             " is marked for ",
             listed(F.col("replicas")),
             " and has no metadata",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
 from auditor.checks.mark_states import stale_marks
 from auditor.model.finding import Severity
 
@@ -47,7 +47,7 @@ def mark_stale(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         message=words(
             "ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             " is healthy and marked for ",
             listed(F.col("replicas")),
             ": ",

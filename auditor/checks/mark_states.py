@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.checks.check import LEDGER
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def named_marks(tables: Tables) -> DataFrame:
-    """Readable marks that name a bookie: ledger_id, path, replicas, since (ms)."""
+    """Readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms)."""
     from pyspark.sql import functions as F
 
     return tables.marks.where("damage is null and not misplaced and size(replicas) > 0").select(
-        "ledger_id", "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
+        *LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
     )
 
 
@@ -34,15 +36,15 @@ def stale_marks(tables: Tables) -> DataFrame:
     marks = named_marks(tables)
     healthy = (
         tables.verdicts.where("class = 'healthy' and potential_class = 'healthy'")
-        .join(marks, "ledger_id", "left_semi")
-        .select("ledger_id")
+        .join(marks, [*LEDGER], "left_semi")
+        .select(*LEDGER)
     )
     members = (
         tables.ledgers.where("status in ('ok', 'broken')")
-        .join(marks, "ledger_id", "left_semi")
-        .select("ledger_id", F.col("replicas.bookie_id").alias("members"))
+        .join(marks, [*LEDGER], "left_semi")
+        .select(*LEDGER, F.col("replicas.bookie_id").alias("members"))
     )
-    rows = marks.join(healthy, "ledger_id").join(members, "ledger_id").crossJoin(registered(tables))
+    rows = marks.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered(tables))
     returned = F.size(F.array_except("replicas", "registered")) == 0
     repaired = ~F.arrays_overlap("replicas", "members")
     why = F.when(returned, "returned").when(repaired, "repaired")
@@ -53,11 +55,14 @@ def deleted_marks(tables: Tables) -> DataFrame:
     """Marks of ledgers that no row of the ledger tree stands for, or could stand for."""
     from pyspark.sql import functions as F
 
-    known = tables.ledgers.where("ledger_id is not null").select("ledger_id")
-    unclear = tables.ledgers.where("status in ('misplaced', 'gap') and low is not null").select("low", "high")
+    known = tables.ledgers.where("ledger_id is not null").select(*LEDGER)
+    # Marks are of scope 0; a gap without a scope could be of any.
+    unclear = tables.ledgers.where(
+        "status in ('misplaced', 'gap') and low is not null and coalesce(scope_id, 0) = 0"
+    ).select("low", "high")
     return (
         named_marks(tables)
-        .join(known, "ledger_id", "left_anti")
+        .join(known, [*LEDGER], "left_anti")
         .join(F.broadcast(unclear), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti")
     )
 

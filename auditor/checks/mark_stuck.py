@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.check import LEDGER, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
 from auditor.checks.mark_states import deleted_marks, named_marks, registered, stale_marks
 from auditor.model.finding import Severity
 
@@ -46,20 +46,20 @@ def mark_stuck(tables: Tables) -> DataFrame:
     cluster = tables.cluster
     old = named_marks(tables).where(F.lit(cluster.scan_time) - F.col("since") > cluster.stuck_after_ms)
     marks = (
-        old.join(tables.locks.select("ledger_id"), "ledger_id", "left_anti")
-        .join(stale_marks(tables).select("ledger_id"), "ledger_id", "left_anti")
-        .join(deleted_marks(tables).select("ledger_id"), "ledger_id", "left_anti")
+        old.join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
+        .join(stale_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
+        .join(deleted_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
     )
     depended_on = F.transform(
         F.filter("replicas", lambda replica: replica["depends"]), lambda r: r["bookie_id"]
     )
     ledgers = (
         tables.ledgers.where("status in ('ok', 'broken')")
-        .join(old, "ledger_id", "left_semi")
-        .select("ledger_id", "write_quorum", depended_on.alias("members"))
+        .join(old, [*LEDGER], "left_semi")
+        .select(*LEDGER, "write_quorum", depended_on.alias("members"))
     )
     alone = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
-    rows = marks.join(ledgers, "ledger_id", "left").crossJoin(registered(tables))
+    rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered(tables))
     rows = rows.withColumn("unrecoverable", F.coalesce(alone, F.lit(False)))
     hours = ((F.lit(cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
     return finding_rows(
@@ -68,7 +68,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         severity=F.when(F.col("unrecoverable"), Severity.ERROR.value),
         message=words(
             "ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             " has been marked for ",
             listed(F.col("replicas")),
             " for ",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import LEDGER, check
 from auditor.checks.finding_rows import finding_rows, listed, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
@@ -42,14 +42,10 @@ def mark_unreadable(tables: Tables) -> DataFrame:
 
     misplaced = F.when(F.col("misplaced"), "its path does not spell the ledger's id")
     marks = tables.marks.where("damage is not null or misplaced").select(
-        "ledger_id", "path", F.coalesce("damage", misplaced).alias("reason")
+        *LEDGER, "path", F.coalesce("damage", misplaced).alias("reason")
     )
-    locks = tables.locks.where("damage is not null").select(
-        "ledger_id", "path", F.col("damage").alias("reason")
-    )
-    rows = with_samples(
-        marks.unionByName(locks), "ledger_id", "path", F.min_by("reason", "path").alias("reason")
-    )
+    locks = tables.locks.where("damage is not null").select(*LEDGER, "path", F.col("damage").alias("reason"))
+    rows = with_samples(marks.unionByName(locks), LEDGER, "path", F.min_by("reason", "path").alias("reason"))
     return finding_rows(
         rows,
         ledger_id="ledger_id",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import LEDGER, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
@@ -42,8 +42,11 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     rows = with_samples(
-        tables.ledgers.where("status = 'misplaced'"),
-        "ledger_id",
+        # What stands for no ledger is told once, of whatever scope it is.
+        tables.ledgers.where("status = 'misplaced'").withColumn(
+            "scope_id", F.when(F.col("ledger_id").isNotNull(), F.col("scope_id"))
+        ),
+        LEDGER,
         "path",
         F.min("low").alias("low"),
         F.max("high").alias("high"),

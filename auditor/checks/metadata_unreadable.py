@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         message=words(
             "the metadata of ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             " cannot be decoded: ",
             F.col("damage"),
             F.when(F.col("damage_offset").isNull(), "").otherwise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, listed, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, listed, suspect_if, words
 from auditor.checks.gc_guards import doubted_orphans
 from auditor.model.finding import Severity
 
@@ -37,9 +37,10 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         - Never delete index files or entry logs by hand: an entry log holds many ledgers.
 
     Limits:
-        Suspect where the index file is newer than a saved scan, where a directory's cookie and place name
-        two bookies, and where the bookie's metadata is itself in doubt. Ids that a damaged part of the
-        ledger tree could stand for are not reported.
+        Suspect where the index file is newer than a saved scan (in a RocksDB index, which keeps no times:
+        where the bookie is, and the id is above all that the scan lists), where a directory's cookie and
+        place name two bookies, and where the bookie's metadata is itself in doubt. Ids that a damaged part of
+        the ledger tree could stand for are not reported.
     """
     from pyspark.sql import functions as F
 
@@ -50,7 +51,7 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.size("doubts") > 0),
         message=words(
             "ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             " is on ",
             F.col("bookie_id"),
             " and not in the store",

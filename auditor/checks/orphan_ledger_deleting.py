@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.checks.gc_guards import doubted_orphans
 from auditor.model.finding import Severity
 
@@ -44,7 +44,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.size("doubts") > 0),
         message=words(
-            "ledger ", F.col("ledger_id"), " is on ", F.col("bookie_id"), " and was deleted during the audit"
+            "ledger ", ledger_name(), " is on ", F.col("bookie_id"), " and was deleted during the audit"
         ),
         evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts"},
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import check
-from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.finding_rows import counted, finding_rows, ledger_name, suspect_if, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
             " of ",
             F.when(F.col("open"), "open ").otherwise(""),
             "ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             " and is in none of its ensembles",
         ),
         evidence={

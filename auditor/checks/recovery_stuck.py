@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -47,6 +47,6 @@ def recovery_stuck(tables: Tables) -> DataFrame:
             & (age > tables.cluster.stuck_after_ms)
         ),
         ledger_id="ledger_id",
-        message=words("ledger ", F.col("ledger_id"), " has been in recovery for ", hours, " hours"),
+        message=words("ledger ", ledger_name(), " has been in recovery for ", hours, " hours"),
         evidence={"mtime": "mtime", "hours": hours, "path": "path"},
     )

@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
 from auditor.checks.copy_classes import judged_with_class, unknown_bookies
-from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
 from auditor.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from auditor.tables import Tables
+
+
+_SAID = {
+    "unreadable": "its index cannot be read on ",
+    "limbo": "it is in limbo on ",
+    "not-indexed": "it is not in the index of ledgers on ",
+    "unread": "not read: ",
+}
 
 
 @check(Severity.NOTE, group="replication")
@@ -20,15 +28,18 @@ def replication_undecided(tables: Tables) -> DataFrame:
     """A ledger's class is not known, because a bookie's index of it cannot be read.
 
     What it finds:
-        Ledgers that could be in a worse class than they are in, where a bookie was read and its index of just
-        this ledger is damaged, cut, or not served. The finding names those bookies and the worse class.
+        Ledgers that could be in a worse class than they are in, where a bookie was read and does not say what
+        it has of just this ledger: its index is damaged or cut; the ledger is in limbo, which is how a bookie
+        marks what its data integrity check has still to fill; or its locations are there and its index of
+        ledgers lacks it, so that it is not served. The finding names those bookies and the worse class.
 
     Why it matters:
         What could not be read is neither there nor missing. The ledger may be healthy, and may be losing its
         copies while nobody can tell.
 
     What to do:
-        Repair the index (see the index-unreadable finding of that bookie) and audit again.
+        Repair the index (see the index-unreadable or ledger-not-indexed finding of that bookie), or wait for
+        the data integrity check to end where the ledger is in limbo, and audit again.
         - `bookkeeper shell readledger -l ID -b BOOKIE` asks the bookie itself for every entry; it only reads,
           and it loads the bookie.
 
@@ -37,8 +48,8 @@ def replication_undecided(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    unreadable = F.exists("unknown", lambda copies: copies["why"] == "unreadable")
-    rows = judged_with_class(tables).where(unreadable & (F.col("class") != F.col("potential_class")))
+    untold = F.exists("unknown", lambda copies: copies["why"] != "unread")
+    rows = judged_with_class(tables).where(untold & (F.col("class") != F.col("potential_class")))
     return finding_rows(
         rows,
         ledger_id="ledger_id",
@@ -46,13 +57,13 @@ def replication_undecided(tables: Tables) -> DataFrame:
         unknown=unknown_bookies(),
         message=words(
             "ledger ",
-            F.col("ledger_id"),
+            ledger_name(),
             " is ",
             F.col("class"),
             " as far as known and could be ",
             F.col("potential_class"),
-            ": its index cannot be read on ",
-            listed(unknown_bookies()),
+            ": ",
+            F.concat_ws("; ", *(_where(why, said) for why, said in _SAID.items())),
         ),
         evidence={
             "class": "class",
@@ -64,3 +75,11 @@ def replication_undecided(tables: Tables) -> DataFrame:
             "doubts": "doubts",
         },
     )
+
+
+def _where(why: str, said: str) -> Column:
+    """Where copies are unknown for one reason; null where none are."""
+    from pyspark.sql import functions as F
+
+    bookies = F.transform(F.filter("unknown", lambda copies: copies["why"] == why), lambda c: c["bookie_id"])
+    return F.when(F.size(bookies) > 0, words(said, listed(F.array_sort(F.array_distinct(bookies)))))

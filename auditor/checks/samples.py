@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,18 +11,20 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-def with_samples(rows: DataFrame, by: str, of: str, *others: Column) -> DataFrame:
+def with_samples(rows: DataFrame, by: str | Sequence[str], of: str, *others: Column) -> DataFrame:
     """One row for each value of ``by``: ``total`` rows, the first 10 values ``of`` as ``sample``, ``others``.
 
-    ``others`` are further aggregates. Numbering the rows first keeps the list of a group of millions short.
+    ``by`` is a column, or several; ``others`` are further aggregates. Numbering the rows first keeps the list
+    of a group of millions short.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    number = F.row_number().over(Window.partitionBy(by).orderBy(of))
+    keys = [by] if isinstance(by, str) else list(by)
+    number = F.row_number().over(Window.partitionBy(*keys).orderBy(of))
     shown = F.collect_list(F.when(F.col("_number") <= SHOWN, F.col(of)))
     return (
         rows.withColumn("_number", number)
-        .groupBy(by)
+        .groupBy(*keys)
         .agg(F.count("*").alias("total"), F.array_sort(shown).alias("sample"), *others)
     )

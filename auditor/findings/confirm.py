@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 # What these groups say of a ledger rests on its metadata; the storage group has its own rules for both scans.
 _RESTS_ON_METADATA = ("replication", "metadata")
+# Locations of a ledger that is gone are the normal delay of its deletion.
+_STORAGE_THAT_DOES = ("ledger-not-indexed",)
+_LEDGER = ["scope_id", "ledger_id"]
 
 
 def confirm(findings: DataFrame, ledgers: DataFrame, again: DataFrame | None) -> DataFrame:
@@ -26,16 +29,17 @@ def confirm(findings: DataFrame, ledgers: DataFrame, again: DataFrame | None) ->
 
     if again is None:
         return findings
-    first = ledgers.where("ledger_id is not null").select("ledger_id", F.col("version").alias("v0"))
-    second = again.where("ledger_id is not null").select("ledger_id", F.col("version").alias("v1"))
+    first = ledgers.where("ledger_id is not null").select(*_LEDGER, F.col("version").alias("v0"))
+    second = again.where("ledger_id is not null").select(*_LEDGER, F.col("version").alias("v1"))
     moved = (
-        first.join(second, "ledger_id", "left")
+        first.join(second, _LEDGER, "left")
         .where("v1 is null or v0 <> v1")
-        .groupBy("ledger_id")
+        .groupBy(*_LEDGER)
         .agg(F.max(F.col("v1").isNull()).alias("deleted"))
     )
-    concerned = F.col("group").isin(*_RESTS_ON_METADATA) & (F.col("id") != "mark-of-deleted-ledger")
-    rows = findings.join(moved, "ledger_id", "left")
+    resting = F.col("group").isin(*_RESTS_ON_METADATA) | F.col("id").isin(*_STORAGE_THAT_DOES)
+    concerned = resting & (F.col("id") != "mark-of-deleted-ledger")
+    rows = findings.join(moved, _LEDGER, "left")
     kept = rows.where(~(concerned & F.coalesce("deleted", F.lit(False))))
     doubted = concerned & F.col("deleted").isNotNull() & (F.col("confidence") == "confirmed")
     return kept.withColumn(

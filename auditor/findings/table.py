@@ -51,14 +51,13 @@ def found(checks: Sequence[Check], tables: Tables) -> DataFrame:
 
 
 def numbered(findings: DataFrame, instance_id: str | None) -> DataFrame:
-    """Give each finding its scope and fingerprint, in the columns and the order of the table.
+    """Give each finding its fingerprint, in the columns and the order of the table.
 
     The fingerprint is that of `auditor.model.finding.fingerprint`.
     """
     from pyspark.sql import functions as F
 
-    scoped = findings.withColumn("scope_id", F.when(F.col("ledger_id").isNotNull(), F.lit(0).cast("long")))
-    named = scoped.withColumn(
+    named = findings.withColumn(
         "fingerprint",
         F.substring(
             F.sha2(

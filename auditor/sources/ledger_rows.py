@@ -64,7 +64,7 @@ LEDGERS = commented(
         "depends: a segment with entries, or the open end, needs it",
     ),
 )
-AGAIN = ("ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
+AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
 """What a second scan keeps of each row: enough to see what stood still."""
 
 MAX_ENTRY = 1 << 50

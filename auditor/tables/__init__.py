@@ -19,27 +19,27 @@ class Tables:
 
     Saved with a run: ``ledgers`` (one row a znode of the ledger tree), ``marks``, ``locks``, ``cookies``
     (those of the store), ``bookies`` (one row for every bookie id that an ensemble, a cookie, a
-    registration or a directory knows), ``directories``, ``availability`` (one row a ledger and
-    bookie with an index), ``unequal`` (pairs whose expected and held entries differ), ``judged`` (what that
+    registration or a directory knows), ``directories``, ``availability`` (one row a ledger and bookie with an
+    index), ``unequal`` (pairs whose expected and held entries differ), ``judged`` (what that
     means, one row a ledger) and ``verdicts`` (the class of every ledger).
 
     Derived for the checks, each following what is odd and not the size of the cluster:
 
     ``orphans``
         One row a ledger and bookie: a ledger that a bookie holds and the last metadata scan does not list.
-        ``bookie_id``, ``ledger_id``, ``groups``, ``in_m0`` and ``in_m1`` (whether the scan before and after
-        the bookies listed it; alike where one scan stands for both), ``newer_than_scan`` (its index file is
-        newer than a saved scan). Ids that a misplaced znode or a gap could stand for are not here: they are
-        unknown.
+        ``bookie_id``, ``scope_id``, ``ledger_id``, ``groups``, ``in_m0`` and ``in_m1`` (whether the scan
+        before and after the bookies listed it; alike where one scan stands for both), ``newer_than_scan``
+        (its index file is newer than a saved scan, or its id may be). Ids that a misplaced znode or a gap
+        could stand for are not here: they are unknown.
     ``holdings``
         One row a bookie with an index: ``bookie_id``, ``ledgers`` (that it holds), ``orphans`` (of those).
     ``vanished_ranges``
-        ``bookie_id``, ``low``, ``high``, ``ledgers``: blocks of 10,000 ids of which a bookie holds at least
-        100 ledgers, all of them orphans.
+        ``bookie_id``, ``scope_id``, ``low``, ``high``, ``ledgers``: blocks of 10,000 ids of which a bookie
+        holds at least 100 ledgers, all of them orphans.
     ``over_replicated``
-        One row a ledger and bookie that no ensemble of the ledger names: ``ledger_id``, ``bookie_id``,
-        ``count`` (entries held), ``state``, ``marked``, ``locked``, ``exposed`` (a member is unregistered or
-        read-only, so that the copy may be one that an operator is making).
+        One row a ledger and bookie that no ensemble of the ledger names: ``scope_id``, ``ledger_id``,
+        ``bookie_id``, ``count`` (entries held), ``state``, ``marked``, ``locked``, ``exposed`` (a member is
+        unregistered or read-only, so that the copy may be one that an operator is making).
     """
 
     ledgers: DataFrame

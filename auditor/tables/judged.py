@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 _ENTRIES = pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())]))
 JUDGED = pa.schema(
     [
+        pa.field("scope_id", pa.int64(), metadata={"comment": "BP-35 scope; 0 for every stock ledger"}),
         pa.field("ledger_id", pa.int64(), metadata={"comment": "the ledger"}),
         pa.field("version", pa.int64(), metadata={"comment": "its store version in the first scan"}),
         pa.field("state", pa.string(), metadata={"comment": "OPEN, IN_RECOVERY or CLOSED"}),
-        pa.field("mtime", pa.int64(), metadata={"comment": "when its metadata last changed, ms"}),
+        pa.field(
+            "mtime", pa.int64(), metadata={"comment": "when its metadata last changed, ms; null: not kept"}
+        ),
         pa.field("write_quorum", pa.int32(), metadata={"comment": "copies asked for"}),
         pa.field("ack_quorum", pa.int32(), metadata={"comment": "copies acknowledged to the writer"}),
         pa.field(
@@ -39,7 +42,9 @@ JUDGED = pa.schema(
         pa.field(
             "unknown",
             pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
-            metadata={"comment": "bookies whose copies are unknown; why: unread or unreadable"},
+            metadata={
+                "comment": "bookies whose copies are unknown; why: unread, unreadable, limbo or not-indexed"
+            },
         ),
         pa.field(
             "lagging", _ENTRIES, metadata={"comment": "open end: acknowledged entries not on a read member"}
@@ -55,8 +60,8 @@ JUDGED = pa.schema(
     ]
 )
 _LEDGER_COLUMNS = (
-    "ledger_id", "version", "state", "mtime", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id",
-    "segments",
+    "scope_id", "ledger_id", "version", "state", "mtime", "ensemble_size", "write_quorum", "ack_quorum",
+    "last_entry_id", "segments",
 )  # fmt: skip
 
 
@@ -70,8 +75,8 @@ def judged(
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    pairs = unequal.groupBy("ledger_id").agg(
-        F.collect_list(F.struct("bookie_id", "expected", "held", "index_state")).alias("pairs")
+    pairs = unequal.groupBy("scope_id", "ledger_id").agg(
+        F.collect_list(F.struct("bookie_id", "expected", "held", "index_state", "answered")).alias("pairs")
     )
     judgeable = ledgers.where("undecidable = false").select(*_LEDGER_COLUMNS)
     states = dict(bookies)
@@ -80,7 +85,7 @@ def judged(
         for batch in batches:
             yield _answers(batch.to_pylist(), states, grace_ms)
 
-    return judgeable.join(pairs, "ledger_id").mapInArrow(work, from_arrow_schema(JUDGED))
+    return judgeable.join(pairs, ["scope_id", "ledger_id"]).mapInArrow(work, from_arrow_schema(JUDGED))
 
 
 def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int) -> pa.RecordBatch:
@@ -120,14 +125,20 @@ def _facts(row: dict[str, Any]) -> LedgerFacts:
 
 
 def _pair(row: dict[str, Any]) -> Pair:
-    return Pair(row["bookie_id"], groups_of(row["expected"]), groups_of(row["held"]), row["index_state"])
+    return Pair(
+        row["bookie_id"],
+        groups_of(row["expected"]),
+        groups_of(row["held"]),
+        row["index_state"],
+        row["answered"],
+    )
 
 
 def _columns(rows: list[dict[str, Any]], answers: list[Judgement]) -> list[pa.Array]:
     unknown = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
     columns: dict[str, Any] = {
         name: [row[name] for row in rows]
-        for name in ("ledger_id", "version", "state", "mtime", "write_quorum", "ack_quorum")
+        for name in ("scope_id", "ledger_id", "version", "state", "mtime", "write_quorum", "ack_quorum")
     }
     columns |= {
         "m": [answer.m for answer in answers],

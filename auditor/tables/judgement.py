@@ -12,7 +12,7 @@ quorum of entries, where a writer may still be sending.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,15 @@ NOTHING: Groups = np.empty(0, GROUP)
 _NO_END = (1 << 63) - 1
 
 READ, PARTIAL, UNREAD = "read", "partial", "unread"
+NOT_INDEXED = "not-indexed"
+_WHY = {
+    "ok": None,
+    "absent": None,
+    "cut": "unreadable",
+    "unreadable": "unreadable",
+    "limbo": "limbo",
+    NOT_INDEXED: NOT_INDEXED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,8 @@ class Pair:
     bookie_id: str
     expected: Groups
     held: Groups
-    index_state: str  # ok | cut | unreadable | not-indexed | absent
+    index_state: str  # ok | cut | unreadable | limbo | not-indexed | absent
+    answered: int | None = None  # ms; when the bookie itself said so, over the wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class LedgerFacts:
     write_quorum: int
     ack_quorum: int
     last_entry_id: int
-    mtime: int
+    mtime: int | None  # ms; None where the store keeps no times (etcd)
     segments: Sequence[tuple[int, Sequence[str]]]
 
     @property
@@ -79,7 +89,7 @@ class Judgement:
     m: int = 0
     mu: int = 0
     missing: list[tuple[str, Groups]] = field(default_factory=list)
-    unknown: list[tuple[str, Groups, str]] = field(default_factory=list)  # why: unread | unreadable
+    unknown: list[tuple[str, Groups, str]] = field(default_factory=list)  # why: see `why_unknown`
     lagging: list[tuple[str, Groups]] = field(default_factory=list)
     stale: list[tuple[str, Groups]] = field(default_factory=list)
     surplus: list[tuple[str, Groups]] = field(default_factory=list)
@@ -97,10 +107,12 @@ def judge(
     """
     answer = Judgement()
     members = {member for _, ensemble in ledger.segments for member in ensemble}
+    pairs = [_served(pair) for pair in pairs]
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
         state = bookies.get(pair.bookie_id, BookieState(UNREAD))
         if pair.bookie_id not in members:
-            answer.foreign.append((pair.bookie_id, coverage.count(pair.held)))
+            if pair.index_state != NOT_INDEXED:
+                answer.foreign.append((pair.bookie_id, coverage.count(pair.held)))
             continue
         _weigh(ledger, pair, state, grace_ms, answer)
         _excess(ledger, pair, answer)
@@ -113,39 +125,50 @@ def judge(
     return answer
 
 
+def _served(pair: Pair) -> Pair:
+    """A bookie does not serve what its index of ledgers lacks: whatever its locations show is unknown."""
+    return replace(pair, held=NOTHING) if pair.index_state == NOT_INDEXED else pair
+
+
 def _weigh(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement) -> None:
     """What is expected and not held: missing where the index speaks for everything, else unknown."""
     # Another cluster's ledger may have the same id: what such a bookie holds says nothing here.
     lacking = pair.expected if state.foreign else coverage.difference(pair.expected, pair.held)
     if not len(lacking):
         return
-    why = why_unknown(state, pair.index_state)
+    why = why_unknown(state, pair)
     if why is not None:
         answer.unknown.append((pair.bookie_id, lacking, why))
         return
     answer.missing.append((pair.bookie_id, lacking))
-    answer.doubts |= doubts_of(ledger, pair.bookie_id, state, grace_ms)
+    answer.doubts |= doubts_of(ledger, pair, state, grace_ms)
 
 
-def why_unknown(state: BookieState, index_state: str) -> str | None:
-    """Why what an index does not show is unknown: unread or unreadable; None where it is missing.
+def why_unknown(state: BookieState, pair: Pair) -> str | None:
+    """Why what an index does not show is unknown; None where it is missing.
 
-    >>> why_unknown(BookieState(READ), "cut"), why_unknown(BookieState(READ), "absent")
-    ('unreadable', None)
+    unread: the bookie was not read whole; unreadable: its index of the ledger is damaged; limbo: the bookie
+    itself does not know yet what it should have (data integrity check); not-indexed: it does not serve the
+    ledger. A bookie that answered of this ledger said all of it, however much of its disks was read.
+
+    >>> [why_unknown(BookieState(READ), Pair("bk1", NOTHING, NOTHING, state)) for state in ("cut", "absent")]
+    ['unreadable', None]
     """
-    if state.read != READ:
-        return "unread"
-    return None if index_state in ("ok", "absent") else "unreadable"
+    if pair.answered is not None and pair.index_state == "ok" and not state.foreign:
+        return None
+    return "unread" if state.read != READ else _WHY[pair.index_state]
 
 
-def doubts_of(ledger: LedgerFacts, bookie_id: str, state: BookieState, grace_ms: int) -> set[str]:
+def doubts_of(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[str]:
     """What may explain that a read bookie lacks entries, other than that they are lost."""
+    bookie_id = pair.bookie_id
+    known = max((time for time in (state.index_time, pair.answered) if time is not None), default=None)
     doubts = set()
     if state.suspect:
         doubts.add(f"a directory of {bookie_id} lies in another bookie's place")
-    if state.index_time is None:
+    if known is None:
         doubts.add(f"no lastMark says how old the index of {bookie_id} is")
-    elif ledger.mtime > state.index_time - grace_ms:
+    elif ledger.mtime is not None and ledger.mtime > known - grace_ms:
         doubts.add(f"the ledger changed too shortly before the index of {bookie_id} was written")
     if not ledger.closed:
         doubts.add("the ledger is not closed")
@@ -208,8 +231,8 @@ def _lagging(
     acknowledged = coverage.at_least(present, ledger.ack_quorum)
     for member in sorted(ensemble):
         state = bookies.get(member, BookieState(UNREAD))
-        certain = member not in pairs or pairs[member].index_state in ("ok", "absent")
-        if state.read == READ and certain:
+        # A pair that is not here is equal: its index was whole.
+        if why_unknown(state, pairs.get(member, Pair(member, NOTHING, NOTHING, "absent"))) is None:
             late = coverage.difference(coverage.intersection(due[member], acknowledged), held[member])
             if len(late):
                 answer.lagging.append((member, late))

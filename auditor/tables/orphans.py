@@ -5,15 +5,22 @@ All of it starts from the unequal pairs, so the work follows what is odd and not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 # One leaf of the hierarchical layouts holds this many ids; a vanished inner znode takes a whole one along.
 _LEAF_IDS = 10_000
 # Retention deletes old ledgers in id order: fewer orphans than this in one leaf are everyday life.
 _LEAST_VANISHED = 100
+# States of a ledger that a bookie has. Limbo says that entries may be lacking, not that the ledger may be:
+# the collector deletes it like any other once its metadata is gone. Locations without an entry in the index
+# of ledgers are no ledger: so a deletion looks for a while.
+_HAD = ("ok", "cut", "unreadable", "limbo")
+_LEDGER = ("scope_id", "ledger_id")
+_PAIR = ("bookie_id", *_LEDGER)
 
 
 def orphans(
@@ -22,33 +29,40 @@ def orphans(
     ledgers: DataFrame,
     again: DataFrame | None,
     scan_time: int,
+    index_times: Mapping[str, int | None],
 ) -> DataFrame:
     """Ledgers on a bookie that the store does not list, one row a pair.
 
-    ``indexes`` is what the bookies hold, ``again`` a live store's second scan: a ledger that the first scan
+    ``indexes`` is what the bookies hold, ``again`` a live store's second scan, ``index_times`` how new each
+    bookie's index is, in ms, None where nothing says. A ledger that the first scan
     lists and the second does not was deleted in between, and each of its copies is here, a healthy one too. A
     ledger that only the second lists was made in between, and is none. An id that a damaged part of the tree
     could stand for is unknown, and is none either.
     """
     from pyspark.sql import functions as F
 
-    columns = ("bookie_id", "ledger_id")
     known = _listed(ledgers)
-    never = unequal.where("index_state != 'absent'").join(known, "ledger_id", "left_anti")
-    gone = never.select(*columns, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
+    never = unequal.where(F.col("index_state").isin(*_HAD)).join(known, [*_LEDGER], "left_anti")
+    gone = never.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
     unclear = _unclear(ledgers)
     if again is not None:
         listed = _listed(again)
-        deleted = indexes.join(known.join(listed, "ledger_id", "left_anti"), "ledger_id")
-        gone = gone.join(listed, "ledger_id", "left_anti").unionByName(
-            deleted.select(*columns, "groups", F.lit(True).alias("in_m0"))
+        deleted = indexes.where(_had()).join(known.join(listed, [*_LEDGER], "left_anti"), [*_LEDGER])
+        gone = gone.join(listed, [*_LEDGER], "left_anti").unionByName(
+            deleted.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
         )
         unclear = unclear.union(_unclear(again))
-    could_be = F.col("ledger_id").between(F.col("low"), F.col("high"))
+    in_scope = F.col("unclear_scope").isNull() | (F.col("unclear_scope") == F.col("scope_id"))
+    could_be = in_scope & F.col("ledger_id").between(F.col("low"), F.col("high"))
     clear = gone.join(F.broadcast(unclear), could_be, "left_anti")
-    dated = indexes.where(F.col("mtime") > scan_time).select(*columns, F.lit(True).alias("newer"))
-    return clear.join(dated, [*columns], "left").select(
-        *columns,
+    dated = indexes.where(F.col("mtime") > scan_time)
+    if again is None and (
+        since := [name for name, at in index_times.items() if at is None or at > scan_time]
+    ):
+        dated = dated.select(*_PAIR).unionByName(_above_all(indexes, known, since))
+    newer = dated.select(*_PAIR, F.lit(True).alias("newer")).distinct()
+    return clear.join(newer, [*_PAIR], "left").select(
+        *_PAIR,
         "groups",
         "in_m0",
         F.lit(False).alias("in_m1"),
@@ -58,7 +72,29 @@ def orphans(
 
 def _listed(ledgers: DataFrame) -> DataFrame:
     """The ids that a scan lists as ledgers, whatever their metadata say."""
-    return ledgers.where("status in ('ok', 'broken', 'unreadable')").select("ledger_id")
+    return ledgers.where("status in ('ok', 'broken', 'unreadable')").select(*_LEDGER)
+
+
+def _had() -> Column:
+    """Which rows of availability are of a ledger that the bookie has."""
+    from pyspark.sql import functions as F
+
+    # A bookie that was asked for one ledger and has nothing of it does not have it.
+    asked_in_vain = (F.col("storage") == "rpc") & (F.length("groups") == 0)
+    return F.col("state").isin(*_HAD) & ~asked_in_vain
+
+
+def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> DataFrame:
+    """Pairs of a RocksDB index, which keeps no times, whose ledger may be younger than the scan.
+
+    Ids grow: one above the highest that the scan lists may have been made after it.
+    """
+    from pyspark.sql import functions as F
+
+    highest = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
+    rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(*_PAIR)
+    above = F.col("ledger_id") > F.coalesce("highest", F.lit(-1))
+    return rows.join(F.broadcast(highest), "scope_id", "left").where(above).select(*_PAIR)
 
 
 def _unclear(ledgers: DataFrame) -> DataFrame:
@@ -67,8 +103,9 @@ def _unclear(ledgers: DataFrame) -> DataFrame:
     The id that the server makes of a misplaced znode may lie outside of what the znode could stand for.
     """
     broken = ledgers.where("status in ('misplaced', 'gap')")
-    listed = broken.where("ledger_id is not null").selectExpr("ledger_id as low", "ledger_id as high")
-    return broken.where("low is not null").select("low", "high").union(listed)
+    scope = "scope_id as unclear_scope"  # null: any
+    listed = broken.where("ledger_id is not null").selectExpr(scope, "ledger_id as low", "ledger_id as high")
+    return broken.where("low is not null").selectExpr(scope, "low", "high").union(listed)
 
 
 def holdings(availability: DataFrame, orphans: DataFrame) -> DataFrame:
@@ -91,6 +128,7 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     )
     return whole.select(
         "bookie_id",
+        "scope_id",
         (F.col("leaf") * _LEAF_IDS).alias("low"),
         (F.col("leaf") * _LEAF_IDS + (_LEAF_IDS - 1)).alias("high"),
         "ledgers",
@@ -98,15 +136,16 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
 
 
 def _counted(availability: DataFrame, orphans: DataFrame) -> DataFrame:
-    """Ledgers and orphans by bookie and leaf."""
+    """Ledgers and orphans by bookie, scope and leaf."""
     from pyspark.sql import functions as F
 
     leaf = F.expr(f"ledger_id div {_LEAF_IDS}").alias("leaf")
-    held = availability.where("state in ('ok', 'cut', 'unreadable')").groupBy("bookie_id", leaf)
-    lost = orphans.groupBy("bookie_id", leaf)
+    keys = ("bookie_id", "scope_id", leaf)
+    held = availability.where(_had()).groupBy(*keys)
+    lost = orphans.groupBy(*keys)
     return (
         held.agg(F.count("*").alias("ledgers"))
-        .join(lost.agg(F.count("*").alias("orphans")), ["bookie_id", "leaf"], "left")
+        .join(lost.agg(F.count("*").alias("orphans")), ["bookie_id", "scope_id", "leaf"], "left")
         .fillna({"orphans": 0})
     )
 
@@ -116,27 +155,27 @@ def over_replicated(
 ) -> DataFrame:
     """Ledgers on a bookie that no ensemble of theirs names, one row a pair.
 
-    ledger_id, bookie_id, count (entries held), state, marked, locked, exposed (a member is unregistered or
-    read-only, so that the copy may be one that an operator is making).
+    scope_id, ledger_id, bookie_id, count (entries held), state, marked, locked, exposed (a member is
+    unregistered or read-only, so that the copy may be one that an operator is making).
     """
     from pyspark.sql import functions as F
 
-    pairs = judged.where("size(foreign) > 0").select("ledger_id", "state", F.explode("foreign").alias("f"))
-    pairs = pairs.select("ledger_id", "state", "f.bookie_id", F.col("f.count").alias("count"))
+    pairs = judged.where("size(foreign) > 0").select(*_LEDGER, "state", F.explode("foreign").alias("f"))
+    pairs = pairs.select(*_LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"))
     weak = F.broadcast(
         bookies.where("registered is null or registered = 'readonly'").select(
             F.col("bookie_id").alias("member")
         )
     )
     members = (
-        ledgers.select("ledger_id", "replicas")
-        .join(pairs.select("ledger_id").distinct(), "ledger_id", "left_semi")
-        .select("ledger_id", F.explode("replicas.bookie_id").alias("member"))
+        ledgers.select(*_LEDGER, "replicas")
+        .join(pairs.select(*_LEDGER).distinct(), [*_LEDGER], "left_semi")
+        .select(*_LEDGER, F.explode("replicas.bookie_id").alias("member"))
     )
-    exposed = members.join(weak, "member").select("ledger_id").distinct().withColumn("exposed", F.lit(True))
+    exposed = members.join(weak, "member").select(*_LEDGER).distinct().withColumn("exposed", F.lit(True))
     flagged = (
-        pairs.join(exposed, "ledger_id", "left")
-        .join(marks.select("ledger_id", F.lit(True).alias("marked")).distinct(), "ledger_id", "left")
-        .join(locks.select("ledger_id", F.lit(True).alias("locked")).distinct(), "ledger_id", "left")
+        pairs.join(exposed, [*_LEDGER], "left")
+        .join(marks.select(*_LEDGER, F.lit(True).alias("marked")).distinct(), [*_LEDGER], "left")
+        .join(locks.select(*_LEDGER, F.lit(True).alias("locked")).distinct(), [*_LEDGER], "left")
     )
     return flagged.fillna({"exposed": False, "marked": False, "locked": False})

@@ -35,6 +35,7 @@ TABLES: dict[str, pa.Schema] = {
     "bookies": BOOKIES,
     "availability": AVAILABILITY,
     "unequal": commented(
+        ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
         ("ledger_id", pa.int64(), "the ledger"),
         ("bookie_id", pa.string(), "the bookie"),
         (
@@ -43,17 +44,23 @@ TABLES: dict[str, pa.Schema] = {
             "the entries it should hold, 24 bytes a group; null: none are judged there",
         ),
         ("held", pa.binary(), "the entries its index shows; null: no index"),
-        ("index_state", pa.string(), "ok, cut, unreadable, not-indexed or absent"),
+        ("index_state", pa.string(), "ok, cut, unreadable, limbo, not-indexed or absent"),
+        ("answered", pa.int64(), "when the bookie itself said what it holds (rpc), ms"),
     ),
     "judged": JUDGED,
     "verdicts": VERDICTS,
     "orphans": commented(
         ("bookie_id", pa.string(), "the bookie that holds it"),
+        ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
         ("ledger_id", pa.int64(), "a ledger that the last scan of the metadata does not list"),
         ("groups", pa.binary(), "the entries held, 24 bytes a group"),
         ("in_m0", pa.bool_(), "the first scan listed it"),
         ("in_m1", pa.bool_(), "the last scan listed it"),
-        ("newer_than_scan", pa.bool_(), "its index file is newer than a saved scan"),
+        (
+            "newer_than_scan",
+            pa.bool_(),
+            "its index file is newer than a saved scan, or its id above all that one lists (RocksDB)",
+        ),
     ),
     "holdings": commented(
         ("bookie_id", pa.string(), "a bookie with an index"),
@@ -62,6 +69,7 @@ TABLES: dict[str, pa.Schema] = {
     ),
     "vanished_ranges": commented(
         ("bookie_id", pa.string(), "the bookie"),
+        ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
         ("low", pa.int64(), "first id of a range of 10,000 of which it holds orphans only"),
         ("high", pa.int64(), "last id of the range"),
         ("ledgers", pa.int64(), "ledgers that it holds there"),

@@ -1,8 +1,8 @@
 """unequal: the pairs (ledger, bookie) where what should be held and what is held differ.
 
 Both sides are canonical BP-34 groups, so a healthy replica is one equality of bytes and leaves no row. All
-later questions are asked of the rows that stay. The join is on (ledger, bookie) alone, plain and full outer:
-everything else is joined back for unequal rows only.
+later questions are asked of the rows that stay. The join is on (scope, ledger, bookie) alone, plain and full
+outer: everything else is joined back for unequal rows only.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ if TYPE_CHECKING:
 
 # No page is smaller; a bookie without a page size has no file that ends on one.
 _SECTOR = 512
-_HELD_STATES = ("ok", "cut", "unreadable", "not-indexed")
+_HELD_STATES = ("ok", "cut", "unreadable", "limbo", "not-indexed")
+_KEYS = ("scope_id", "ledger_id", "bookie_id")
 
 
 def expected(ledgers: DataFrame) -> DataFrame:
-    """What metadata says each bookie holds: ledger_id, bookie_id, groups; nothing where nothing is judged."""
+    """What metadata says each bookie holds: scope_id, ledger_id, bookie_id, groups.
+
+    Nothing where nothing is judged.
+    """
     from pyspark.sql import functions as F
 
     return (
         ledgers.where("undecidable = false")
-        .select("ledger_id", F.explode("replicas").alias("replica"))
-        .select("ledger_id", "replica.bookie_id", "replica.groups")
+        .select("scope_id", "ledger_id", F.explode("replicas").alias("replica"))
+        .select("scope_id", "ledger_id", "replica.bookie_id", "replica.groups")
         .where("length(groups) > 0")
     )
 
@@ -51,24 +55,26 @@ def held(availability: DataFrame, page_sizes: Mapping[str, int]) -> DataFrame:
 
 
 def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> DataFrame:
-    """The pairs that differ: ledger_id, bookie_id, expected, held, index_state.
+    """The pairs that differ: scope_id, ledger_id, bookie_id, expected, held, index_state, answered.
 
     ``index_state`` is the state of the index found, or absent where there is none. A pair without expected
-    groups is of a ledger that is gone, that cannot be judged, or that has nothing on that bookie. What
-    ``foreign`` bookies hold is another cluster's, and equals nothing.
+    groups is of a ledger that is gone, that cannot be judged, or that has nothing on that bookie. An index
+    that does not speak for everything (cut, limbo) stays, even where it holds all that is judged: of an open
+    end, what it does not show is unknown. What ``foreign`` bookies hold is another cluster's, and equals
+    nothing.
     """
     from pyspark.sql import functions as F
 
     left = expected.withColumnRenamed("groups", "expected")
     right = held.select(
-        "ledger_id", "bookie_id", F.col("groups").alias("held"), F.col("state").alias("index_state")
+        *_KEYS, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered"
     )
-    both = left.join(right, ["ledger_id", "bookie_id"], "full_outer")
+    both = left.join(right, [*_KEYS], "full_outer")
     # An index that holds nothing of a ledger that should have nothing there is as equal as can be.
     same = F.coalesce("expected", F.lit(b"")) == F.coalesce("held", F.lit(b""))
-    readable = F.col("index_state").isin("ok", "cut")
+    whole = F.col("index_state") == "ok"
     ours = ~F.col("bookie_id").isin(list(foreign))
-    healthy = same & readable & ours & F.col("expected").isNotNull()
+    healthy = same & whole & ours & F.col("expected").isNotNull()
     return both.where(~F.coalesce(healthy, F.lit(False))).withColumn(
         "index_state", F.coalesce("index_state", F.lit("absent"))
     )

@@ -53,6 +53,7 @@ def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     answers = judged.select(
+        "scope_id",
         "ledger_id",
         "m",
         "mu",
@@ -62,7 +63,7 @@ def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
     rows = (
         ledgers.where("ledger_id is not null and status in ('ok', 'broken', 'unreadable')")
         .select("scope_id", "ledger_id", "state", "write_quorum", "ack_quorum", "undecidable")
-        .join(answers, "ledger_id", "left")
+        .join(answers, ["scope_id", "ledger_id"], "left")
         .fillna({"m": 0, "mu": 0})
     )
     return rows.select(

@@ -66,12 +66,12 @@ def _weighed(
     answer = Judgement()
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
         state = bookies.get(pair.bookie_id, BookieState(UNREAD))
-        why = why_unknown(state, pair.index_state)
+        why = why_unknown(state, pair)
         if why is not None:
             answer.unknown.append((pair.bookie_id, pair.expected, why))
         else:
             answer.missing.append((pair.bookie_id, pair.expected))
-            answer.doubts |= doubts_of(ledger, pair.bookie_id, state, grace_ms)
+            answer.doubts |= doubts_of(ledger, pair, state, grace_ms)
     return answer
 
 

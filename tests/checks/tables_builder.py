@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 _ENTRIES = "array<struct<bookie_id string, groups binary, count long>>"
 SCHEMAS = {
     "ledgers": """
-        scope_id long, ledger_id long, path string, version int, ctime long, mtime long,
+        scope_id long, ledger_id long, path string, version long, ctime long, mtime long,
         status string, low long, high long, rules array<struct<rule string, reason string>>,
         damage string, damage_offset long, format int, state string, ensemble_size int,
         write_quorum int, ack_quorum int, last_entry_id long, length long, digest_type string,
@@ -34,10 +34,10 @@ SCHEMAS = {
         replicas array<struct<bookie_id string, groups binary, depends boolean>>
     """,
     "marks": """
-        ledger_id long, path string, replicas array<string>, ctime long, version int, mtime long,
-        misplaced boolean, damage string
+        scope_id long, ledger_id long, path string, replicas array<string>, ctime long, version int,
+        mtime long, misplaced boolean, damage string
     """,
-    "locks": "ledger_id long, path string, owner string, ctime long, damage string",
+    "locks": "scope_id long, ledger_id long, path string, owner string, ctime long, damage string",
     "cookies": """
         bookie_id string, layout int, bookie_host string, journal_dirs string,
         ledger_dirs array<string>, index_dirs array<string>, instance_id string, damage string
@@ -52,16 +52,16 @@ SCHEMAS = {
         instance_id string, index_time long, damage string, layout int
     """,
     "availability": """
-        bookie_id string, ledger_id long, groups binary, state string, reason string, offset long,
-        path string, page_bytes long, mtime long
+        bookie_id string, scope_id long, ledger_id long, groups binary, state string, reason string,
+        offset long, path string, page_bytes long, mtime long, storage string, answered long
     """,
     "unequal": """
-        ledger_id long, bookie_id string, expected binary, held binary, index_state string,
-        reason string, bookie_read string
+        scope_id long, ledger_id long, bookie_id string, expected binary, held binary, index_state string,
+        answered long
     """,
     "judged": f"""
-        ledger_id long, version int, state string, mtime long, write_quorum int, ack_quorum int,
-        m int, mu int, missing {_ENTRIES},
+        scope_id long, ledger_id long, version long, state string, mtime long, write_quorum int,
+        ack_quorum int, m int, mu int, missing {_ENTRIES},
         unknown array<struct<bookie_id string, count long, why string>>, lagging {_ENTRIES},
         stale {_ENTRIES}, surplus {_ENTRIES}, foreign array<struct<bookie_id string, count long>>,
         doubts array<string>
@@ -71,22 +71,22 @@ SCHEMAS = {
         mu int, unread_bookies array<string>, confidence string
     """,
     "orphans": """
-        bookie_id string, ledger_id long, groups binary, in_m0 boolean, in_m1 boolean,
+        bookie_id string, scope_id long, ledger_id long, groups binary, in_m0 boolean, in_m1 boolean,
         newer_than_scan boolean
     """,
     "holdings": "bookie_id string, ledgers long, orphans long",
-    "vanished_ranges": "bookie_id string, low long, high long, ledgers long",
+    "vanished_ranges": "bookie_id string, scope_id long, low long, high long, ledgers long",
     "over_replicated": """
-        ledger_id long, bookie_id string, count long, state string, marked boolean, locked boolean,
-        exposed boolean
+        scope_id long, ledger_id long, bookie_id string, count long, state string, marked boolean,
+        locked boolean, exposed boolean
     """,
 }
 _USUAL: dict[str, Row] = {
     "ledgers": {
         "scope_id": 0, "status": "ok", "state": "CLOSED", "mtime": NOW - HOUR, "rules": [], "replicas": [],
     },
-    "marks": {"path": "mark", "replicas": [], "misplaced": False},
-    "locks": {"path": "lock"},
+    "marks": {"scope_id": 0, "path": "mark", "replicas": [], "misplaced": False},
+    "locks": {"scope_id": 0, "path": "lock"},
     "cookies": {"layout": 5, "instance_id": INSTANCE},
     "bookies": {
         "named": True, "ledgers": 0, "depending": 0, "replicas": 0, "registered": "writable",
@@ -94,18 +94,19 @@ _USUAL: dict[str, Row] = {
         "foreign_instance": False,
     },
     "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE},
-    "availability": {"groups": b"", "state": "ok"},
+    "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {
-        "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0, "missing": [],
-        "unknown": [], "lagging": [], "stale": [], "surplus": [], "foreign": [], "doubts": [],
+        "scope_id": 0, "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0,
+        "missing": [], "unknown": [], "lagging": [], "stale": [], "surplus": [], "foreign": [], "doubts": [],
     },
     "verdicts": {
         "scope_id": 0, "state": "CLOSED", "class": "healthy", "potential_class": "healthy",
         "unread_bookies": [],
     },
-    "orphans": {"groups": b"", "in_m0": False, "in_m1": False, "newer_than_scan": False},
+    "orphans": {"scope_id": 0, "groups": b"", "in_m0": False, "in_m1": False, "newer_than_scan": False},
     "holdings": {"orphans": 0},
-    "over_replicated": {"state": "CLOSED", "marked": False, "locked": False, "exposed": False},
+    "vanished_ranges": {"scope_id": 0},
+    "over_replicated": {"scope_id": 0, "state": "CLOSED", "marked": False, "locked": False, "exposed": False},
 }  # fmt: skip
 
 
@@ -157,6 +158,7 @@ def entries(bookie_id: str, *groups: tuple[int, int, int, int]) -> tuple[str, by
 class Found:
     """One finding, its evidence parsed."""
 
+    scope_id: int | None
     ledger_id: int | None
     bookie_id: str | None
     severity: str
@@ -175,6 +177,7 @@ def find(check_id: str, asked: Tables) -> list[Found]:
     """What a check says of the tables, by ledger and bookie; run once."""
     said = [
         Found(
+            row["scope_id"],
             row["ledger_id"],
             row["bookie_id"],
             row["severity"],
