@@ -13,7 +13,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -69,7 +69,8 @@ class EmbeddedZooKeeper:
 
     ``tick_time_ms`` is so large by default that no session ever expires: the ephemeral znodes of a saved
     tree stay. ``properties`` are Java system properties, such as
-    ``{"zookeeper.snapshot.compression.method": "gz"}``. ``port`` 0 takes a free one.
+    ``{"zookeeper.snapshot.compression.method": "gz"}``. ``port`` 0 takes a free one. ``jars`` are those of
+    another server version than pyspark's.
     """
 
     def __init__(
@@ -78,11 +79,13 @@ class EmbeddedZooKeeper:
         tick_time_ms: int = NO_EXPIRY_TICK_MS,
         port: int = 0,
         properties: Mapping[str, str] | None = None,
+        jars: Sequence[Path] = (),
     ) -> None:
         self.data_dir = data_dir
         self.port = port
         self._tick_time_ms = tick_time_ms
         self._properties = dict(properties or {})
+        self._jars = tuple(jars)
         self._process: subprocess.Popen[bytes] | None = None
         self._writer: Any = None  # kazoo's client; kazoo has no types
 
@@ -174,7 +177,7 @@ class EmbeddedZooKeeper:
             "-Xmx512m",
             *(f"-D{name}={value}" for name, value in self._properties.items()),
             "-cp",
-            os.pathsep.join(map(str, zookeeper_jars())),
+            os.pathsep.join(map(str, self._jars or zookeeper_jars())),
             "org.apache.zookeeper.server.ZooKeeperServerMain",
             str(config),
         ]

@@ -1,0 +1,21 @@
+"""A second version of ZooKeeper: the server that Debian packages, 3.8 in Debian 12."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+
+JAVA = Path("/usr/share/java")
+# What zookeeper.jar needs besides is named in its manifest, but for something that logs.
+NEEDED = ("zookeeper.jar", "zookeeper-jute.jar", "slf4j-api.jar", "slf4j-simple.jar", "snappy-java.jar")
+
+
+def debian_zookeeper(data_dir: Path) -> EmbeddedZooKeeper:
+    """A server of that version on this directory; skips where the package is not installed."""
+    jars = [JAVA / name for name in NEEDED]
+    if not all(jar.exists() for jar in jars):
+        pytest.skip("needs Debian's libzookeeper-java")
+    return EmbeddedZooKeeper(data_dir, jars=jars)

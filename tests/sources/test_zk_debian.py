@@ -1,0 +1,59 @@
+"""A live store against another version of the server: the same tests, and whole clusters' trees."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.store import StoreOptions, open_store
+from tests.servers.zookeeper_debian import debian_zookeeper
+
+# Collected here a second time, with this module's server.
+from tests.sources.test_zk_live import (  # noqa: F401
+    Reading,
+    test_a_connection_that_breaks_is_opened_again_and_nothing_is_lost,
+    test_a_znode_larger_than_most_and_one_of_many_children,
+    test_all_layouts_are_read_whole_with_their_malformed_names,
+    test_no_root_and_no_server_are_store_errors_that_name_the_hosts,
+    test_one_znode_that_breaks_the_connection_each_time_is_a_gap,
+    test_what_may_not_be_read_is_a_gap_and_the_rest_is_read,
+)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedZooKeeper]:
+    with debian_zookeeper(tmp_path / "server") as running:
+        yield running
+
+
+def test_it_is_another_version(server: EmbeddedZooKeeper, tmp_path: Path) -> None:
+    assert server_version(server).startswith("Zookeeper version: 3.8.")
+    with EmbeddedZooKeeper(tmp_path / "usual") as usual:
+        assert server_version(usual).startswith("Zookeeper version: 3.9.")
+
+
+def server_version(server: EmbeddedZooKeeper) -> str:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(b"srvr")
+        return connection.recv(64).decode()
+
+
+@pytest.mark.parametrize("corpus", ["interleaved-hier", "flat-v1", "dbledger-long"])
+def test_a_live_read_equals_the_dump_of_the_same_cluster(
+    corpus: str,
+    copy_of: Callable[[str], Path],
+    expected_of: Callable[[str], dict[str, Any]],
+    layout_of: Callable[[str], LayoutKind],
+    held_by: Reading,
+) -> None:
+    with debian_zookeeper(copy_of(corpus)) as server:
+        store = open_store(f"zk://{server.hosts}/ledgers", StoreOptions(rate_limit=0, batch=7, in_flight=3))
+        assert held_by(store, layout_of(corpus), 5) == expected_of(corpus)
+        assert store.operations()["multi_read"] > 0
+        store.close()
