@@ -4,6 +4,7 @@
     ├── UsageError            2  an option, URI or configuration that cannot be meant
     │   └── RunError          2  a run directory that cannot be opened
     ├── StoreError            4  a metadata store could not be read, or would not let us in
+    │   └── CompactedError    4  etcd no longer keeps the revision that was being read
     ├── DamageBudgetError     5  so much of the input is damaged that an audit would mislead
     ├── UnreadError           3  a bookie's directory or file could not be read
     ├── DecodeError           5  bytes that do not follow their format
@@ -40,6 +41,10 @@ class RunError(UsageError):
 
 class StoreError(AuditorError):
     """A metadata store could not be read, or would not let us in."""
+
+
+class CompactedError(StoreError):
+    """etcd no longer keeps the revision that was being read: what was read of it cannot be completed."""
 
 
 class DamageBudgetError(AuditorError):

@@ -19,7 +19,16 @@ from typing import Any, BinaryIO
 
 from auditor.errors import StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
+from auditor.sources.store import (
+    BATCH_ZNODES,
+    ClusterNodes,
+    MetadataStore,
+    Part,
+    Tree,
+    Znode,
+    ZnodeBatch,
+    tree_of,
+)
 from auditor.sources.uri import MetadataUri
 
 LINE_LIMIT = 16 * 1024 * 1024
@@ -77,10 +86,17 @@ def parse_line(line: bytes) -> Znode:
     return Znode(path, data, *numbers)
 
 
+def open_dump(uri: str, parsed: MetadataUri) -> MetadataStore:
+    """The store of a dump."""
+    return DumpStore(uri, parsed)
+
+
 class DumpStore:
     """Metadata in a file of JSON lines; see the module for the format."""
 
     live = False
+    keeps_marks = True
+    keeps_times = True
 
     def __init__(self, uri: str, parsed: MetadataUri) -> None:
         self.uri = uri

@@ -114,6 +114,7 @@ class ClusterNodes:
     position: str
     gaps: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    revision: int | None = None  # etcd's, at which all of this was read: one moment; others have none
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ class StoreOptions:
     timeout_s: float = 10.0  # to connect, and to wait for one answer
     batch: int = 200  # paths in one request
     credentials: str | None = None  # a file: `auditor.sources.credentials`; never what is in it
+    revision: int | None = None  # of etcd: read at this one (`ClusterNodes.revision`); None: the newest
+    revision_time: int | None = None  # when it was pinned, in ms (`ClusterNodes.scan_time`)
 
 
 class MetadataStore(Protocol):
@@ -137,6 +140,10 @@ class MetadataStore(Protocol):
     uri: str
     root: str
     live: bool
+    keeps_marks: bool
+    """Whether under-replication marks and locks are kept at all."""
+    keeps_times: bool
+    """Whether it keeps when something was made and changed."""
 
     def cluster(self) -> ClusterNodes:
         """Read, on the driver, what is bounded by the number of bookies.
@@ -192,6 +199,14 @@ def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
         from auditor.sources.zk_snapshot import SnapshotStore
 
         return SnapshotStore(uri, parsed)
-    from auditor.sources.dump import DumpStore
+    if parsed.scheme == "etcd":
+        from auditor.sources.etcd_live import EtcdStore
 
-    return DumpStore(uri, parsed)
+        return EtcdStore(uri, parsed, options or StoreOptions())
+    if parsed.scheme == "etcd-snapshot":
+        from auditor.sources.etcd_snapshot import EtcdSnapshotStore
+
+        return EtcdSnapshotStore(uri, parsed)
+    from auditor.sources.dump import open_dump
+
+    return open_dump(uri, parsed)

@@ -3,11 +3,15 @@
     zk://h1:2181,h2:2181/ledgers              the LAYOUT node decides; zk+null says the same
     zk+flat://h1:2181;h2:2181/ledgers         the suffix is a layout that LAYOUT must confirm
     zk-snapshot:///dir/version-2?root=/ledgers     a server's own snapshots and transaction logs
-    dump:///dir/metadata.jsonl?root=/ledgers       one JSON object per znode
+    etcd://h1:2379,h2:2379/scope              the path is the scope, in front of every key
+    etcd-snapshot:///dir/file.db?scope=/scope      what ``etcdctl snapshot save`` wrote
+    dump:///dir/metadata.jsonl?root=/ledgers       one JSON object per znode, or per key of etcd
 
 Hosts are separated by ``;`` (BookKeeper's way) or ``,`` (ZooKeeper's). The forms of live stores are those of
-BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``); the layout of old clusters, legacy
-hierarchical, has no suffix there and is known from the LAYOUT node only.
+BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``, ``EtcdMetadataDriverBase``); the layout of old
+clusters, legacy hierarchical, has no suffix there and is known from the LAYOUT node only. etcd has one layout
+and no suffix. A scope is taken as it is written, as BookKeeper does: a slash at its end is part of every key.
+Users and passwords have no place in a URI, which logs and reports repeat: a credentials file holds them.
 """
 
 from __future__ import annotations
@@ -22,10 +26,12 @@ from auditor.keys.ledger_tree import LayoutKind
 
 DEFAULT_ROOT = "/ledgers"
 DEFAULT_PORT = 2181
+DEFAULT_ETCD_PORT = 2379
 
 FORMS = (
-    "zk://host:2181/ledgers, zk+hierarchical://h1:2181;h2:2181/ledgers "
-    "(or zk+longhierarchical, zk+flat, zk+null), zk-snapshot:///path/to/version-2?root=/ledgers, dump:///path/to/metadata.jsonl?root=/ledgers"
+    "zk://host:2181/ledgers, zk+hierarchical://h1:2181;h2:2181/ledgers (or zk+longhierarchical, zk+flat, "
+    "zk+null), zk-snapshot:///path/to/version-2?root=/ledgers, etcd://h1:2379,h2:2379/scope, "
+    "etcd-snapshot:///path/to/file.db?scope=/scope, dump:///path/to/metadata.jsonl?root=/ledgers"
 )
 
 _LAYOUTS = {
@@ -35,8 +41,9 @@ _LAYOUTS = {
     "zk+hierarchical": LayoutKind.HIERARCHICAL,
     "zk+longhierarchical": LayoutKind.LONG_HIERARCHICAL,
 }
-_SAVED = ("zk-snapshot", "dump")
-_ETCD = ("etcd", "etcd-snapshot")
+_SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope"}
+"""The forms of saved metadata, and the parameter that says below what everything is kept."""
+
 _USER = re.compile(r"://[^/]*@")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
 
@@ -45,9 +52,10 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
 class MetadataUri:
     """A metadata URI, taken apart.
 
-    ``scheme`` is zk, zk-snapshot or dump, without a layout suffix; ``hosts`` are ``host:port`` (none for
-    saved metadata), ``path`` the file or directory of saved metadata (empty for live ones), ``root`` the
-    absolute path below which BookKeeper keeps everything, ``layout`` what a suffix asked for.
+    ``scheme`` is zk, zk-snapshot, etcd, etcd-snapshot or dump, without a layout suffix; ``hosts`` are
+    ``host:port`` (none for saved metadata), ``path`` the file or directory of saved metadata (empty for live
+    ones), ``root`` the absolute path or scope below which BookKeeper keeps everything, ``layout`` what a
+    suffix asked for, or the only one there is.
     """
 
     scheme: str
@@ -65,9 +73,11 @@ def parse_metadata_uri(uri: str) -> MetadataUri:
     ('h1:2181', 'h2:2181')
     >>> parse_metadata_uri("dump:///audit/metadata.jsonl").root
     '/ledgers'
+    >>> parse_metadata_uri("etcd://h1,h2:2380/bk/cluster1").root
+    '/bk/cluster1'
 
     Raises:
-        UsageError: an unknown scheme or suffix, no hosts, no root, a query that means nothing.
+        UsageError: a user in it, an unknown scheme or suffix, no hosts, no root, a query that means nothing.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator:
@@ -76,12 +86,21 @@ def parse_metadata_uri(uri: str) -> MetadataUri:
     authority, slash, path = rest.partition("/")
     path = slash + path
     query = dict(parse_qsl(query_text, keep_blank_values=True))
+    if "@" in authority:
+        raise UsageError(
+            f"{shown(uri)!r}: a URI takes no user and no password; write them into a credentials file, and "
+            "name that with --credentials"
+        )
     if scheme in _LAYOUTS:
         return _live(uri, scheme, authority, path, query)
     if scheme in _SAVED:
         return _saved(uri, scheme, authority, unquote(path), query)
-    if scheme.partition("+")[0] in _ETCD:
-        raise UsageError(f"{shown(uri)!r}: etcd is not supported by this version; known forms: {FORMS}")
+    if scheme == "etcd":
+        return _etcd(uri, authority, unquote(path), query)
+    if scheme.startswith(("etcd+", "etcd-snapshot+")):
+        raise UsageError(
+            f"{shown(uri)!r}: etcd has one layout, so its scheme takes no suffix; known forms: {FORMS}"
+        )
     if scheme == "zk+ms":
         raise UsageError(
             f"{shown(uri)!r}: the metadata-store layout (+ms) keeps its ledgers in tables, not in znodes"
@@ -103,15 +122,24 @@ def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str
         raise UsageError(
             f"{shown(uri)!r}: a live store takes no query; its root is the path, as in zk://host:2181/ledgers"
         )
-    hosts = tuple(_host(uri, host) for host in re.split("[;,]", authority))
+    hosts = tuple(_host(uri, host, DEFAULT_PORT) for host in re.split("[;,]", authority))
     return MetadataUri("zk", hosts, "", _root(uri, path), _LAYOUTS[scheme])
 
 
-def _host(uri: str, text: str) -> str:
+def _etcd(uri: str, authority: str, scope: str, query: dict[str, str]) -> MetadataUri:
+    if query:
+        raise UsageError(
+            f"{shown(uri)!r}: a live store takes no query; its scope is the path, as in etcd://host:2379/scope"
+        )
+    hosts = tuple(_host(uri, host, DEFAULT_ETCD_PORT) for host in re.split("[;,]", authority))
+    return MetadataUri("etcd", hosts, "", _scope(uri, scope), LayoutKind.ETCD)
+
+
+def _host(uri: str, text: str, default_port: int) -> str:
     match = _HOST.fullmatch(text)
     if not match or (match[2] and not 0 < int(match[2]) < 65536):
         raise UsageError(f"{shown(uri)!r}: {text.rpartition('@')[2]!r} is no host:port")
-    return f"{match[1]}:{match[2] or DEFAULT_PORT}"
+    return f"{match[1]}:{match[2] or default_port}"
 
 
 def _saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
@@ -119,10 +147,14 @@ def _saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, st
         raise UsageError(
             f"{shown(uri)!r}: saved metadata is named by an absolute path, as in {scheme}:///path"
         )
-    unknown = sorted(set(query) - {"root"})
+    parameter = _SAVED[scheme]
+    unknown = sorted(set(query) - {parameter})
     if unknown:
-        raise UsageError(f"{shown(uri)!r}: unknown parameter {unknown[0]!r}; there is root=/ledgers")
-    return MetadataUri(scheme, (), path, _root(uri, query.get("root", DEFAULT_ROOT)), None, query)
+        raise UsageError(f"{shown(uri)!r}: unknown parameter {unknown[0]!r}; there is {parameter}=/ledgers")
+    root = query.get(parameter, DEFAULT_ROOT)
+    if scheme == "etcd-snapshot":
+        return MetadataUri(scheme, (), path, _scope(uri, root), LayoutKind.ETCD, query)
+    return MetadataUri(scheme, (), path, _root(uri, root), None, query)
 
 
 def _root(uri: str, text: str) -> str:
@@ -130,3 +162,9 @@ def _root(uri: str, text: str) -> str:
     if not root.startswith("/") or any(part in ("", ".", "..") for part in root[1:].split("/")):
         raise UsageError(f"{shown(uri)!r}: the root must be an absolute znode path such as {DEFAULT_ROOT}")
     return root
+
+
+def _scope(uri: str, scope: str) -> str:
+    if not scope.startswith("/") or not scope.strip("/"):
+        raise UsageError(f"{shown(uri)!r}: the scope must be an absolute path such as {DEFAULT_ROOT}")
+    return scope

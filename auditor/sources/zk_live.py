@@ -62,6 +62,8 @@ class LiveStore:
     """Metadata in a running ZooKeeper; see the module. ``clock`` gives ms since 1970."""
 
     live = True
+    keeps_marks = True
+    keeps_times = True
 
     def __init__(
         self,

@@ -76,6 +76,8 @@ class SnapshotStore:
     """Metadata in the ``version-2`` directory of a ZooKeeper server; see the module."""
 
     live = False
+    keeps_marks = True
+    keeps_times = True
 
     def __init__(self, uri: str, parsed: MetadataUri) -> None:
         self.uri = uri

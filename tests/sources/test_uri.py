@@ -40,6 +40,24 @@ def test_saved_metadata_is_named_by_its_path(scheme: str) -> None:
     assert parse_metadata_uri(f"{scheme}:///saved").root == "/ledgers"
 
 
+@pytest.mark.parametrize("separator", [";", ","])
+def test_an_etcd_is_named_as_bookkeeper_names_it(separator: str) -> None:
+    parsed = parse_metadata_uri(f"etcd://h1:2380{separator}[::1]/bk/cluster%201")
+    assert (parsed.scheme, parsed.hosts) == ("etcd", ("h1:2380", "[::1]:2379"))
+    assert (parsed.root, parsed.layout, parsed.path) == ("/bk/cluster 1", LayoutKind.ETCD, "")
+
+
+def test_a_scope_is_taken_as_it_is_written() -> None:
+    assert parse_metadata_uri("etcd://h/bk/").root == "/bk/"
+
+
+def test_a_saved_etcd_is_named_by_its_file_and_scope() -> None:
+    parsed = parse_metadata_uri("etcd-snapshot:///saved/etcd.db?scope=/bk/cluster1")
+    assert (parsed.scheme, parsed.path, parsed.root) == ("etcd-snapshot", "/saved/etcd.db", "/bk/cluster1")
+    assert parsed.layout is LayoutKind.ETCD
+    assert parse_metadata_uri("etcd-snapshot:///etcd.db").root == "/ledgers"
+
+
 @pytest.mark.parametrize(
     ("uri", "word"),
     [
@@ -47,16 +65,23 @@ def test_saved_metadata_is_named_by_its_path(scheme: str) -> None:
         ("ftp://h/ledgers", "unknown scheme 'ftp'"),
         ("zk+ms://h:2181/ledgers", "+ms"),
         ("zk+legacyhierarchical://h:2181/ledgers", "unknown scheme"),
-        ("etcd://h:2379/scope", "not supported by this version"),
-        ("etcd+hierarchical://h:2379/scope", "not supported by this version"),
-        ("etcd-snapshot:///file.db?scope=x", "not supported by this version"),
+        ("etcd+hierarchical://h:2379/scope", "takes no suffix; known forms"),
+        ("etcd-snapshot+null:///file.db", "takes no suffix"),
+        ("etcd://h:2379", "scope"),
+        ("etcd://h:2379//", "scope"),
+        ("etcd:///scope", "no host:port"),
+        ("etcd://h1;h2:0/scope", "no host:port"),
+        ("etcd://h:2379/scope?scope=/x", "no query"),
+        ("etcd-snapshot:///file.db?scope=x", "scope"),
+        ("etcd-snapshot:///file.db?root=/x", "there is scope="),
+        ("etcd-snapshot://file.db", "absolute path"),
         ("zk:///ledgers", "no host:port"),
         ("zk://h:2181", "root"),
         ("zk://h:2181/", "root"),
         ("zk://h:2181/a//b", "root"),
         ("zk://h:0/ledgers", "no host:port"),
         ("zk://h:99999/ledgers", "no host:port"),
-        ("zk://user@h:1/ledgers", "no host:port"),
+        ("zk://user@h:1/ledgers", "credentials file"),
         ("zk://h:1;/ledgers", "no host:port"),
         ("zk://h:1/ledgers?root=/x", "no query"),
         ("dump://relative/path", "absolute path"),
@@ -71,7 +96,14 @@ def test_what_cannot_be_meant_is_refused_with_the_way_out(uri: str, word: str) -
         parse_metadata_uri(uri)
 
 
-@given(st.one_of(st.text(), st.builds("zk://{}".format, st.text()), st.builds("dump://{}".format, st.text())))
+@given(
+    st.one_of(
+        st.text(),
+        st.builds("zk://{}".format, st.text()),
+        st.builds("dump://{}".format, st.text()),
+        st.builds("etcd://h/{}".format, st.text()),
+    )
+)
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         parsed = parse_metadata_uri(text)

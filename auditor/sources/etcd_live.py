@@ -1,0 +1,211 @@
+"""Metadata in a running etcd, read without ever writing, all of it at one revision.
+
+`EtcdStore.cluster` pins the newest revision; every part carries it, so that tasks which read side by side and
+one after the other still see one moment. Whoever reads the ledgers through another object than the one that
+read the cluster hands the moment on, in `StoreOptions`: ``revision=nodes.revision`` and
+``revision_time=nodes.scan_time``.
+
+etcd keeps old revisions until they are compacted: by itself with ``--auto-compaction-retention``, which is
+off unless given, or by an operator's job. A retention longer than a scan makes the following rare. If the
+pinned revision goes while it is read, the read ends with `CompactedError`, because what was read before and
+what would be read now belong to no one moment. `EtcdStore.moment_lost` says so afterwards, to the process
+that started the tasks; that reads everything again from `EtcdStore.cluster` on, at most `RESTARTS` times.
+
+etcd keeps no times. A ledger's mtime is the time at which the revision was pinned: it was changed no later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from auditor.errors import CompactedError, StoreError
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.etcd_client import Asked, EtcdClient, EtcdKey
+from auditor.sources.etcd_pages import EtcdPages
+from auditor.sources.etcd_spans import Span, dealt, spans
+from auditor.sources.store import NO_TIME, ClusterNodes, Part, StoreOptions, Tree, Znode, ZnodeBatch
+from auditor.sources.uri import MetadataUri
+
+RESTARTS = 3
+"""How often what was read of a compacted revision is read again, at a newer one."""
+
+NOTE = "etcd keeps no times and no under-replication marks"
+
+_SINGLE = (
+    "layout",
+    "instanceid",
+    "cookies",
+    "bookies",
+    "bookies/writable",
+    "bookies/readonly",
+    "ledgers",
+    "buckets",
+    "underreplication",
+)
+_PARENTS = ("cookies", "bookies/writable", "bookies/readonly", "buckets")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A revision, and when it was pinned, in ms."""
+
+    revision: int
+    time: int
+
+
+@dataclass(frozen=True)
+class EtcdPart(Part):
+    """Spans of keys end to end, all to be read at one moment of one cluster."""
+
+    edges: tuple[bytes, ...]
+    moment: Moment
+    cluster_id: int
+
+
+class EtcdStore:
+    """Metadata in a running etcd; see the module. ``clock`` gives ms since 1970."""
+
+    live = True
+    keeps_marks = False
+    keeps_times = False
+
+    def __init__(
+        self,
+        uri: str,
+        parsed: MetadataUri,
+        options: StoreOptions,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.uri = uri
+        self.root = parsed.root
+        self._clock = clock
+        self._client = EtcdClient(parsed.hosts, options)
+        self._pages = EtcdPages(self._client, options)
+        self._moment: Moment | None = None
+        self._given: Moment | None = None
+        if options.revision is not None:
+            pinned = clock() if options.revision_time is None else options.revision_time
+            self._given = Moment(options.revision, pinned)
+
+    def cluster(self) -> ClusterNodes:
+        """Pin the newest revision, or the one given, and read the cluster's own keys there.
+
+        ``nodes`` has them under ZooKeeper's names (`auditor.keys.etcd.node_name`), ``scan_time`` is this
+        machine's clock. A revision that is compacted meanwhile is given up for a newer one. See
+        `MetadataStore.cluster`.
+        """
+        lost = 0
+        while True:
+            self._moment = self._pin()
+            try:
+                nodes, gaps = self._nodes(self._moment)
+                break
+            except CompactedError:
+                lost += 1
+                if self._given is not None or lost > RESTARTS:
+                    raise
+        notes = [NOTE]
+        if lost:
+            notes.append(
+                f"etcd compacted the revision that was being read, {lost} times; read again at a newer one"
+            )
+        return ClusterNodes(
+            nodes,
+            self._moment.time,
+            f"revision {self._moment.revision}",
+            gaps=tuple(gaps),
+            notes=tuple(notes),
+            revision=self._moment.revision,
+        )
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Ranges of keys at the revision that `cluster` pinned last; at the newest if it was not called.
+
+        There are no marks. See `MetadataStore.parts`.
+        """
+        if tree is Tree.MARKS:
+            return []
+        moment = self._moment = self._moment or self._pin()
+        found = spans(
+            self.root,
+            lambda ranges: self._pages.counts(ranges, moment.revision),
+            lambda start, end: self._pages.first(start, end, moment.revision),
+        )
+        cluster_id = self._client.cluster_id
+        assert cluster_id is not None  # it has answered
+        return [EtcdPart(_edges(lot), moment, cluster_id) for lot in dealt(found, wanted)]
+
+    def read(self, part: Part) -> Iterator[ZnodeBatch]:
+        """Read one part at its revision; see `MetadataStore.read`.
+
+        Raises:
+            CompactedError: the revision is gone; see the module for what then.
+        """
+        assert isinstance(part, EtcdPart)
+        self._client.expect_cluster(part.cluster_id)
+        for start, end in zip(part.edges, part.edges[1:], strict=False):
+            for page in self._pages.read(start, end, part.moment.revision):
+                if page.keys or page.gaps:
+                    znodes = [_znode(key, part.moment.time) for key in page.keys]
+                    yield ZnodeBatch.of(znodes, page.gaps)
+
+    def moment_lost(self) -> bool:
+        """Whether the pinned revision is no longer kept, so that a scan which failed must start afresh."""
+        if self._moment is None:
+            return False
+        try:
+            self._client.ask(Asked(*etcd.children(self.root, "cookies"), self._moment.revision, limit=1))
+        except CompactedError:
+            return True
+        return False
+
+    def operations(self) -> dict[str, int]:
+        """Connections, requests by kind and keys read; there is no other kind of request."""
+        return dict(self._client.operations)
+
+    def close(self) -> None:
+        """Let go of the connection; the pinned revision stays."""
+        self._client.close()
+
+    def _pin(self) -> Moment:
+        if self._given is not None:
+            return self._given
+        now = self._clock()  # before the server is asked: an age must not come out too small
+        key = etcd.key_bytes(f"{self.root}/layout")
+        return Moment(self._client.ask(Asked(key, b"", 0, bare=True)).revision, now)
+
+    def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
+        found: list[EtcdKey] = []
+        gaps: list[tuple[str, str]] = []
+        for rel in _SINGLE:
+            found += self._client.ask(Asked(etcd.key_bytes(f"{self.root}/{rel}"), b"", moment.revision)).keys
+        for rel in _PARENTS:
+            for page in self._pages.read(*etcd.children(self.root, rel), moment.revision):
+                found += page.keys
+                gaps += page.gaps
+        if not found and self._pages.first(*etcd.children(self.root, "ledgers"), moment.revision) is None:
+            raise StoreError(
+                f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
+                "ends with the cluster's scope, taken as it is written"
+            )
+        nodes: dict[str, Znode] = {}
+        for key in found:
+            znode = _znode(key, NO_TIME)
+            name = etcd.node_name(znode.path[len(self.root) + 1 :])
+            if name is not None:
+                nodes[name] = znode
+        return nodes, gaps
+
+
+def _znode(key: EtcdKey, mtime: int) -> Znode:
+    path = etcd.key_text(key.key)
+    return Znode(
+        path, key.value, key.create_revision, key.mod_revision, NO_TIME, mtime, key.mod_revision, key.lease
+    )
+
+
+def _edges(lot: list[Span]) -> tuple[bytes, ...]:
+    return (lot[0].start, *(span.end for span in lot))

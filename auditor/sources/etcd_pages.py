@@ -1,0 +1,127 @@
+"""Ranges of etcd keys read in pages that stay below the message limit.
+
+How large a page may be depends on the values, which are not known before: it starts small, grows to what
+half a message holds by the size of the last page, and is halved when an answer is refused as too large. A
+single value that no message holds is a gap with its key.
+
+A range's first page says how many keys it has. What was read must be as many: at one revision that cannot
+change, so a shorter list is no list.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from auditor.errors import StoreError
+from auditor.keys.etcd import key_text
+from auditor.sources.etcd_client import (
+    MESSAGE_LIMIT,
+    Answer,
+    Asked,
+    EtcdClient,
+    EtcdKey,
+    Pending,
+    TooLargeError,
+)
+from auditor.sources.store import StoreOptions
+
+FIRST_PAGE = 500
+LARGEST_PAGE = 5_000
+"""Keys; larger pages of ledgers are not read any faster."""
+
+PAGE_BYTES = MESSAGE_LIMIT // 2
+"""What a page aims at, so that a few larger values among the next ones do no harm."""
+
+
+@dataclass(slots=True)
+class Page:
+    """Keys in ascending order, and (path, reason) of what could not be read between them."""
+
+    keys: list[EtcdKey] = field(default_factory=list)
+    gaps: list[tuple[str, str]] = field(default_factory=list)
+
+
+class EtcdPages:
+    """Reads ranges at one revision; keeps what it learned of the size of keys from range to range."""
+
+    def __init__(self, client: EtcdClient, options: StoreOptions) -> None:
+        self._client = client
+        self._in_flight = max(1, options.in_flight)
+        # Not more at once than a second's share, or a low rate would come in bursts.
+        self._largest = min(LARGEST_PAGE, int(options.rate_limit)) if options.rate_limit else LARGEST_PAGE
+        self._largest = max(1, self._largest)
+        self._limit = min(FIRST_PAGE, self._largest)
+
+    def read(self, start: bytes, end: bytes, revision: int) -> Iterator[Page]:
+        """The keys from ``start``, and before ``end``, in order, page by page.
+
+        The next page is on its way while one is used.
+
+        Raises:
+            CompactedError, StoreError: see `EtcdClient.finish`.
+        """
+        asked = Asked(start, end, revision, self._limit)
+        pending: Pending | None = self._client.begin(asked)
+        expected: int | None = None
+        read = 0
+        while pending is not None:
+            asked = pending.asked
+            try:
+                answer = self._client.finish(pending)
+            except TooLargeError:
+                if asked.limit > 1:
+                    self._limit = max(1, asked.limit // 2)
+                    pending = self._client.begin(replace(asked, limit=self._limit))
+                    continue
+                page, answer = self._too_large(asked)
+            else:
+                page = Page(answer.keys)
+                self._learn(answer)
+            if expected is None:
+                expected = answer.count
+            read += len(answer.keys)
+            pending = None
+            if answer.more and answer.keys:
+                following = replace(asked, start=answer.keys[-1].key + b"\0", limit=self._limit)
+                if self._in_flight > 1:
+                    pending = self._client.begin(following)
+                    yield page
+                else:
+                    yield page
+                    pending = self._client.begin(following)
+            else:
+                yield page
+        if read != expected:
+            raise StoreError(
+                f"{self._client.name} gave {read} keys from {key_text(start)} on, of {expected} that it "
+                f"counted at revision {revision}"
+            )
+
+    def counts(self, ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
+        """How many keys each range has, without reading any."""
+        counts: list[int] = []
+        sent: deque[Pending] = deque()
+        for start, end in ranges:
+            if len(sent) >= self._in_flight:
+                counts.append(self._client.finish(sent.popleft()).count)
+            sent.append(self._client.begin(Asked(start, end, revision, counted=True)))
+        return counts + [self._client.finish(pending).count for pending in sent]
+
+    def first(self, start: bytes, end: bytes, revision: int) -> bytes | None:
+        """The first key of a range; None where it is empty."""
+        answer = self._client.ask(Asked(start, end, revision, limit=1, bare=True))
+        return answer.keys[0].key if answer.keys else None
+
+    def _too_large(self, asked: Asked) -> tuple[Page, Answer]:
+        """Read the key alone of a value that fits no message."""
+        answer = self._client.ask(replace(asked, limit=1, bare=True))
+        reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
+        return Page(gaps=[(key_text(found.key), reason) for found in answer.keys]), answer
+
+    def _learn(self, answer: Answer) -> None:
+        if answer.keys:
+            fitting = PAGE_BYTES * len(answer.keys) // max(1, answer.size)
+            # At most twice the last one: values further on may be larger.
+            self._limit = max(1, min(fitting, 2 * self._limit, self._largest))

@@ -1,0 +1,133 @@
+"""The ledgers of an etcd cut into spans of keys that are worth reading by themselves.
+
+A server answers a page at the cost of the whole range that is asked for: up to 3.4 it walks the index to
+the end of the range for every page. So a range of millions is read in spans with ends of their own, and
+these are also what is dealt out to tasks.
+
+Ids are made in 128 buckets, ``bucket << 56 | n``, so the buckets' edges come first, and one count of each is
+mostly all it takes. A span that holds too many still, because a cluster's ids are of its own making, is cut
+where about half of its keys lie. The number of keys is not held, nor is any list of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from auditor.keys import etcd
+from auditor.model.ledger_id import LedgerId
+
+SPAN_KEYS = 100_000
+"""More keys than this are cut, if they can be."""
+
+PART_KEYS = 1_000
+"""A part of fewer keys is not worth a task of its own."""
+
+CUTS_LIMIT = 500
+"""Spans are cut no more often than this, whatever the ids look like: 50 million keys in a single bucket."""
+
+_HIGHEST = 1 << 128
+_UNSIGNED = 1 << 64
+
+Counter = Callable[[Sequence[tuple[bytes, bytes]]], list[int]]
+"""How many keys each range has."""
+
+First = Callable[[bytes, bytes], bytes | None]
+"""The first key of a range."""
+
+
+class Span(NamedTuple):
+    """The keys from ``start``, and before ``end``."""
+
+    start: bytes
+    end: bytes
+    keys: int
+
+
+def key_of(scope: str, number: int) -> bytes:
+    """The key of a ledger by its 128 bits, scope first; the order of keys is the order of these numbers.
+
+    >>> key_of("/bk", 1 << 64)
+    b'/bk/ledgers/00000000-0000-0001-0000-000000000000'
+    """
+    return etcd.key_bytes(f"{scope}/{etcd.to_path(LedgerId.parse(f'{number:032x}'))}")
+
+
+def spans(scope: str, counts: Counter, first: First) -> list[Span]:
+    """Spans in the order of keys, end to end, that cover everything below ``<scope>/ledgers/``.
+
+    Empty ones are there too: what is counted at one revision could be read at no other, and a key that came
+    from nowhere would still be read.
+    """
+    start, end = etcd.children(scope, etcd.LEDGERS)
+    edges = [start]
+    edges += [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
+    edges += [key_of(scope, _UNSIGNED // 2), key_of(scope, _UNSIGNED), end]
+    ranges = list(pairwise(edges))
+    waiting = [Span(*edge, count) for edge, count in zip(ranges, counts(ranges), strict=True)][::-1]
+    cut: list[Span] = []
+    cuts = 0
+    while waiting:
+        span = waiting.pop()
+        halves: tuple[Span, Span] | None = None
+        if span.keys > SPAN_KEYS and cuts < CUTS_LIMIT:
+            halves = _cut(scope, span, counts, first)
+            cuts += 1
+        if halves is None:
+            cut.append(span)
+        else:
+            waiting += halves[::-1]
+    return cut
+
+
+def dealt(all_spans: Sequence[Span], wanted: int) -> list[list[Span]]:
+    """Neighbouring spans together, in about ``wanted`` lots of about as many keys.
+
+    >>> lots = dealt([Span(b"a", b"b", 4000), Span(b"b", b"c", 0), Span(b"c", b"d", 3000)], 2)
+    >>> [[span.start for span in lot] for lot in lots]
+    [[b'a'], [b'b', b'c']]
+    """
+    total = sum(span.keys for span in all_spans)
+    share = max(PART_KEYS, -(-total // max(1, wanted)))
+    lots: list[list[Span]] = [[]]
+    size = 0
+    for span in all_spans:
+        if lots[-1] and size + span.keys // 2 >= share:
+            lots.append([])
+            size = 0
+        lots[-1].append(span)
+        size += span.keys
+    return lots
+
+
+def _cut(scope: str, span: Span, counts: Counter, first: First) -> tuple[Span, Span] | None:
+    """Cut a span so that about half of its keys are on each side, or at least one; None if it cannot be.
+
+    From its first key on, as far as a power of two takes it without passing half.
+    """
+    key = first(span.start, span.end)
+    ledger = etcd.from_path(etcd.key_text(key)[len(scope) + 1 :]) if key is not None else None
+    if key is None or ledger is None:
+        return None  # a key of another making: these are read in one go
+    begin = int(ledger.qualified_name, 16)
+
+    def left_of(bits: int) -> int:
+        (keys,) = counts([(span.start, edge(bits))])
+        return keys
+
+    def edge(bits: int) -> bytes:
+        return min(key_of(scope, min(begin + (1 << bits), _HIGHEST - 1)), span.end)
+
+    low, high = 0, 128
+    while high - low > 1:
+        middle = (low + high) // 2
+        if left_of(middle) * 2 <= span.keys:
+            low = middle
+        else:
+            high = middle
+    at = edge(low)
+    keys = left_of(low)
+    if not span.start < at < span.end or keys == span.keys:
+        return None
+    return Span(span.start, at, keys), Span(at, span.end, span.keys - keys)
