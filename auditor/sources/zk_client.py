@@ -1,50 +1,34 @@
-"""A ZooKeeper connection that can only read.
+"""Reading many znodes of ZooKeeper, and nothing but reading.
 
-The client library can write; the one class here that holds it has no method that does, and hands it to
-nobody. Reads go out as multiRead requests of many paths, several at a time; to servers before 3.6, which know
-no multiRead, as many single ones.
+Reads go out as multiRead requests of many paths, several at a time; to servers before 3.6, which know no
+multiRead, as many single ones. A connection that breaks is opened again, and what was asked on it is asked
+again: no answer is taken from a server that is behind one that answered before.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    ConnectionClosedError,
-    ConnectionLoss,
-    KazooException,
-    SessionExpiredError,
-    UnimplementedError,
-    ZookeeperError,
-)
-from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.retry import KazooRetry
+from kazoo.exceptions import UnimplementedError, ZookeeperError
 
 from auditor.errors import DecodeError, StoreError
+from auditor.sources.credentials import read_credentials
 from auditor.sources.rate_limit import RateLimit
 from auditor.sources.store import StoreOptions
-from auditor.sources.zk_multi_read import Answer, MultiRead, Operation, Stat, Stored
+from auditor.sources.zk_multi_read import Answer, Operation, Stored
+from auditor.sources.zk_session import LOST, NotReachedError, Session, reason_of
 
 NO_NODE = -101
 NO_AUTH = -102
 ATTEMPTS = 3
-"""How often one path is asked for when the connection breaks each time."""
+"""How often one path is asked for when the connection breaks each time, and a lost server looked for."""
 REQUEST_BYTES = 256 * 1024
 """A quarter of jute.maxbuffer's default; a server cuts the connection at a larger request."""
 
-_LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 _CODES = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
-# What kazoo reports about lost connections is raised here as well, with the way out. Its debug messages hold
-# whole answers, and ledger metadata holds passwords: no program around this one may switch them on.
-_LOGGER = logging.getLogger(__name__)
-_LOGGER.addHandler(logging.NullHandler())
-_LOGGER.setLevel(logging.INFO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +58,23 @@ class ZooKeeperReader:
         self._hosts = ",".join(hosts)
         self._options = options
         self._limit = RateLimit(options.rate_limit)
-        self._client: Any = None  # kazoo has no types
+        self._session: Session | None = None
         self._multi_read: bool | None = None  # None: not yet asked on this connection
         self._probe = probe
+        self._seen = 0
 
     @property
     def last_zxid(self) -> int:
-        """The newest transaction that the server had seen when it answered last."""
-        return int(self._client.last_zxid) if self._client is not None else 0
+        """The newest transaction that a server had seen when it answered."""
+        if self._session is not None:
+            self._seen = max(self._seen, self._session.last_zxid)
+        return self._seen
+
+    def be_at(self, zxid: int) -> None:
+        """From here on, take answers only from servers that have seen ``zxid``, as another reader has."""
+        if zxid > self.last_zxid:
+            self.close()
+            self._seen = zxid
 
     def data(self, paths: Sequence[str]) -> list[Stored | Failed]:
         """Read znodes; answers in the order of the paths.
@@ -101,35 +94,32 @@ class ZooKeeperReader:
 
     def close(self) -> None:
         """End the session; a later read opens another."""
-        if self._client is not None:
-            client, self._client, self._multi_read = self._client, None, None
-            # kazoo's stop writes to a socket that a broken connection may have closed already.
-            with contextlib.suppress(OSError, KazooException):
-                client.stop()
-            client.close()
+        if self._session is not None:
+            self._seen = self.last_zxid
+            session, self._session, self._multi_read = self._session, None, None
+            session.close()
 
     def _ask(self, operation: Operation, paths: Sequence[str]) -> list[Answer | Failed]:
         answers: list[Answer | Failed] = [Failed(None, "not asked")] * len(paths)
         waiting = deque(self._chunks(paths))
         sent: deque[tuple[_Chunk, list[Any]]] = deque()
         alone = 0  # chunks to ask one at a time
-        self._connect()
         while waiting or sent:
+            session = self._connected(anew=not sent)
             while waiting and len(sent) < (1 if alone else self._options.in_flight):
                 chunk = waiting.popleft()
                 self._limit.take(len(chunk.places))
-                sent.append((chunk, self._send(operation, [paths[place] for place in chunk.places])))
+                sent.append((chunk, self._send(session, operation, [paths[place] for place in chunk.places])))
             chunk, pending = sent.popleft()
             try:
-                received = self._receive(pending)
-            except (*_LOST, UnimplementedError) as error:
+                received = self._receive(session, pending)
+            except (*LOST, UnimplementedError) as error:
                 # All that was sent is lost, and only a chunk that was alone is known to be the one to blame.
                 lost = [chunk, *(other for other, _ in sent)] if sent else self._again(chunk, error, answers)
                 alone = max(0, alone - 1) + len(lost)
                 sent.clear()
                 waiting.extendleft(reversed(lost))
                 self.close()
-                self._connect()
                 continue
             except (ZookeeperError, DecodeError) as error:
                 lost = self._again(chunk, error, answers)
@@ -160,88 +150,77 @@ class ZooKeeperReader:
         chunk.attempts += 1
         if chunk.attempts < ATTEMPTS:
             return [chunk]
-        answers[chunk.places[0]] = Failed(getattr(error, "code", None), self._reason(error))
+        reason = reason_of(error, self._options.timeout_s)
+        answers[chunk.places[0]] = Failed(getattr(error, "code", None), reason)
         return []
 
-    def _send(self, operation: Operation, paths: list[str]) -> list[Any]:
+    def _send(self, session: Session, operation: Operation, paths: list[str]) -> list[Any]:
         if self._multi_read:
             self.operations["multi_read"] += 1
-            answer = self._client.handler.async_result()
-            self._client._call(MultiRead(operation, paths), answer)
-            return [answer]
-        if operation is Operation.GET_DATA:
-            self.operations["get"] += len(paths)
-            return [self._client.get_async(path) for path in paths]
-        self.operations["get_children"] += len(paths)
-        return [self._client.get_children_async(path) for path in paths]
+            return [session.multi_read(operation, paths)]
+        self.operations["get" if operation is Operation.GET_DATA else "get_children"] += len(paths)
+        return [session.read(operation, path) for path in paths]
 
-    def _receive(self, pending: list[Any]) -> list[Answer]:
+    def _receive(self, session: Session, pending: list[Any]) -> list[Answer]:
         if self._multi_read:
-            answers: list[Answer] = pending[0].get(timeout=self._options.timeout_s)
-            return answers
-        return [_single(answer, self._options.timeout_s) for answer in pending]
+            return session.answers(pending[0])
+        return [session.answer(each) for each in pending]
 
-    def _connect(self) -> None:
-        """Connect, and find out whether the server knows multiRead; the next one may be another version."""
-        if self._client is None:
-            self._open()
-        if self._multi_read is None:
-            self._multi_read = True
+    def _connected(self, anew: bool) -> Session:
+        """The session to ask on; where nothing is asked (``anew``), one that has not moved.
+
+        It finds out whether the server knows multiRead; the next one may be another version.
+        """
+        if self._session is not None and self._session.moved and anew:
+            self.close()
+        for _ in range(ATTEMPTS):
+            session = self._session = self._session or self._opened()
+            if self._multi_read is not None:
+                return session
+            self.operations["multi_read"] += 1
             try:
-                self._receive(self._send(Operation.GET_DATA, [self._probe]))
-            except (*_LOST, UnimplementedError):
-                # A server before 3.6 answers "unimplemented" and ends the session.
+                session.answers(session.multi_read(Operation.GET_DATA, [self._probe]))
+                self._multi_read = True
+                return session
+            except UnimplementedError:
+                break
+            except LOST:
                 self.close()
-                self._open()
-                self._multi_read = False
+        # A server before 3.6 answers "unimplemented" and ends the session.
+        self.close()
+        session = self._session = self._opened()
+        self._multi_read = False
+        return session
 
-    def _open(self) -> None:
+    def _opened(self) -> Session:
+        """A session with a server that has everything that the leader has at this moment.
+
+        A first connection that nobody takes up is given up at once: the hosts may be wrong. Where a server
+        did answer before, it may be starting again, or a new leader may be being elected.
+        """
+        credentials = read_credentials(self._options.credentials).zookeeper
         for attempt in range(1, ATTEMPTS + 1):
-            self._client = self._started()
-            # A server that lags behind its leader could miss ledgers that were made long before this moment.
-            self.operations["sync"] += 1
+            self.operations["connect"] += 1
+            session = None
             try:
-                self._client.sync_async(self._probe).get(timeout=self._options.timeout_s)
-                return
-            except (*_LOST, ZookeeperError) as error:
-                self.close()
-                if attempt == ATTEMPTS:
-                    reason = f"ZooKeeper at {self._hosts} does not answer: {self._reason(error)}"
-                    raise StoreError(reason) from error
-
-    def _started(self) -> Any:
-        self.operations["connect"] += 1
-        timeout = self._options.timeout_s
-        retry = KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0)
-        client = KazooClient(self._hosts, timeout=timeout, logger=_LOGGER, connection_retry=retry)
-        try:
-            client.start(timeout=timeout)
-        except (KazooTimeoutError, KazooException, OSError) as error:
-            client.close()
-            raise StoreError(
-                f"cannot connect to ZooKeeper at {self._hosts} within {timeout:g} s; "
-                "check the hosts of the metadata URI and that this machine may reach them"
-            ) from error
-        return client
-
-    def _reason(self, error: Exception) -> str:
-        if isinstance(error, KazooTimeoutError):
-            return f"no answer within {self._options.timeout_s:g} s; the time-out is an option"
-        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def _single(pending: Any, timeout_s: float) -> Answer:
-    """One answer of a server without multiRead, in the form that multiRead has."""
-    try:
-        answer = pending.get(timeout=timeout_s)
-    except _LOST:
-        raise
-    except ZookeeperError as error:
-        return int(error.code)
-    if isinstance(answer, list):
-        return answer
-    data, stat = answer
-    return Stored(data or b"", Stat._make(stat))
+                session = Session(self._hosts, self._options.timeout_s, credentials, self._seen)
+                # A server that lags behind its leader could miss ledgers made long before this moment.
+                self.operations["sync"] += 1
+                session.sync(self._probe)
+                return session
+            except NotReachedError as error:
+                if session is not None:
+                    session.close()
+                if attempt == ATTEMPTS or (session is None and not self._seen):
+                    raise StoreError(
+                        f"cannot connect to ZooKeeper at {self._hosts} {error}; check the hosts of the "
+                        "metadata URI, that this machine may reach them, and whether they want TLS"
+                    ) from error
+            except StoreError:
+                if session is not None:
+                    session.close()
+                raise
+        raise AssertionError("the last attempt returns or raises")
 
 
 def _failed(answer: Answer | Failed) -> Failed:

@@ -48,6 +48,7 @@ class SubtreesPart(Part):
     """Some subtrees, and some znodes whose children are in other parts."""
 
     tops: tuple[Top, ...]
+    zxid: int = 0  # where the server stood that they were cut from
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class ShareOfRootPart(Part):
 
     share: int
     shares: int
+    zxid: int = 0  # as above
 
 
 class LiveStore:
@@ -107,7 +109,8 @@ class LiveStore:
         """Subtrees dealt out to ``wanted`` parts; see `MetadataStore.parts`."""
         wanted = max(1, wanted)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
-            return [ShareOfRootPart(share, wanted) for share in range(wanted)]
+            self._check_root()
+            return [ShareOfRootPart(share, wanted, self._reader.last_zxid) for share in range(wanted)]
         if tree is Tree.LEDGERS:
             names = self._children(self.root)
             frontier = [f"{self.root}/{name}" for name in sorted(names) if tree_of(name) is tree]
@@ -129,10 +132,15 @@ class LiveStore:
             frontier = [below for path in frontier for below in children.get(path, [path])]
         tops = [*map(Top, frontier), *listed]
         dealt = [tuple(tops[share::wanted]) for share in range(wanted)]
-        return [SubtreesPart(share) for share in dealt if share]
+        return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
-        """Read one part; see `MetadataStore.read`."""
+        """Read one part; see `MetadataStore.read`.
+
+        A server that has not seen what the parts were cut from would take ledgers for deleted that are there.
+        """
+        assert isinstance(part, (ShareOfRootPart, SubtreesPart))
+        self._reader.be_at(part.zxid)
         if isinstance(part, ShareOfRootPart):
             names = self._children(self.root)
             mine = [
@@ -141,7 +149,6 @@ class LiveStore:
                 if tree_of(name) is Tree.LEDGERS and zlib.crc32(name.encode()) % part.shares == part.share
             ]
         else:
-            assert isinstance(part, SubtreesPart)
             mine = list(part.tops)
         for znodes, gaps in walk(self._reader, mine):
             yield ZnodeBatch.of(znodes, gaps)
@@ -172,7 +179,8 @@ class LiveStore:
             return StoreError(f"there is no znode {where}; the metadata URI ends with the cluster's root")
         if failed.code == NO_AUTH:
             return StoreError(
-                f"not authorised to read {where}; give this client's address or user READ there"
+                f"not authorised to read {where}; give this client's address or user READ there, "
+                "or name a user who has it in the file of --credentials"
             )
         return StoreError(f"cannot read {where}: {failed.reason}")
 
