@@ -35,11 +35,20 @@ class RateLimit:
 
     def take(self, units: int) -> None:
         """Wait until ``units`` more may pass."""
+        wait = self.due(units)
+        if wait > 0:
+            self._sleep(wait)
+
+    def due(self, units: int) -> float:
+        """Take ``units`` more and say how many seconds to wait first, for who must not sleep here.
+
+        >>> RateLimit(100, clock=lambda: 0.0).due(60)
+        0.5
+        """
         if self._rate <= 0:
-            return
+            return 0.0
         now = self._clock()
         self._tokens = min(self._rate * BURST_S, self._tokens + (now - self._filled) * self._rate)
         self._filled = now
         self._tokens -= units
-        if self._tokens < 0:
-            self._sleep(-self._tokens / self._rate)
+        return max(0.0, -self._tokens / self._rate)

@@ -1,0 +1,151 @@
+"""A bookie that is not one: real frames on a loopback port, and whatever behaviour a test asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+
+import numpy as np
+
+from auditor.codecs import availability
+from auditor.codecs.bookie_wire import LENGTH
+from auditor.codecs.groups import GROUP
+from auditor.codecs.pb import bookie_wire_pb2 as pb
+
+
+class Request:
+    """One request as it came in, and the ways to answer it."""
+
+    def __init__(
+        self, bookie: FakeBookie, writer: asyncio.StreamWriter, connection: int, data: bytes
+    ) -> None:
+        message = pb.ListRequest.FromString(data)
+        self.txn_id = message.header.txnId
+        self.ledger_id = message.getListOfEntriesOfLedgerRequest.ledgerId
+        self.connection = connection  # the first is 1
+        self._bookie = bookie
+        self._writer = writer
+
+    async def listing(self) -> None:
+        """What a bookie that lists entries says: the runs one by one, or that it lacks the ledger."""
+        held = self._bookie.holds.get(self.ledger_id)
+        await (self.status(402) if held is None else self.value(unfolded(held)))
+
+    async def value(self, value: bytes) -> None:
+        """This availability."""
+        await self.raw(framed(self.txn_id, 0, self.ledger_id, value))
+
+    async def status(self, status: int) -> None:
+        """A refusal that names the ledger."""
+        await self.raw(framed(self.txn_id, status, self.ledger_id))
+
+    async def refused_at_the_door(self, status: int) -> None:
+        """A refusal without the operation's own part."""
+        header = pb.ResponseHeader(version=3, operation=11, txnId=self.txn_id)
+        message = pb.ListResponse(header=header, status=status).SerializeToString()
+        await self.raw(LENGTH.pack(len(message)) + message)
+
+    async def raw(self, data: bytes) -> None:
+        """Any bytes."""
+        self._bookie.unanswered -= 1
+        self._writer.write(data)
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
+
+    def reset(self) -> None:
+        """Nothing: the connection breaks."""
+        self._writer.transport.abort()
+
+
+Behaviour = Callable[[Request], Awaitable[None]]
+
+
+class FakeBookie:
+    """Serves while it is entered, in a thread of its own.
+
+    ``holds`` is entries by ledger. ``asked`` are the ledgers of all requests in order, ``most_unanswered``
+    how many requests were open at a time, ``connections`` how many were made.
+    """
+
+    def __init__(
+        self, holds: Mapping[int, Iterable[int]] | None = None, behaviour: Behaviour = Request.listing
+    ) -> None:
+        self.holds = {ledger: sorted(entries) for ledger, entries in (holds or {}).items()}
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.asked: list[int] = []
+        self.connections = 0
+        self.unanswered = 0
+        self.most_unanswered = 0
+        self._behaviour = behaviour
+        self._started = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()))
+
+    def __enter__(self) -> FakeBookie:
+        self._thread.start()
+        assert self._started.wait(10)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        server = await asyncio.start_server(self._connection, self.host, 0)
+        self.port = server.sockets[0].getsockname()[1]
+        self._started.set()
+        await self._stop.wait()
+        server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        number = self.connections
+        self.unanswered = 0
+        answering: set[asyncio.Task[None]] = set()
+        this = asyncio.current_task()
+        assert this is not None
+        self._tasks.add(this)
+        try:
+            while True:
+                (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+                request = Request(self, writer, number, await reader.readexactly(length))
+                self.asked.append(request.ledger_id)
+                self.unanswered += 1
+                self.most_unanswered = max(self.most_unanswered, self.unanswered)
+                answering.add(asyncio.ensure_future(self._behaviour(request)))
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            for task in answering:
+                task.cancel()
+            await asyncio.gather(*answering, return_exceptions=True)
+            writer.close()
+            self._tasks.discard(this)
+
+
+def framed(txn_id: int, status: int, ledger_id: int, value: bytes | None = None) -> bytes:
+    """A frame as a server writes it."""
+    body = pb.GetListOfEntriesOfLedgerResponse(status=status, ledgerId=ledger_id)
+    if value is not None:
+        body.availabilityOfEntriesOfLedger = value
+    message = pb.ListResponse(
+        header=pb.ResponseHeader(version=3, operation=11, txnId=txn_id),
+        status=status,
+        getListOfEntriesOfLedgerResponse=body,
+    ).SerializeToString()
+    return LENGTH.pack(len(message)) + message
+
+
+def unfolded(entries: Iterable[int]) -> bytes:
+    """The value a server sends: one group a run."""
+    return availability.encode_unfolded(np.array([(entry, entry, 1, 0) for entry in entries], GROUP))
