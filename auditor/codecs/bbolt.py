@@ -1,0 +1,280 @@
+"""The file in which etcd keeps everything: a bbolt database, pages that form B+ trees.
+
+    page    16 bytes before its content: own number u64, kind u16 (1 branch, 2 leaf, 4 meta, 16 free list),
+            elements u16, overflow u32: how many of the pages behind it are its own too
+    meta    pages 0 and 1: magic 0xED0CDAED u32, format 2 u32, page size u32, flags u32, page of the root
+            bucket u64, its sequence u64, page of the free list u64, number of pages u64, transaction u64,
+            FNV-1a of these 56 bytes u64; of the valid ones that of the later transaction holds
+    branch  elements of 16 bytes: position u32, key length u32, page u64
+    leaf    elements of 16 bytes: flags u32 (1: a bucket), position u32, key length u32, value length u32
+    bucket  a leaf's value: page of its root u64, sequence u64; where the page is 0, a leaf page follows here
+
+Numbers are little-endian, as on every machine that etcd supports (s390x apart). A position counts from its
+element; keys and values lie behind the last element, one after another without a gap. Nothing but the meta
+pages has a checksum. Source: go.etcd.io/bbolt, format 2, the same since boltdb 1.0.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from auditor.errors import DecodeError
+
+WHAT = "bbolt database"
+BRANCH, LEAF, META = 1, 2, 4
+PAGE_HEADER = struct.Struct("<QHHI")
+META_FIELDS = struct.Struct("<IIIIQQQQQQ")
+BUCKET_HEADER = struct.Struct("<QQ")
+MAGIC, FORMAT = 0xED0CDAED, 2
+PAGE_SIZES = tuple(1024 << shift for shift in range(7))  # 1 KiB to 64 KiB: what machines use
+MAX_DEPTH = 32
+"""Branch pages above one another: a billion keys need five."""
+
+_HEADER = np.dtype([("number", "<u8"), ("kind", "<u2"), ("count", "<u2"), ("overflow", "<u4")])
+_BRANCH = np.dtype([("position", "<u4"), ("key", "<u4"), ("page", "<u8")])
+_LEAF = np.dtype([("flags", "<u4"), ("position", "<u4"), ("key", "<u4"), ("value", "<u4")])
+_IS_BUCKET = 1
+
+
+class Meta(NamedTuple):
+    """What the newest valid meta page says; ``both``: whether the other one is valid too."""
+
+    page_size: int
+    root: int
+    pages: int
+    transaction: int
+    both: bool
+
+
+class Span(NamedTuple):
+    """A page with its overflow, or a page that lies within a value: from byte ``at`` up to ``end``."""
+
+    at: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Keys and values of some leaves, in their order; all numbers are offsets in the file.
+
+    ``leaf`` says in which of the leaves each lies. ``damaged`` are the leaves that break the format, by their
+    place among those asked for; they have no elements here.
+    """
+
+    leaf: NDArray[np.int64]
+    key_at: NDArray[np.int64]
+    value_at: NDArray[np.int64]
+    value_end: NDArray[np.int64]
+    is_bucket: NDArray[np.bool_]
+    damaged: dict[int, DecodeError]
+
+
+def fnv_1a(data: bytes) -> int:
+    """The 64-bit checksum of a meta page.
+
+    >>> hex(fnv_1a(b"a"))
+    '0xaf63dc4c8601ec8c'
+    """
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & (2**64 - 1)
+    return value
+
+
+def read_meta(data: memoryview) -> Meta:
+    """Choose between the two meta pages. Raises `DecodeError` where neither is valid."""
+    first = _meta(data, 0, 0)
+    # Where the first is broken, nothing says how long a page is.
+    sizes = (first.page_size,) if first else PAGE_SIZES
+    second = next(filter(None, (_meta(data, size, 1) for size in sizes)), None)
+    valid = sorted(filter(None, (first, second)), key=lambda meta: meta.transaction)
+    if not valid:
+        raise DecodeError(WHAT, 0, "neither of the first two pages is a valid meta page")
+    return valid[-1]._replace(both=len(valid) == 2)
+
+
+def bucket(data: memoryview, meta: Meta, name: bytes) -> Span | None:
+    """Where the root of a top-level bucket is; None if there is no such bucket.
+
+    Raises:
+        DecodeError: the tree of buckets is damaged.
+    """
+    for leaf in leaves(data, meta, page_span(data, meta, meta.root)):
+        if isinstance(leaf, DecodeError):
+            raise leaf
+        for key, span, is_bucket in _items(data, leaf):
+            if is_bucket and key == name:
+                return _bucket_root(data, meta, span)
+    return None
+
+
+def items(data: memoryview, meta: Meta, root: Span) -> Iterator[tuple[bytes, bytes]]:
+    """Every key and value of a small bucket. Raises `DecodeError` where it is damaged."""
+    for leaf in leaves(data, meta, root):
+        if isinstance(leaf, DecodeError):
+            raise leaf
+        for key, span, _ in _items(data, leaf):
+            yield key, bytes(data[span.at : span.end])
+
+
+def page_span(data: memoryview, meta: Meta, number: int) -> Span:
+    """The bytes of a branch or leaf page. Raises `DecodeError` if there is no such page at that number."""
+    at = number * meta.page_size
+    if not 2 <= number < meta.pages:
+        raise DecodeError(WHAT, min(at, len(data)), f"no page has number {number}; there are {meta.pages}")
+    if at + meta.page_size > len(data):
+        raise DecodeError(WHAT, len(data), f"the file ends before the end of page {number}")
+    own, kind, count, overflow = PAGE_HEADER.unpack_from(data, at)
+    end = at + (1 + overflow) * meta.page_size
+    if own != number:
+        raise DecodeError(WHAT, at, f"page {number} calls itself page {own}")
+    if kind not in (BRANCH, LEAF):
+        raise DecodeError(WHAT, at + 8, f"page {number} is of kind {kind}, neither branch nor leaf")
+    if number + overflow >= meta.pages or end > len(data):
+        raise DecodeError(WHAT, at + 12, f"page {number} is continued beyond the end of the file")
+    if PAGE_HEADER.size + 16 * count > end - at:
+        raise DecodeError(WHAT, at + 10, f"page {number} has no room for {count} elements")
+    return Span(at, end)
+
+
+def leaves(data: memoryview, meta: Meta, root: Span) -> Iterator[Span | DecodeError]:
+    """The leaf pages below ``root`` in the order of their keys; an error where some of them cannot be found.
+
+    Each page is visited once, so a file in which pages point at one another is left as any other.
+    """
+    seen = np.zeros(min(meta.pages, len(data) // meta.page_size + 1), bool)
+    if PAGE_HEADER.unpack_from(data, root.at)[1] == LEAF:
+        yield root
+        return
+    path = [iter(_children(data, root))]
+    while path:
+        child = next(path[-1], None)
+        if child is None:
+            path.pop()
+            continue
+        try:
+            if isinstance(child, DecodeError):
+                raise child
+            span = page_span(data, meta, child)
+            if seen[child]:
+                raise DecodeError(WHAT, span.at, f"page {child} is pointed at twice")
+            seen[child] = True
+            if PAGE_HEADER.unpack_from(data, span.at)[1] == BRANCH:
+                if len(path) == MAX_DEPTH:
+                    raise DecodeError(WHAT, span.at, f"more than {MAX_DEPTH} branch pages above one another")
+                path.append(iter(_children(data, span)))
+            else:
+                yield span
+        except DecodeError as damage:
+            yield damage
+
+
+def elements(data: memoryview, at: NDArray[np.int64], end: NDArray[np.int64]) -> Elements:
+    """Take many leaves apart at once; what `leaves` gave."""
+    heads = _windows(data, at, _HEADER)
+    counts = heads["count"].astype(np.int64)
+    fits = (heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - at)
+    damaged = {
+        int(leaf): DecodeError(WHAT, int(at[leaf]), "no leaf page, or no room for its elements")
+        for leaf in np.flatnonzero(~fits)
+    }
+    counts[~fits] = 0
+    leaf = np.repeat(np.arange(len(at)), counts)
+    firsts = np.cumsum(counts) - counts
+    where = at[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - firsts[leaf])
+    fields = _windows(data, where, _LEAF)
+    key_at = where + fields["position"]
+    value_at = key_at + fields["key"]
+    value_end = value_at + fields["value"]
+    begins = np.empty_like(key_at)
+    begins[1:] = value_end[:-1]
+    begins[firsts[counts > 0]] = (at + PAGE_HEADER.size + 16 * counts)[counts > 0]
+    wrong = np.flatnonzero((key_at != begins) | (value_end > end[leaf]) | (fields["flags"] > _IS_BUCKET))
+    for row in wrong.tolist():
+        reason = "an element's key and value do not lie where the one before it ends"
+        damaged.setdefault(int(leaf[row]), DecodeError(WHAT, int(where[row]), reason))
+    kept = np.ones(len(leaf), bool)
+    if wrong.size:
+        kept = ~np.isin(leaf, leaf[wrong])
+    return Elements(
+        leaf[kept],
+        key_at[kept],
+        value_at[kept],
+        value_end[kept],
+        (fields["flags"] == _IS_BUCKET)[kept],
+        damaged,
+    )
+
+
+def windows(data: memoryview, at: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+    """``width`` bytes at each offset, one row each.
+
+    >>> windows(memoryview(b"abcdef"), np.array([1, 3]), 2).tobytes()
+    b'bcde'
+    """
+    if not len(at):
+        return np.empty((0, width), np.uint8)
+    return sliding_window_view(np.frombuffer(data, np.uint8), width)[at]
+
+
+def _windows(data: memoryview, at: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:
+    return windows(data, at, kind.itemsize).view(kind).ravel()
+
+
+def _meta(data: memoryview, at: int, number: int) -> Meta | None:
+    fields_at = at + PAGE_HEADER.size
+    if fields_at + META_FIELDS.size > len(data):
+        return None
+    own, kind, _, _ = PAGE_HEADER.unpack_from(data, at)
+    magic, version, page_size, _, root, _, _, pages, transaction, checksum = META_FIELDS.unpack_from(
+        data, fields_at
+    )
+    said = (own, bool(kind & META), magic, version)
+    if said != (number, True, MAGIC, FORMAT) or page_size not in PAGE_SIZES:
+        return None
+    if checksum != fnv_1a(bytes(data[fields_at : fields_at + META_FIELDS.size - 8])):
+        return None
+    return Meta(page_size, root, pages, transaction, True)
+
+
+def _bucket_root(data: memoryview, meta: Meta, span: Span) -> Span:
+    if span.end - span.at < BUCKET_HEADER.size:
+        raise DecodeError(WHAT, span.at, "a bucket is shorter than its header")
+    root, _ = BUCKET_HEADER.unpack_from(data, span.at)
+    if root:
+        return page_span(data, meta, root)
+    inline = Span(span.at + BUCKET_HEADER.size, span.end)
+    if inline.end - inline.at < PAGE_HEADER.size:
+        raise DecodeError(WHAT, inline.at, "a bucket within a value is shorter than a page's header")
+    return inline
+
+
+def _children(data: memoryview, branch: Span) -> list[int | DecodeError]:
+    count = PAGE_HEADER.unpack_from(data, branch.at)[2]
+    first = branch.at + PAGE_HEADER.size
+    found = np.frombuffer(data, _BRANCH, count, first)
+    begins = first + 16 * np.arange(count) + found["position"]
+    ends = begins + found["key"]
+    expected = np.concatenate([[first + 16 * count], ends[:-1]])
+    wrong = np.flatnonzero((begins != expected) | (ends > branch.end))
+    if count == 0 or wrong.size:
+        at = first + 16 * int(wrong[0]) if count else branch.at + 10
+        return [DecodeError(WHAT, at, "a branch page whose keys do not lie one after another")]
+    pages: list[int | DecodeError] = found["page"].tolist()
+    return pages
+
+
+def _items(data: memoryview, leaf: Span) -> Iterator[tuple[bytes, Span, bool]]:
+    found = elements(data, np.array([leaf.at]), np.array([leaf.end]))
+    for damage in found.damaged.values():
+        raise damage
+    columns = (found.key_at, found.value_at, found.value_end, found.is_bucket)
+    for key_at, value_at, value_end, is_bucket in zip(*(column.tolist() for column in columns), strict=True):
+        yield bytes(data[key_at:value_at]), Span(value_at, value_end), is_bucket
