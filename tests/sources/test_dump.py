@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auditor.errors import StoreError, UsageError
+from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.dump import LINE_LIMIT
+from auditor.sources.dump_lines import LINE_LIMIT
 from auditor.sources.store import MetadataStore, Tree, ZnodeBatch, open_store
 
 DATA = Path(__file__).parents[1] / "data"
@@ -110,13 +110,18 @@ def test_damage_that_could_be_anything_is_seen_by_every_reader(tmp_path: Path) -
     assert [gap[0] for gap in store.cluster().gaps] == ["/ledgers", "/ledgers/cookies/a"]
 
 
-def test_a_dump_of_etcd_is_refused_for_now(tmp_path: Path) -> None:
+def test_a_dump_that_mixes_two_stores_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "dump"
-    file.write_bytes(
-        b'{"path":"/bk","key":"L2Jr","data":"","createRevision":2,"modRevision":2,"version":1}\n'
+    of_etcd = (
+        b'{"path":"/ledgers/x","key":"L2xlZGdlcnMveA==","data":"","createRevision":2,"modRevision":2,"lease":0}\n'
     )
-    with pytest.raises(UsageError, match="etcd"):
-        open_store(f"dump://{file}").cluster()
+    for mixed in (line("/ledgers") + of_etcd, b"damaged\n" + of_etcd + line("/ledgers")):
+        file.write_bytes(mixed)
+        store = open_store(f"dump://{file}")
+        with pytest.raises(StoreError, match="mixes two stores"):
+            store.cluster()
+        with pytest.raises(StoreError, match="mixes two stores"):
+            batches(store, Tree.LEDGERS, 1)
 
 
 def test_no_file_and_no_such_root_are_store_errors(tmp_path: Path) -> None:
