@@ -40,7 +40,7 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
     """
     _stock_scope(ledger)
     with closing(open_store(uri, options)) as store:
-        layout, _ = choose_layout(uri, store.cluster())
+        layout, _ = choose_layout(store, store.cluster())
         path = f"{store.root}/{to_path(layout, ledger.id)}"
         gaps: list[tuple[str, str]] = []
         for batch in _batches(store, layout, path):
@@ -60,7 +60,7 @@ def list_ledgers(uri: str, options: StoreOptions | None = None) -> Iterator[Stor
         StoreError: the store cannot be read.
     """
     with closing(open_store(uri, options)) as store:
-        layout, _ = choose_layout(uri, store.cluster())
+        layout, _ = choose_layout(store, store.cluster())
         for part in store.parts(Tree.LEDGERS, layout, _PARTS):
             for batch in store.read(part):
                 for row, path in enumerate(batch.paths):

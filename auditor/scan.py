@@ -38,7 +38,7 @@ class MetadataScan:
         landing.progress.stage("cluster")
         self.before = self._store.cluster()
         self._after: ClusterNodes | None = None if self.live else self.before
-        self.layout, self._layout_said = choose_layout(uri, self.before)
+        self.layout, self._layout_said = choose_layout(self._store, self.before)
         self.instance_id = instance_id(self.before)
         observed = landing.remember("scan_time", self.before.scan_time)
         self.scan_time: int = observed if options.scan_time is None else moment(options.scan_time)

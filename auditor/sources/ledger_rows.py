@@ -18,7 +18,7 @@ from auditor.codecs.expected import Seats, expected
 from auditor.codecs.ledger_columns import LedgerColumns, decode_batch
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, LayoutKind, Place, classify
 from auditor.sources.columns import commented
-from auditor.sources.store import ZnodeBatch
+from auditor.sources.store import NO_TIME, ZnodeBatch
 
 _REPLICA = pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("depends", pa.bool_())])
 _SEGMENT = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
@@ -27,7 +27,7 @@ _RULE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
 LEDGERS = commented(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger; of a misplaced znode the id that the server would list"),
-    ("path", pa.string(), "its znode"),
+    ("path", pa.string(), "its znode, or its key in etcd"),
     ("version", pa.int64(), "its version in this scan: the znode's, or etcd's mod revision"),
     ("ctime", pa.int64(), "when the znode was made, ms; null where the store keeps no times (etcd)"),
     ("mtime", pa.int64(), "when the znode last changed, ms; null where the store keeps no times (etcd)"),
@@ -100,12 +100,7 @@ def _decoded(batch: ZnodeBatch, rows: list[int], places: list[Place]) -> pa.Reco
         for damage, rules in zip(columns.damage, columns.rules, strict=True)
     ]
     arrays: dict[str, Any] = {
-        "scope_id": np.zeros(len(rows), np.int64),
-        "ledger_id": [places[row].ledger_id for row in rows],
-        "path": [batch.paths[row] for row in rows],
-        "version": batch.version[at],
-        "ctime": batch.ctime[at],
-        "mtime": batch.mtime[at],
+        **_identity(batch, at, places),
         "status": status,
         "rules": [[{"rule": rule.rule, "reason": rule.reason} for rule in rules] for rules in columns.rules],
         "undecidable": undecidable,
@@ -222,16 +217,28 @@ def _judged_ends(
     return np.where(unjudged, first - 1, ends), is_last & ~closed & ~unjudged
 
 
+def _identity(batch: ZnodeBatch, at: NDArray[np.int64], places: list[Place]) -> dict[str, Any]:
+    """What the store says of each row, whatever its data are."""
+    rows = at.tolist()
+    return {
+        "scope_id": [places[row].scope_id for row in rows],
+        "ledger_id": [places[row].ledger_id for row in rows],
+        "path": [batch.paths[row] for row in rows],
+        "version": batch.version[at],
+        "ctime": _times(batch.ctime[at]),
+        "mtime": _times(batch.mtime[at]),
+    }
+
+
+def _times(values: NDArray[np.int64]) -> pa.Array:
+    return pa.array(values, mask=values == NO_TIME)
+
+
 def _misplaced(batch: ZnodeBatch, rows: list[int], places: list[Place]) -> pa.RecordBatch:
     at = np.array(rows, np.int64)
     return _batch(
         {
-            "scope_id": np.zeros(len(rows), np.int64),
-            "ledger_id": [places[row].ledger_id for row in rows],
-            "path": [batch.paths[row] for row in rows],
-            "version": batch.version[at],
-            "ctime": batch.ctime[at],
-            "mtime": batch.mtime[at],
+            **_identity(batch, at, places),
             "status": ["misplaced"] * len(rows),
             "low": [places[row].low for row in rows],
             "high": [places[row].high for row in rows],
@@ -245,6 +252,8 @@ def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> pa.RecordBatch:
     spans = [classify(layout, path[start:]) for path, _ in batch.gaps]
     return _batch(
         {
+            # A gap that is no ledger's place can hide ledgers of any scope.
+            "scope_id": [place.scope_id if place.low is not None else None for place in spans],
             "path": [path for path, _ in batch.gaps],
             "status": ["gap"] * len(spans),
             # Of what is no place of this layout nothing is known: it could be any ledger.

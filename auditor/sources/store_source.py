@@ -149,7 +149,7 @@ class StoreReader(DataSourceReader):
         """One for each part that the store offers."""
         store = open_store(self._uri, self._options)
         try:
-            layout = self._layout or choose_layout(self._uri, store.cluster())[0]
+            layout = self._layout or choose_layout(store, store.cluster())[0]
             return [StorePartition(part, layout) for part in store.parts(self._tree, layout, self._parts)]
         finally:
             store.close()
