@@ -22,7 +22,7 @@ SPAN_KEYS = 100_000
 """More keys than this are cut, if they can be."""
 
 PART_KEYS = 1_000
-"""A part of fewer keys is not worth a task of its own."""
+"""A part of fewer keys is not worth a task of its own, nor is a span worth a request."""
 
 CUTS_LIMIT = 500
 """Spans are cut no more often than this, whatever the ids look like: 50 million keys in a single bucket."""
@@ -57,8 +57,7 @@ def key_of(scope: str, number: int) -> bytes:
 def spans(scope: str, counts: Counter, first: First) -> list[Span]:
     """Spans in the order of keys, end to end, that cover everything below ``<scope>/ledgers/``.
 
-    Empty ones are there too: what is counted at one revision could be read at no other, and a key that came
-    from nowhere would still be read.
+    There is no hole between two of them: what was counted empty is part of a neighbour and read as well.
     """
     start, end = etcd.children(scope, etcd.LEDGERS)
     edges = [start]
@@ -78,7 +77,7 @@ def spans(scope: str, counts: Counter, first: First) -> list[Span]:
             cut.append(span)
         else:
             waiting += halves[::-1]
-    return cut
+    return _joined(cut)
 
 
 def dealt(all_spans: Sequence[Span], wanted: int) -> list[list[Span]]:
@@ -99,6 +98,18 @@ def dealt(all_spans: Sequence[Span], wanted: int) -> list[list[Span]]:
         lots[-1].append(span)
         size += span.keys
     return lots
+
+
+def _joined(cut: Sequence[Span]) -> list[Span]:
+    """Small neighbours made one."""
+    joined = [cut[0]]
+    for span in cut[1:]:
+        before = joined[-1]
+        if before.keys + span.keys <= PART_KEYS:
+            joined[-1] = Span(before.start, span.end, before.keys + span.keys)
+        else:
+            joined.append(span)
+    return joined
 
 
 def _cut(scope: str, span: Span, counts: Counter, first: First) -> tuple[Span, Span] | None:
