@@ -63,6 +63,7 @@ def _in_etcd(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
         raise StoreError(f"--metadata {uri}: {key.path} cannot be understood: {error}") from error
     if kind is not LayoutKind.ETCD:
         raise StoreError(
-            f"--metadata {uri}: this is etcd, and {key.path} names {said.manager}, whose ledgers lie in ZooKeeper"
+            f"--metadata {uri}: this is etcd, and {key.path} names {said.manager}, which keeps its "
+            "ledgers in ZooKeeper"
         )
     return kind, "the layout key says etcd"
