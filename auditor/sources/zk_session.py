@@ -183,7 +183,9 @@ class _Trouble(logging.Handler):
         self._last = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._last = record.getMessage()
+        # "Connection dropped: ...", "Connection time-out: ..."; others only say that it gives up.
+        if record.getMessage().startswith("Connection "):
+            self._last = record.getMessage()
 
     def __str__(self) -> str:
         return f" ({self._last})" if self._last else ""

@@ -1,0 +1,230 @@
+"""ZooKeeper servers that tests stop, freeze and lock: one with its own configuration, or three together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from auditor.embedded.zookeeper import zookeeper_jars
+from auditor.java import find_java
+
+START_LIMIT_S = 60.0
+_NETTY = (
+    "buffer",
+    "codec",
+    "codec-base",
+    "common",
+    "handler",
+    "resolver",
+    "tcnative-classes",
+    "transport",
+    "transport-classes-epoll",
+    "transport-native-unix-common",
+)
+
+
+class ZooKeeperProcess:
+    """One server of an own configuration, on the loopback interface and a port that is free.
+
+    ``lines`` are added to its configuration, ``properties`` are those of Java, ``jars`` a class path.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        lines: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        jars: Sequence[Path] | None = None,
+        port: int = 0,
+    ) -> None:
+        self.directory = directory
+        self.port = port or free_ports(1)[0]
+        self.hosts = f"127.0.0.1:{self.port}"
+        self._lines = list(lines)
+        self._properties = dict(properties or {})
+        self._jars = list(jars or with_netty())
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> ZooKeeperProcess:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def launch(self) -> None:
+        """Start it without waiting."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        config = self.directory / "zookeeper.cfg"
+        standard = (
+            f"dataDir={self.directory}",
+            f"clientPort={self.port}",
+            "clientPortAddress=127.0.0.1",
+            "tickTime=200",
+            "minSessionTimeout=400",
+            "maxSessionTimeout=60000",
+            "maxClientCnxns=0",
+            "admin.enableServer=false",
+            "4lw.commands.whitelist=srvr",
+        )
+        config.write_text("\n".join((*standard, *self._lines)) + "\n")
+        command = [
+            *(str(find_java().executable), "-Xmx192m"),
+            *(f"-D{name}={value}" for name, value in self._properties.items()),
+            *("-cp", os.pathsep.join(map(str, self._jars))),
+            *("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)),
+        ]
+        with (self.directory / "zookeeper.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def wait(self) -> None:
+        """Wait until it serves."""
+        deadline = time.monotonic() + START_LIMIT_S
+        while self.mode() is None:
+            assert self._process is not None
+            log = self.directory / "zookeeper.log"
+            assert self._process.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < deadline, log.read_text()[-2000:]
+            time.sleep(0.05)
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        self.launch()
+        self.wait()
+
+    def mode(self) -> str | None:
+        """standalone, leader or follower; None while it serves nobody."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"srvr")
+                answer = b""
+                while more := connection.recv(4096):
+                    answer += more
+        except OSError:
+            return None
+        modes = [line[6:] for line in answer.decode().splitlines() if line.startswith("Mode: ")]
+        return modes[0] if modes else None
+
+    def freeze(self) -> None:
+        """Let it stop answering without closing a connection."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it at once; its files stay."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+
+class Ensemble:
+    """Three servers, of which any two are enough; ``hosts`` names all of them."""
+
+    def __init__(self, directory: Path, jars: Sequence[Path] | None = None) -> None:
+        ports = free_ports(9)
+        lines = [
+            "initLimit=50",
+            "syncLimit=5",
+            *(f"server.{n}=127.0.0.1:{ports[3 + n]}:{ports[6 + n]}" for n in range(3)),
+        ]
+        self.members = []
+        for n in range(3):
+            own = directory / f"server{n}"
+            own.mkdir(parents=True)
+            (own / "myid").write_text(str(n))
+            self.members.append(ZooKeeperProcess(own, lines, jars=jars, port=ports[n]))
+        self.hosts = ",".join(member.hosts for member in self.members)
+
+    def __enter__(self) -> Ensemble:
+        with ExitStack() as on_failure:
+            on_failure.callback(self.__exit__)
+            for member in self.members:
+                member.launch()
+            for member in self.members:
+                member.wait()
+            on_failure.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.kill()
+
+    def connected(self, member: ZooKeeperProcess) -> int:
+        """How many connections a member has, besides the one that asks."""
+        with socket.create_connection(("127.0.0.1", member.port), timeout=5) as connection:
+            connection.sendall(b"srvr")
+            answer = b""
+            while more := connection.recv(4096):
+                answer += more
+        (line,) = [line for line in answer.decode().splitlines() if line.startswith("Connections: ")]
+        return int(line.partition(": ")[2]) - 1
+
+
+@contextmanager
+def writer(hosts: str, **options: Any) -> Iterator[Any]:
+    """A client that writes, as no part of the program can."""
+    client = KazooClient(hosts, timeout=20, **options)
+    client.start(timeout=30)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def write(client: Any, znodes: Mapping[str, bytes]) -> None:
+    """Make znodes and what is above them, many in one transaction."""
+    there: set[str] = set()
+    transaction = client.transaction()
+    for path, data in znodes.items():
+        parts = path.split("/")
+        for above in ("/".join(parts[:n]) for n in range(2, len(parts))):
+            if above not in there and above not in znodes and not client.exists(above):
+                transaction.create(above, b"")
+            there.add(above)
+        there.add(path)
+        transaction.create(path, data)
+        if len(transaction.operations) >= 500:
+            _commit(transaction)
+            transaction = client.transaction()
+    _commit(transaction)
+
+
+def _commit(transaction: Any) -> None:
+    failed = [result for result in transaction.commit() if isinstance(result, Exception)]
+    assert not failed, failed
+
+
+def with_netty() -> list[Path]:
+    """Pyspark's jars for a server that speaks TLS too."""
+    jars = zookeeper_jars()
+    (place,) = {jar.parent for jar in jars}
+    return jars + [sorted(place.glob(f"netty-{name}-[0-9]*.jar"))[-1] for name in _NETTY]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody listens on now, all different."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
