@@ -24,6 +24,7 @@ COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
     "audit": "Compare metadata and bookies' indexes, and say what is wrong.",
     "scan": "Read metadata into tables, and nothing else.",
+    "collect": "Write bookies' directories as tables, to be audited elsewhere.",
     "report": "Show the report of a finished run again.",
     "explain": "Explain one ledger of a run, or one check.",
     "ledger": "Show or list ledgers' metadata.",

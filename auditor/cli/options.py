@@ -26,17 +26,27 @@ metadata_option = click.option(
 
 def tuning_options(command: Command) -> Command:
     """Every option of conf/audit.toml as a flag, and --conf."""
-    for name, (kind, option) in reversed(declared().items()):
-        default = getattr(AuditOptions(), name)
-        shown = f" [default: {default}]" if default is not None else ""
-        command = click.option(
-            f"--{name.replace('_', '-')}", name, type=_click_type(kind), help=option.help + shown
+    return option_flags(*declared())(command)
+
+
+def option_flags(*names: str) -> Callable[[Command], Command]:
+    """Some options of conf/audit.toml as flags, and --conf."""
+
+    def decorate(command: Command) -> Command:
+        for name in reversed(names):
+            kind, option = declared()[name]
+            default = getattr(AuditOptions(), name)
+            shown = f" [default: {default}]" if default is not None else ""
+            command = click.option(
+                f"--{name.replace('_', '-')}", name, type=_click_type(kind), help=option.help + shown
+            )(command)
+        return click.option(
+            "--conf",
+            type=click.Path(path_type=Path),
+            help="A file of options such as conf/audit.toml; flags override it.",
         )(command)
-    return click.option(
-        "--conf",
-        type=click.Path(path_type=Path),
-        help="A file of options such as conf/audit.toml; flags override it.",
-    )(command)
+
+    return decorate
 
 
 def _click_type(kind: Any) -> click.ParamType[Any]:
@@ -50,7 +60,7 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
 def chosen(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
     """The options of the file, or the defaults, with the flags that were given in their place."""
     options = AuditOptions.from_toml(conf) if conf is not None else AuditOptions()
-    return options.overridden({name: flags[name] for name in declared()})
+    return options.overridden({name: flags.get(name) for name in declared()})
 
 
 def format_option(*formats: str) -> Callable[[Command], Command]:

@@ -1,0 +1,72 @@
+"""``bkaudit collect``: bookies' directories as tables, to be audited elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from auditor.cli.options import chosen, option_flags
+from auditor.cli.progress import shown_progress
+from auditor.model.exit_code import CLEAN, NOT_COVERED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@click.command()
+@click.option(
+    "--bookies",
+    metavar="PATH",
+    multiple=True,
+    required=True,
+    help="Where bookies' directories are: one sub-directory a bookie, or an inventory file. May be repeated.",
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    required=True,
+    help="The directory to make: a path, or a URI such as s3://bucket/collected/bk-a.",
+)
+@click.option(
+    "--spark", "in_spark", is_flag=True, help="Read in Spark: for many bookies whose disks all tasks can see."
+)
+@option_flags("threads", "parts_per_core", "master", "driver_memory")
+@click.pass_obj
+def collect(
+    session: Callable[[], SparkSession] | None,
+    /,
+    bookies: tuple[str, ...],
+    out: str,
+    in_spark: bool,
+    conf: Path | None,
+    **flags: Any,
+) -> None:
+    """Write what stands in bookies' directories as tables, which audit takes as --bookies.
+
+    Runs beside a bookie, without Spark and in little memory; the directories are only read. What could not be
+    read is told on standard error, and is in the tables.
+
+    Exit codes: 0 all of it was read; 2 wrong usage, or --out is there already; 3 the collection was made, but
+    not all of it could be read.
+    """
+    options = chosen(conf, flags)
+    from auditor.collect import collect as collect_directories
+
+    spark = session() if session else None
+    if spark is None and in_spark:
+        from auditor.session import build_session
+
+        spark = build_session(options.master, driver_memory=options.driver_memory)
+    with shown_progress() as progress:
+        collected = collect_directories(bookies, out, options, spark, progress)
+    for name in collected.manifest.tables:
+        click.echo(f"{collected.manifest.rows(name):>12,}  {name}")
+    for line in collected.told:
+        click.echo(f"bkaudit: not read: {line}", err=True)
+    if collected.unread > len(collected.told):
+        click.echo(f"bkaudit: and {collected.unread - len(collected.told):,} more", err=True)
+    click.echo(f"bkaudit: the collection is in {collected.path}", err=True)
+    raise click.exceptions.Exit(NOT_COVERED if collected.unread else CLEAN)

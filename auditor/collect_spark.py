@@ -1,0 +1,64 @@
+"""The large tables of a collection, read by Spark's tasks: for many bookies whose disks all tasks can see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.model.progress import Progress
+from auditor.sources import entry_logs, index_parts, index_source
+from auditor.sources.collected_pieces import Piece
+from auditor.sources.collection import Collection, TableFile
+from auditor.sources.collection_writer import AVAILABILITY, COMPRESSION, batches_of
+from auditor.sources.index_parts import IndexPart
+from auditor.task_watch import tasks_told
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_in_spark(
+    spark: SparkSession,
+    target: Collection,
+    pieces: Sequence[Piece],
+    parts: Sequence[IndexPart],
+    logs: Sequence[str],
+    progress: Progress,
+) -> Mapping[str, tuple[TableFile, ...]]:
+    """Write ``availability`` of pieces, cut into ``parts``, and ``entry_logs`` of directories."""
+    index_source.register(spark)
+    tables = {
+        "availability": _availability(spark, pieces, parts),
+        "entry_logs": _entry_logs(spark, logs),
+    }
+    for name, table in tables.items():
+        progress.stage(name)
+        with tasks_told(spark, progress):
+            table.write.option("compression", COMPRESSION).parquet(f"{target.path}/{name}")
+    return {name: target.written(name) for name in tables}
+
+
+def _availability(spark: SparkSession, pieces: Sequence[Piece], parts: Sequence[IndexPart]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format(index_source.FORMAT).option("parts", index_parts.to_json(parts)).load()
+    ids = spark.createDataFrame(
+        [(piece.id, piece.bookie_id) for piece in pieces], "piece string, named string"
+    )
+    whose = rows.withColumnRenamed("bookie_id", "piece").join(F.broadcast(ids), "piece")
+    return whose.withColumnRenamed("named", "bookie_id").select(*AVAILABILITY.names)
+
+
+def _entry_logs(spark: SparkSession, logs: Sequence[str]) -> DataFrame:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for directory in batch.column("directory").to_pylist():
+                yield from batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
+
+    directories = spark.createDataFrame([(each,) for each in logs], "directory string")
+    tasks = min(len(logs), spark.sparkContext.defaultParallelism * 4)
+    return directories.repartition(tasks).mapInArrow(read, from_arrow_schema(entry_logs.SCHEMA))
