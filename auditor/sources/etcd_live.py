@@ -24,6 +24,7 @@ from auditor.errors import CompactedError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.etcd_client import Asked, EtcdClient, EtcdKey
+from auditor.sources.etcd_nodes import NOTE, key_znode, named
 from auditor.sources.etcd_pages import EtcdPages
 from auditor.sources.etcd_spans import Span, dealt, spans
 from auditor.sources.store import NO_TIME, ClusterNodes, Part, StoreOptions, Tree, Znode, ZnodeBatch
@@ -31,8 +32,6 @@ from auditor.sources.uri import MetadataUri
 
 RESTARTS = 3
 """How often what was read of a compacted revision is read again, at a newer one."""
-
-NOTE = "etcd keeps no times and no under-replication marks"
 
 _SINGLE = (
     "layout",
@@ -109,9 +108,7 @@ class EtcdStore:
                     raise
         notes = [NOTE]
         if lost:
-            notes.append(
-                f"etcd compacted the revision that was being read, {lost} times; read again at a newer one"
-            )
+            notes.append(f"etcd compacted the revision being read, {lost} times: read at a newer one")
         return ClusterNodes(
             nodes,
             self._moment.time,
@@ -149,7 +146,7 @@ class EtcdStore:
         for start, end in zip(part.edges, part.edges[1:], strict=False):
             for page in self._pages.read(start, end, part.moment.revision):
                 if page.keys or page.gaps:
-                    znodes = [_znode(key, part.moment.time) for key in page.keys]
+                    znodes = [_ledger(key, part.moment.time) for key in page.keys]
                     yield ZnodeBatch.of(znodes, page.gaps)
 
     def moment_lost(self) -> bool:
@@ -191,20 +188,13 @@ class EtcdStore:
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
                 "ends with the cluster's scope, taken as it is written"
             )
-        nodes: dict[str, Znode] = {}
-        for key in found:
-            znode = _znode(key, NO_TIME)
-            name = etcd.node_name(znode.path[len(self.root) + 1 :])
-            if name is not None:
-                nodes[name] = znode
-        return nodes, gaps
+        keys = [key_znode(etcd.key_text(key[0]), *key[1:]) for key in found]
+        return named(self.root, keys), gaps
 
 
-def _znode(key: EtcdKey, mtime: int) -> Znode:
-    path = etcd.key_text(key.key)
-    return Znode(
-        path, key.value, key.create_revision, key.mod_revision, NO_TIME, mtime, key.mod_revision, key.lease
-    )
+def _ledger(key: EtcdKey, mtime: int) -> Znode:
+    path, made, changed = etcd.key_text(key.key), key.create_revision, key.mod_revision
+    return Znode(path, key.value, made, changed, NO_TIME, mtime, changed, key.lease)
 
 
 def _edges(lot: list[Span]) -> tuple[bytes, ...]:
