@@ -76,18 +76,11 @@ def list_request(txn_id: int, ledger_id: int, scope_id: int = 0, version: int = 
     >>> list_request(7, 99).hex()
     '0000000d0a060803100b1807e206020863'
 
-    Raises:
-        UsageError: what no bookie can be asked: protocol version 2 has no such request and, by BP-35, no
-            scopes; version 3 has no field for a scope yet, and a bookie would take the ledger for that of
-            scope 0.
+    Raises `UsageError` for what no bookie can be asked: see `unaskable`.
     """
-    if version != VERSION:
-        scopes = "; BP-35 has every scope other than 0 fail there" if scope_id else ""
-        raise UsageError(f"protocol version {version} cannot ask which entries a bookie holds{scopes}")
-    if scope_id:
-        raise UsageError(
-            f"scope {scope_id}: version 3 names ledgers of scope 0 only; BP-35 gives its field no number"
-        )
+    reason = unaskable(scope_id, version)
+    if reason is not None:
+        raise UsageError(reason)
     message = pb.ListRequest(
         header=pb.RequestHeader(
             version=pb.VERSION_THREE, operation=pb.GET_LIST_OF_ENTRIES_OF_LEDGER, txnId=txn_id
@@ -95,6 +88,26 @@ def list_request(txn_id: int, ledger_id: int, scope_id: int = 0, version: int = 
         getListOfEntriesOfLedgerRequest=pb.GetListOfEntriesOfLedgerRequest(ledgerId=ledger_id),
     ).SerializeToString()
     return LENGTH.pack(len(message)) + message
+
+
+def unaskable(scope_id: int, version: int = VERSION) -> str | None:
+    """Why a ledger of this scope cannot be asked for over this version of the protocol; None if it can.
+
+    Version 2 has no list request and, by BP-35, fails every scope but 0. Version 3 has no number for the
+    field of the scope yet, so that a bookie would take the ledger for that of scope 0.
+
+    >>> unaskable(7)
+    'scope 7: protocol version 3 names ledgers of scope 0 only; BP-35 gives its field no number'
+    """
+    if version != VERSION:
+        scopes = f"; BP-35 has scope {scope_id} fail there" if scope_id else ""
+        return f"protocol version {version} cannot ask which entries a bookie holds{scopes}"
+    if scope_id:
+        return (
+            f"scope {scope_id}: protocol version {VERSION} names ledgers of scope 0 only; "
+            "BP-35 gives its field no number"
+        )
+    return None
 
 
 def frame_length(prefix: bytes) -> int:
