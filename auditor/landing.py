@@ -23,6 +23,7 @@ from auditor.errors import RunError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.run_files import REPORT, run_files
+from auditor.task_errors import own_errors
 from auditor.task_watch import tasks_told
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Landing:
             where = self.run.where(f"{below}/{name}")
             if not self.run.exists(f"{below}/{name}/_SUCCESS"):
                 self.progress.stage(name)
-                with tasks_told(self.spark, self.progress):
+                with tasks_told(self.spark, self.progress), own_errors():
                     make().write.mode("overwrite").parquet(where)
             self._landed[name] = self.spark.read.parquet(where)
         return self._landed[name]

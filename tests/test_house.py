@@ -35,6 +35,7 @@ FLOORS = (
         "session",
         "runs",
         "landing",
+        "task_errors",
         "task_watch",
         "scan",
         "bookie_scan",

@@ -1,0 +1,260 @@
+"""Servers that end, freeze, lag or forget a session in the middle of a scan: all is read, or it is said."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import StoreError
+from auditor.keys import flat, hierarchical
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources import zk_walk
+from auditor.sources.store import StoreOptions, Tree, ZnodeBatch, open_store
+from auditor.sources.zk_live import LiveStore, SubtreesPart
+from auditor.sources.zk_walk import Top
+from tests.servers.zookeeper import Ensemble, ZooKeeperProcess, write, writer
+
+LEDGERS = {f"/bk/{hierarchical.to_path(n * 2_500)}": b"%d" % n for n in range(600)}
+AFTER = 3  # batches after which something happens
+
+Act = Callable[[LiveStore], object]
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    with Ensemble(tmp_path_factory.mktemp("ensemble")) as running:
+        with writer(running.hosts) as client:
+            write(client, LEDGERS)
+        yield running
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
+    with ZooKeeperProcess(tmp_path / "server") as running:
+        with writer(running.hosts) as client:
+            write(client, LEDGERS)
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zk_walk, "BATCH_ZNODES", 100)
+
+
+def scan(
+    hosts: str, act: Act, timeout_s: float = 2, rate: float = 0, at_once: bool = False
+) -> tuple[list[ZnodeBatch], int]:
+    """Everything below /bk, and how often it connected.
+
+    ``act`` happens between two batches, or (``at_once``) while one is read.
+    """
+    store = open_store(f"zk://{hosts}/bk", StoreOptions(rate, timeout_s=timeout_s, batch=10))
+    assert isinstance(store, LiveStore)
+    batches: list[ZnodeBatch] = []
+    acting: threading.Thread | None = None
+    try:
+        (part,) = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
+        for batch in store.read(part):
+            batches.append(batch)
+            if len(batches) == AFTER:
+                acting = threading.Thread(target=act, args=(store,))
+                acting.start()
+                if not at_once:
+                    acting.join()
+    finally:
+        if acting:
+            acting.join()
+        store.close()
+    return batches, store.operations()["connect"]
+
+
+def ledgers(batches: list[ZnodeBatch]) -> dict[str, bytes]:
+    """Path and data of ledgers; each was read once."""
+    read = [(path, data) for batch in batches for path, data in zip(batch.paths, batch.data, strict=True)]
+    assert len(dict(read)) == len(read)
+    return {path: data for path, data in read if "/L" in path}
+
+
+def gaps(batches: list[ZnodeBatch]) -> list[tuple[str, str]]:
+    return [gap for batch in batches for gap in batch.gaps]
+
+
+def asked(ensemble: Ensemble) -> ZooKeeperProcess:
+    """The member that the scan is connected to, which is the only client."""
+    (member,) = [member for member in ensemble.members if ensemble.connected(member)]
+    return member
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_when_a_member_ends_another_goes_on_and_nothing_is_lost(ensemble: Ensemble, at_once: bool) -> None:
+    ended: list[ZooKeeperProcess] = []
+
+    def end(store: LiveStore) -> None:
+        ended.append(asked(ensemble))
+        ended[0].kill()
+
+    try:
+        batches, connected = scan(ensemble.hosts, end, rate=2000, at_once=at_once)
+    finally:
+        ended[0].start()
+    assert connected > 1
+    assert ledgers(batches) == LEDGERS
+    assert gaps(batches) == []
+
+
+def test_when_a_member_freezes_another_goes_on_and_nothing_is_lost(ensemble: Ensemble) -> None:
+    frozen: list[ZooKeeperProcess] = []
+
+    def freeze(store: LiveStore) -> None:
+        frozen.append(asked(ensemble))
+        frozen[0].freeze()
+
+    try:
+        batches, connected = scan(ensemble.hosts, freeze)
+    finally:
+        frozen[0].thaw()
+        frozen[0].wait()
+    assert connected > 1
+    assert ledgers(batches) == LEDGERS
+    assert gaps(batches) == []
+
+
+def test_a_member_that_lags_is_not_believed(ensemble: Ensemble) -> None:
+    # What one member does not know yet, since it was frozen, must not look deleted to who knew it before.
+    follower = next(member for member in ensemble.members if member.mode() == "follower")
+    others = ",".join(member.hosts for member in ensemble.members if member is not follower)
+    follower.freeze()
+    try:
+        with writer(others) as client:
+            write(client, {f"/late/00/0000/L{n:04}": b"" for n in range(10)})
+        store = open_store(f"zk://{others}/late")
+        parts = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
+        store.close()
+    finally:
+        follower.thaw()
+    lagging = open_store(f"zk://{follower.hosts}/late")
+    batches = [batch for part in parts for batch in lagging.read(part)]
+    lagging.close()
+    assert len(ledgers(batches)) == 10
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_single_server_that_starts_again_is_waited_for(server: ZooKeeperProcess, at_once: bool) -> None:
+    def restart(store: LiveStore) -> None:
+        server.kill()
+        server.start()
+
+    batches, connected = scan(server.hosts, restart, rate=2000, at_once=at_once)
+    assert connected > 1
+    assert ledgers(batches) == LEDGERS
+    assert gaps(batches) == []
+
+
+def test_a_session_that_ends_on_the_server_is_opened_anew(server: ZooKeeperProcess) -> None:
+    sessions: list[object] = []
+
+    def expire(store: LiveStore) -> None:
+        session = store._reader._session
+        assert session is not None
+        sessions.append(session)
+        with writer(server.hosts, client_id=session._client.client_id):
+            pass  # who closes a session that is also another's ends it for both
+        deadline = time.monotonic() + 10
+        while not session.moved:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        sessions.append(store)
+
+    batches, connected = scan(server.hosts, expire)
+    assert len(sessions) == 2
+    assert connected > 1
+    assert ledgers(batches) == LEDGERS
+    assert gaps(batches) == []
+
+
+def test_what_is_deleted_while_it_is_listed_is_gone_and_nothing_else_is(server: ZooKeeperProcess) -> None:
+    deleted = {path for path in LEDGERS if "/00/01" in path}
+    assert len(deleted) == 200
+
+    def delete(store: LiveStore) -> None:
+        with writer(server.hosts) as client:
+            for inner in sorted({path.rpartition("/")[0] for path in deleted}):
+                client.delete(inner, recursive=True)
+
+    batches, connected = scan(server.hosts, delete)
+    read = ledgers(batches)
+    assert connected == 1
+    assert gaps(batches) == []
+    assert {path: data for path, data in read.items() if path not in deleted} == {
+        path: data for path, data in LEDGERS.items() if path not in deleted
+    }
+    assert len(read) < len(LEDGERS)
+
+
+def test_what_is_deleted_and_made_again_while_it_is_listed_is_unknown(server: ZooKeeperProcess) -> None:
+    inner = sorted({path.rpartition("/")[0] for path in LEDGERS})
+
+    store = open_store(f"zk://{server.hosts}/bk", StoreOptions(batch=10))
+    assert isinstance(store, LiveStore)
+    # Between the list of an inner znode's siblings and its own data it is gone for a moment.
+    real = store._reader.data
+    gone = {inner[5]}
+
+    def data(paths: list[str]) -> object:
+        if gone & set(paths):
+            with writer(server.hosts) as client:
+                client.delete(inner[5], recursive=True)
+                answers = real(paths)
+                write(client, {path: b"" for path in LEDGERS if path.startswith(inner[5])})
+            gone.clear()
+            return answers
+        return real(paths)
+
+    store._reader.data = data  # type: ignore[method-assign,assignment]
+    batches = [
+        batch for part in store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1) for batch in store.read(part)
+    ]
+    store.close()
+    assert gaps(batches) == [(inner[5], "it vanished while it was read and is there again")]
+    assert {path for path in LEDGERS if not path.startswith(inner[5])} == set(ledgers(batches))
+
+
+@pytest.mark.parametrize("how", ["kill", "freeze"])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_cluster_that_stays_away_is_an_error_and_never_a_shorter_list(
+    server: ZooKeeperProcess, how: str, at_once: bool
+) -> None:
+    def cut_off(store: LiveStore) -> None:
+        server.kill() if how == "kill" else server.freeze()
+
+    with pytest.raises(StoreError, match=rf"cannot connect to ZooKeeper at {server.hosts}") as lost:
+        scan(server.hosts, cut_off, timeout_s=1, rate=2000, at_once=at_once)
+    assert lost.value.exit_code == 4
+
+
+def test_shares_of_a_flat_root_survive_a_restart(tmp_path: Path) -> None:
+    ids = {f"/bk/{flat.to_path(n)}": b"" for n in range(500)}
+    with ZooKeeperProcess(tmp_path / "server") as server:
+        with writer(server.hosts) as client:
+            write(client, ids)
+        driver = open_store(f"zk://{server.hosts}/bk")
+        parts = driver.parts(Tree.LEDGERS, LayoutKind.FLAT, 3)
+        driver.close()
+        server.kill()
+        server.start()
+        task = open_store(f"zk://{server.hosts}/bk")
+        batches = [batch for part in parts for batch in task.read(part)]
+        task.close()
+    assert set(ledgers(batches)) == set(ids)
+
+
+def test_a_server_that_has_not_seen_what_the_parts_were_cut_from_is_refused(server: ZooKeeperProcess) -> None:
+    store = open_store(f"zk://{server.hosts}/bk", StoreOptions(timeout_s=1))
+    ahead = SubtreesPart((Top("/bk/00"),), zxid=2**40)
+    with pytest.raises(StoreError, match="cannot connect to ZooKeeper"):
+        list(store.read(ahead))
+    store.close()

@@ -1,0 +1,58 @@
+"""Errors of tasks, on a real Spark with a real ZooKeeper that goes away."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import auditor
+from auditor.errors import StoreError, UsageError
+from auditor.task_errors import own_errors
+from tests.servers.zookeeper import ZooKeeperProcess, write, writer
+
+
+def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, tmp_path: Path) -> None:
+    auditor.register(spark)
+    with ZooKeeperProcess(tmp_path / "server") as server:
+        with writer(server.hosts) as client:
+            write(client, {f"/bk/00/0000/L{n:04}": b"" for n in range(900)})
+        options = {
+            "metadata": f"zk://{server.hosts}/bk",
+            "rate_limit": "100",
+            "timeout_s": "1",
+            "batch": "10",
+        }
+        ledgers = spark.read.format("bookkeeper_ledgers").options(**options, parts="2").load()
+        away = threading.Timer(4, server.kill)
+        away.start()
+        with (
+            pytest.raises(StoreError, match=rf"^cannot connect to ZooKeeper at {server.hosts} .*TLS$"),
+            own_errors(),
+        ):
+            ledgers.write.parquet(str(tmp_path / "ledgers"))
+        away.join()
+
+
+def test_a_wrong_option_is_a_usage_error(spark: SparkSession) -> None:
+    auditor.register(spark)
+    with (
+        pytest.raises(UsageError, match=r"^bookkeeper_ledgers: give the option metadata, such as"),
+        own_errors(),
+    ):
+        spark.read.format("bookkeeper_ledgers").load().count()
+
+
+def test_other_errors_pass_as_they_are(spark: SparkSession) -> None:
+    @F.udf("long", useArrow=False)
+    def broken(_: int) -> int:
+        raise ValueError("nothing of ours")
+
+    with pytest.raises(Exception, match="nothing of ours") as other, own_errors():
+        spark.range(1).select(broken("id")).collect()
+    assert not isinstance(other.value, (StoreError, UsageError))
+    with pytest.raises(UsageError, match=r"^mine$"), own_errors():
+        raise UsageError("mine")
