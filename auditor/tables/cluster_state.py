@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from auditor.codecs import underreplication
 from auditor.errors import DecodeError
-from auditor.sources.store import ClusterNodes, Znode
+from auditor.sources.store import NO_TIME, ClusterNodes, Znode
 
 CLUSTER = pa.schema(
     [
@@ -22,7 +22,11 @@ CLUSTER = pa.schema(
             "value", pa.string(), metadata={"comment": "what the store says; null where it is unreadable"}
         ),
         pa.field("path", pa.string(), metadata={"comment": "the znode that says it"}),
-        pa.field("mtime", pa.int64(), metadata={"comment": "when the znode last changed, ms"}),
+        pa.field(
+            "mtime",
+            pa.int64(),
+            metadata={"comment": "when the znode last changed, ms; null where the store keeps no times"},
+        ),
         pa.field("damage", pa.string(), metadata={"comment": "why it could not be read"}),
     ]
 )
@@ -97,6 +101,6 @@ def _row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[str, 
         "fact": fact,
         "value": None if value is None else str(value),
         "path": znode.path,
-        "mtime": znode.mtime,
+        "mtime": None if znode.mtime == NO_TIME else znode.mtime,
         "damage": damage,
     }

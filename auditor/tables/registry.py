@@ -16,7 +16,7 @@ from auditor.codecs import service_info
 from auditor.errors import DecodeError, RuleError
 from auditor.model.cookie import Cookie
 from auditor.sources.columns import commented
-from auditor.sources.store import ClusterNodes, Znode
+from auditor.sources.store import NO_TIME, ClusterNodes, Znode
 
 COOKIES = pa.schema(
     [
@@ -52,7 +52,11 @@ REGISTRATIONS = pa.schema(
             ),
             metadata={"comment": "what its service info publishes; empty for an old bookie"},
         ),
-        pa.field("ctime", pa.int64(), metadata={"comment": "when it registered, ms"}),
+        pa.field(
+            "ctime",
+            pa.int64(),
+            metadata={"comment": "when it registered, ms; null where the store keeps no times"},
+        ),
         pa.field("damage", pa.string(), metadata={"comment": "why the service info could not be read"}),
     ]
 )
@@ -104,7 +108,8 @@ def registrations(cluster: ClusterNodes) -> list[dict[str, Any]]:
 
 def _registration(name: str, mode: str, znode: Znode) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "bookie_id": name, "mode": mode, "endpoints": [], "ctime": znode.ctime, "damage": None,
+        "bookie_id": name, "mode": mode, "endpoints": [], "damage": None,
+        "ctime": None if znode.ctime == NO_TIME else znode.ctime,
     }  # fmt: skip
     try:
         info = service_info.decode(znode.data, name)

@@ -93,6 +93,29 @@ def test_what_could_become_worse_for_an_unreadable_index_is_undecided(spark: Spa
     assert (still_open.where, still_open.unknown) == ((4, None), ["a", "b"])
 
 
+def test_what_is_undecided_says_why(spark: SparkSession) -> None:
+    classes = {"class": "healthy", "potential_class": BELOW_WRITE}
+    asked = tables(
+        spark,
+        verdicts=[{"ledger_id": number, **classes} for number in (1, 2, 3)],
+        judged=[
+            {"ledger_id": 1, "mu": 1, "unknown": [("b", 10, "limbo"), ("a", 10, "limbo")]},
+            {"ledger_id": 2, "mu": 1, "unknown": [("b", 10, "not-indexed")]},
+            {
+                "ledger_id": 3,
+                "mu": 1,
+                "unknown": [("a", 1, "limbo"), ("b", 1, "unread"), ("c", 1, "unreadable")],
+            },
+        ],
+    )
+    limbo, unserved, several = (found.message for found in find("replication-undecided", asked))
+    assert (
+        limbo == "ledger 1 is healthy as far as known and could be below-write-quorum: it is in limbo on a, b"
+    )
+    assert unserved.endswith(": it is not in the index of ledgers on b")
+    assert several.endswith(": its index cannot be read on c; it is in limbo on a; not read: b")
+
+
 def test_only_the_open_end_can_lag(spark: SparkSession) -> None:
     lagging = [entries(bookie, (7, 7, 1, 0)) for bookie in "ba"]
     asked = tables(

@@ -38,11 +38,43 @@ def test_a_damaged_index_is_told_with_its_byte(spark: SparkSession) -> None:
     assert cut.message == "the index of ledger 2 on bk1 is cut short: ends inside a page"
 
 
+def test_a_damaged_database_is_told_with_its_path_and_no_ledger(spark: SparkSession) -> None:
+    damaged = {"scope_id": None, "bookie_id": "bk1", "state": "damaged", "storage": "rocksdb"}
+    paths = ["ledgers0/current/locations", "ledgers1/current/ledgers"]
+    asked = tables(
+        spark,
+        availability=[
+            *({**damaged, "path": path, "offset": 77, "reason": "a block of wrong sum"} for path in paths),
+            # The bookie did not answer: nothing is said of its index.
+            {"ledger_id": 4, "bookie_id": "bk1", "state": "unreadable", "storage": "rpc"},
+        ],
+    )
+    found = sorted(find("index-unreadable", asked), key=lambda each: each.message)
+    assert [(each.scope_id, each.ledger_id, each.bookie_id, each.severity) for each in found] == [
+        (None, None, "bk1", "error")
+    ] * 2
+    assert (
+        found[0].message == "the index at ledgers0/current/locations on bk1 is damaged: a block of wrong sum"
+    )
+    assert [each.evidence["path"] for each in found] == paths
+    assert found[0].unknown == ["bk1"]
+
+
+def test_a_ledger_in_limbo_is_no_damage(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        ledgers=[ledger(1, "bk1", "bk2")],
+        availability=[{"ledger_id": 1, "bookie_id": "bk1", "state": "limbo"}],
+    )
+    assert find("index-unreadable", asked) == find("ledger-not-indexed", asked) == []
+
+
 def test_a_ledger_that_is_not_indexed_matters_only_to_a_member(spark: SparkSession) -> None:
     rows = [{"ledger_id": number, "bookie_id": "bk1", "state": "not-indexed"} for number in (1, 2, 3)]
     asked = tables(
         spark,
-        ledgers=[ledger(1, "bk1", "bk2"), ledger(2, "bk2")],  # 3 is deleted
+        # 3 is deleted, or of another scope.
+        ledgers=[ledger(1, "bk1", "bk2"), ledger(2, "bk2"), ledger(3, "bk1", scope_id=1)],
         availability=rows,
     )
     [found] = find("ledger-not-indexed", asked)

@@ -75,24 +75,41 @@ held_sets = st.dictionaries(st.sampled_from(BOOKIES), st.sets(st.integers(0, LAS
 readings = st.fixed_dictionaries(
     {bookie: st.sampled_from(["read", "partial", "unread"]) for bookie in BOOKIES}
 )
-broken_indexes = st.sets(st.sampled_from(BOOKIES), max_size=2)
+index_states = st.fixed_dictionaries(
+    {
+        bookie: st.sampled_from(["ok"] * 4 + ["cut", "unreadable", "limbo", "not-indexed"])
+        for bookie in BOOKIES
+    }
+)
+answered_by = st.sets(st.sampled_from(BOOKIES), max_size=2)
 
 
 @settings(max_examples=400, deadline=None)
-@given(ledgers(), held_sets, readings, broken_indexes)
+@given(ledgers(), held_sets, readings, index_states, answered_by)
 def test_groups_say_what_entries_say(
-    ledger: LedgerFacts, held: dict[str, set[int]], reading: dict[str, str], broken: set[str]
+    ledger: LedgerFacts,
+    held: dict[str, set[int]],
+    reading: dict[str, str],
+    found_as: dict[str, str],
+    answered: set[str],
 ) -> None:
+    for bookie in BOOKIES:
+        if bookie not in held and found_as[bookie] == "ok":
+            found_as[bookie] = "absent"
     expected = {bookie: striped(ledger, bookie, LAST, judged_only=True) for bookie in BOOKIES}
     pairs = []
     for bookie in BOOKIES:
-        state = "cut" if bookie in broken else "ok" if bookie in held else "absent"
-        if expected[bookie] != held.get(bookie, set()) or state == "cut":
-            pairs.append(Pair(bookie, groups(expected[bookie]), groups(held.get(bookie, set())), state))
+        state, there = found_as[bookie], held.get(bookie, set())
+        asked = 5 if bookie in answered else None
+        if expected[bookie] != there or state not in ("ok", "absent"):
+            pairs.append(Pair(bookie, groups(expected[bookie]), groups(there), state, asked))
     states = {bookie: BookieState(reading[bookie], index_time=10**12) for bookie in BOOKIES}
     answer = judge(ledger, pairs, states, grace_ms=0)
 
-    sure = {bookie for bookie in BOOKIES if reading[bookie] == "read" and bookie not in broken}
+    # What its bookie does not serve is not there.
+    held = {bookie: there for bookie, there in held.items() if found_as[bookie] != "not-indexed"}
+    spoke = {b for b in answered if found_as[b] == "ok"}
+    sure = {b for b in BOOKIES if reading[b] == "read" and found_as[b] in ("ok", "absent")} | spoke
     lacking = {bookie: expected[bookie] - held.get(bookie, set()) for bookie in BOOKIES}
     members = {bookie for _, ensemble in ledger.segments for bookie in ensemble}
     assert {b: entries(g) for b, g in answer.missing} == {
@@ -104,7 +121,16 @@ def test_groups_say_what_entries_say(
     everywhere = range(LAST + 6)
     assert answer.m == max(sum(e in lacking[b] for b in sure) for e in everywhere)
     assert answer.mu == max(sum(e in lacking[b] for b in BOOKIES) for e in everywhere)
-    strangers = [pair.bookie_id for pair in pairs if pair.bookie_id not in members]
+    whys = {"cut": "unreadable", "unreadable": "unreadable"}
+    for bookie, _, why in answer.unknown:
+        assert why == (
+            whys.get(found_as[bookie], found_as[bookie]) if reading[bookie] == "read" else "unread"
+        )
+    strangers = [
+        pair.bookie_id
+        for pair in pairs
+        if pair.bookie_id not in members and pair.index_state != "not-indexed"
+    ]
     assert answer.foreign == [(bookie, len(held.get(bookie, ()))) for bookie in strangers]
     _assert_excess(ledger, held, members, answer)
     _assert_lagging(ledger, held, sure, answer)

@@ -1,0 +1,123 @@
+"""One replica, told of more than once: by a bookie's files and by the bookie itself, or by several pieces.
+
+What any of them shows is held: an entry that was seen once cannot be missing. So the groups are united, in
+the canonical form in which the comparison needs them. Only pairs that are told of differently pass through
+Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.codecs import coverage
+from auditor.errors import CoverageLimitError
+from auditor.tables.judgement import groups_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_KEYS = ("scope_id", "ledger_id", "bookie_id")
+# Which of several pieces speaks for a replica: the one that knows least.
+_LEAST_KNOWN = ("unreadable", "cut", "not-indexed", "limbo", "ok")
+
+
+def merged(held: DataFrame, answers: DataFrame) -> DataFrame:
+    """What the indexes show and what the bookies answered when they were asked, one row a replica.
+
+    Both have the columns of ``availability``; ``answers`` has no more than one row a replica. A pair that one
+    side alone has keeps that row. Where both have it, what either shows is held; the answer's state counts,
+    and its time, if it is ok, else the file's. An answer of nothing does not speak for an index that is
+    damaged, in limbo or not served: a bookie that starts a spoiled index anew says the same.
+
+    Meant for the comparison. Files that are damaged stay so, whatever their bookie answers.
+    """
+    from pyspark.sql import functions as F
+
+    columns = held.columns
+    told = [name for name in columns if name not in _KEYS]
+    files = held.select(*_KEYS, F.struct(*told).alias("file"))
+    both = files.join(answers.select(*_KEYS, F.struct(*told).alias("answer")), [*_KEYS], "full_outer")
+    index, answer = F.col("file"), F.col("answer")
+    settles = (answer["state"] == "ok") & ((index["state"] == "ok") | (F.length(answer["groups"]) > 0))
+    settles = F.coalesce(settles, F.lit(False))
+    from_answer = {"state", "reason", "offset", "answered"}
+    chosen = {
+        name: F.when(index.isNull() | (settles if name in from_answer else F.lit(False)), answer[name])
+        .otherwise(index[name])
+        .alias(name)
+        for name in told
+    }  # fmt: skip
+    rows = both.select(*_KEYS, *chosen.values(), _sets(index, answer, settles).alias("sets"))
+    return _united(rows, columns)
+
+
+def combined(availability: DataFrame, bookies: Sequence[str]) -> DataFrame:
+    """One row a replica of bookies whose indexes came in several pieces that may overlap.
+
+    ``bookies`` are the ids of these; the rows of all others are passed on as they are. What any piece shows
+    is held, and the piece that knows least says what is known of the rest. Rows without a ledger stay. Files
+    that end inside a page must have been recognised before (`auditor.tables.unequal.held`).
+    """
+    from pyspark.sql import functions as F
+
+    if not bookies:
+        return availability
+    columns = availability.columns
+    told = [name for name in columns if name not in _KEYS]
+    several = F.col("bookie_id").isin(list(bookies)) & F.col("ledger_id").isNotNull()
+    rank = F.array_position(F.array(*(F.lit(state) for state in _LEAST_KNOWN)), F.col("state"))
+    served = F.when(F.col("state") != "not-indexed", F.col("groups"))
+    pieces = (
+        availability.where(several)
+        .groupBy(*_KEYS)
+        .agg(
+            F.min_by(F.struct(*told), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
+            F.max("mtime").alias("newest"),
+            F.max("answered").alias("asked"),
+            F.collect_list(served).alias("sets"),
+        )
+    )
+    latest = {"mtime": F.col("newest"), "answered": F.col("asked")}
+    rows = pieces.select(
+        *_KEYS, *(latest.get(name, F.col("piece")[name]).alias(name) for name in told), "sets"
+    )
+    return availability.where(~several).unionByName(_united(rows, columns))
+
+
+def _sets(index: Column, answer: Column, settles: Column) -> Column:
+    """The groups of a file and an answer that count: what a bookie serves after all, it said itself."""
+    from pyspark.sql import functions as F
+
+    # Where the answer does not settle it, the locations stay beside the state that calls them unknown.
+    unserved = (index["state"] == "not-indexed") & settles
+    kept = F.when(~F.coalesce(unserved, F.lit(False)), index["groups"])
+    return F.array_compact(F.array(kept, answer["groups"]))
+
+
+def _united(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The rows with ``groups`` that are the union of their ``sets``."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    distinct = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)
+    rows = rows.withColumn("sets", distinct)
+    alone = rows.where("size(sets) < 2").withColumn("groups", F.coalesce(F.get("sets", F.lit(0)), "groups"))
+    schema = StructType([rows.schema[name] for name in columns])
+    joined = rows.where("size(sets) > 1").select(*columns, "sets").mapInArrow(_joined, schema)
+    return alone.select(*columns).unionByName(joined)
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        table = batch.to_pydict()
+        for row, sets in enumerate(table.pop("sets")):
+            try:
+                table["groups"][row] = coverage.union([groups_of(groups) for groups in sets]).tobytes()
+            except CoverageLimitError as limit:
+                # What the one says is there; the rest is more than can be put together, so it is not known.
+                table["state"][row], table["reason"][row] = "limbo", str(limit)
+        schema = pa.schema([field for field in batch.schema if field.name != "sets"])
+        yield pa.RecordBatch.from_pydict(table, schema=schema)

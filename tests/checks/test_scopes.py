@@ -1,0 +1,92 @@
+"""Findings say of which scope a ledger is, and never join two ledgers of one id."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from auditor.checks import BY_ID
+from auditor.findings.confirm import confirm
+from auditor.findings.table import FINDINGS, found, numbered
+from auditor.model.finding import fingerprint
+from tests.checks.tables_builder import INSTANCE, entries, find, ledger, places, tables
+
+
+def test_the_finding_is_of_the_ledgers_scope(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        judged=[
+            {"scope_id": 0, "ledger_id": 2, "m": 1, "mu": 1, "missing": [entries("bk1", (0, 0, 1, 0))]},
+            {"scope_id": 1, "ledger_id": 2, "m": 3, "mu": 3, "missing": [entries("bk1", (0, 0, 1, 0))]},
+        ],
+        verdicts=[
+            {"ledger_id": 2, "class": "below-write-quorum", "potential_class": "below-write-quorum"},
+            {"scope_id": 1, "ledger_id": 2, "class": "entry-lost", "potential_class": "entry-lost"},
+        ],
+    )
+    [lost] = find("entry-lost", asked)
+    [below] = find("below-write-quorum", asked)
+    assert (lost.scope_id, below.scope_id) == (1, 0)
+    assert lost.message.startswith("ledger 2 of scope 1 has an entry")
+    assert below.message.startswith("ledger 2 has an entry")
+
+
+def test_every_row_of_the_table_has_its_scope_and_its_name(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": "bk1", "registered": None}],
+        orphans=[{"bookie_id": "bk1", "ledger_id": 2}, {"bookie_id": "bk1", "scope_id": 1, "ledger_id": 2}],
+    )
+    checks = [BY_ID["orphan-ledger"], BY_ID["bookie-down"]]
+    table = numbered(found(checks, asked), INSTANCE)
+    assert table.columns == FINDINGS.names
+    rows = [(row["id"], row["scope_id"], row["ledger_id"], row["fingerprint"]) for row in table.collect()]
+    assert rows == [
+        (id, scope, number, fingerprint(id, INSTANCE, scope, number, "bk1"))
+        for id, scope, number in [
+            ("bookie-down", None, None),
+            ("orphan-ledger", 0, 2),
+            ("orphan-ledger", 1, 2),
+        ]
+    ]
+
+
+def test_marks_are_of_scope_0(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": "bk1"}],
+        ledgers=[ledger(2, "bk1", scope_id=1)],
+        verdicts=[{"scope_id": 1, "ledger_id": 2}],
+        marks=[{"ledger_id": 2, "replicas": ["bk1"], "ctime": 0}],
+    )
+    assert find("mark-stale", asked) == []
+    assert places(find("mark-of-deleted-ledger", asked)) == [(2, None)]
+
+
+def test_what_changed_between_the_scans_is_doubted_in_its_scope(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        judged=[{"scope_id": scope, "ledger_id": 2, "m": 3, "mu": 3} for scope in (0, 1, 2)],
+        verdicts=[
+            {"scope_id": scope, "ledger_id": 2, "class": "entry-lost", "potential_class": "entry-lost"}
+            for scope in (0, 1, 2)
+        ],
+        availability=[
+            {"scope_id": scope, "ledger_id": 2, "bookie_id": "bk1", "state": "not-indexed"}
+            for scope in (1, 2)
+        ],
+        ledgers=[ledger(2, "bk1", scope_id=scope, version=2**40) for scope in (0, 1, 2)],
+    )
+    again = tables(
+        spark,
+        ledgers=[
+            ledger(2, "bk1", scope_id=0, version=2**40 + 1),
+            ledger(2, "bk1", scope_id=2, version=2**40),
+        ],  # that of scope 1 was deleted
+    ).ledgers
+    checks = [BY_ID["entry-lost"], BY_ID["ledger-not-indexed"]]
+    rows = confirm(found(checks, asked), asked.ledgers, again).collect()
+    assert {(row["id"], row["scope_id"], row["confidence"]) for row in rows} == {
+        ("entry-lost", 0, "suspect"),
+        ("entry-lost", 2, "confirmed"),
+        ("ledger-not-indexed", 2, "confirmed"),
+    }

@@ -1,0 +1,55 @@
+"""etcd keeps no times and no marks: what is not kept is never a finding, and breaks nothing."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from auditor.checks import ALL
+from auditor.findings.table import found
+from auditor.sources.store import NO_TIME, ClusterNodes, Znode
+from auditor.tables.cluster_state import cluster_state
+from auditor.tables.registry import registrations
+from tests.checks.tables_builder import facts, find, ledger, places, tables
+
+
+def test_no_check_speaks_of_a_healthy_cluster_on_etcd(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        facts(layout="etcd", has_marks=False),
+        bookies=[{"bookie_id": name, "ledgers": 2, "depending": 2, "replicas": 2} for name in ("bk1", "bk2")],
+        ledgers=[
+            ledger(1, "bk1", "bk2", mtime=None, ctime=None),
+            ledger(2, "bk1", "bk2", mtime=None, ctime=None, state="IN_RECOVERY"),
+            ledger(3, "bk1", "bk2", mtime=None, ctime=None, state="OPEN"),
+        ],
+        judged=[{"ledger_id": 2, "state": "IN_RECOVERY", "mtime": None}],
+        verdicts=[{"ledger_id": 1}, {"ledger_id": 2, "class": "not-closed", "potential_class": "not-closed"}],
+        holdings=[{"bookie_id": "bk1", "ledgers": 2}],
+    )
+    assert found(ALL, asked).select("id", "message").collect() == []
+
+
+def test_no_mark_is_missing_where_none_are_kept(spark: SparkSession) -> None:
+    down = {"bookie_id": "bk1", "depending": 1, "registered": None}
+    asked = tables(spark, facts(has_marks=False), bookies=[down], ledgers=[ledger(1, "bk1", mtime=None)])
+    assert find("mark-missing", asked) == []
+    assert places(find("bookie-down", asked)) == [(None, "bk1")]
+
+
+@pytest.mark.parametrize("time", [NO_TIME, 5])
+def test_a_time_that_is_not_kept_is_null(time: int) -> None:
+    def node(path: str, data: bytes) -> Znode:
+        return Znode(path, data, 3, 4, time, time, 4, 7)
+
+    nodes = {
+        "INSTANCEID": node("/bk/instanceid", b"a77a8e0d"),
+        "available/bk1:3181": node("/bk/bookies/writable/bk1:3181", b""),
+    }
+    cluster = ClusterNodes(nodes, 9, "revision 4")
+    [identity] = cluster_state(cluster)
+    [registered] = registrations(cluster)
+    kept = None if time == NO_TIME else time
+    assert (identity["mtime"], registered["ctime"]) == (kept, kept)
+    # The etcd driver publishes no service info, and takes a bookie's id for its address.
+    assert (registered["bookie_id"], registered["damage"]) == ("bk1:3181", None)

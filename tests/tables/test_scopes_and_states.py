@@ -1,0 +1,230 @@
+"""The joins of expected and held entries: scopes apart, and each state of an index for what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from auditor.tables.judged import judged
+from auditor.tables.judgement import BookieState
+from auditor.tables.marked import of_first_scan, stock
+from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
+from auditor.tables.unequal import expected, held, unequal
+from auditor.tables.verdicts import verdicts
+from tests.checks.tables_builder import tables
+from tests.tables.rows import Row, availability, index, ledger, ledgers, unpack
+
+SCAN = 1_000_000
+READ = {name: BookieState("read", index_time=SCAN) for name in ("bk1", "bk2", "bk3")}
+
+
+def pairs_of(spark: SparkSession, metadata: list[Row], indexes: list[Row]) -> DataFrame:
+    return unequal(expected(ledgers(spark, *metadata)), held(availability(spark, *indexes), {}), [])
+
+
+def judged_of(spark: SparkSession, metadata: list[Row], indexes: list[Row]) -> dict[tuple[int, int], Any]:
+    pairs = pairs_of(spark, metadata, indexes)
+    rows = judged(ledgers(spark, *metadata), pairs, READ, 0).collect()
+    return {(row["scope_id"], row["ledger_id"]): row for row in rows}
+
+
+def orphans_of(
+    spark: SparkSession, metadata: list[Row], indexes: list[Row], again: list[Row] | None = None, **said: Any
+) -> list[Any]:
+    pairs, rows = pairs_of(spark, metadata, indexes), held(availability(spark, *indexes), {})
+    second = None if again is None else ledgers(spark, *again)
+    times = said.get("index_times", {"bk1": SCAN, "bk2": SCAN})
+    found = orphans(pairs, rows, ledgers(spark, *metadata), second, SCAN, times).collect()
+    return sorted(found, key=lambda row: (row["scope_id"], row["ledger_id"], row["bookie_id"]))
+
+
+def test_ledgers_of_two_scopes_never_meet(spark: SparkSession) -> None:
+    both = {"bk1": {0, 1}, "bk2": {0, 1}}
+    metadata = [ledger(2, both), ledger(2, both, scope_id=1, version=2**40)]
+    indexes = [
+        index(2, "bk1", {0, 1}),
+        index(2, "bk2", {0, 1}),
+        index(2, "bk1", {0}, scope_id=1),
+        index(2, "bk3", {5}, scope_id=1),
+        index(2, "bk1", {7}, scope_id=2),
+    ]
+    pairs = pairs_of(spark, metadata, indexes)
+    assert {(row["scope_id"], row["bookie_id"], row["index_state"]) for row in pairs.collect()} == {
+        (1, "bk1", "ok"),
+        (1, "bk2", "absent"),
+        (1, "bk3", "ok"),
+        (2, "bk1", "ok"),
+    }
+    frame = ledgers(spark, *metadata)
+    answers = judged(frame, pairs, READ, 0)
+    [row] = answers.collect()
+    assert (row["scope_id"], row["ledger_id"], row["version"], row["m"]) == (1, 2, 2**40, 2)
+    assert {(r["scope_id"], r["class"]) for r in verdicts(frame, answers).collect()} == {
+        (0, "healthy"),
+        (1, "entry-lost"),
+    }
+    gone = orphans_of(spark, metadata, indexes)
+    assert [(row["scope_id"], row["ledger_id"], row["bookie_id"]) for row in gone] == [(2, 2, "bk1")]
+    bare = tables(spark)
+    marks = stock(spark.createDataFrame([(2,)], "ledger_id long"))
+    [surplus] = over_replicated(
+        answers, frame, marks, stock(bare.locks.drop("scope_id")), bare.bookies
+    ).collect()
+    assert (surplus["scope_id"], surplus["bookie_id"], surplus["marked"]) == (1, "bk3", False)
+
+
+def test_a_gap_of_one_scope_leaves_the_others_alone(spark: SparkSession) -> None:
+    hole = {"status": "gap", "undecidable": True, "low": 0, "high": 9}
+    indexes = [index(5, "bk1", {0}), index(5, "bk1", {0}, scope_id=1)]
+    assert [row["scope_id"] for row in orphans_of(spark, [{**hole, "scope_id": 1}], indexes)] == [0]
+    assert orphans_of(spark, [hole], indexes) == []  # nobody knows of which scope it is
+
+
+def test_marks_of_ledgers_made_since_are_found_by_scope(spark: SparkSession) -> None:
+    marks = stock(spark.createDataFrame([(1,), (2,)], "ledger_id long"))
+    first = ledgers(spark, ledger(1, {"bk1": {0}}))
+    second = ledgers(spark, ledger(1, {"bk1": {0}}), ledger(2, {"bk1": {0}}, scope_id=1))
+    assert [
+        row["ledger_id"] for row in of_first_scan(marks, first, second).orderBy("ledger_id").collect()
+    ] == [1, 2]
+    second = ledgers(spark, ledger(1, {"bk1": {0}}), ledger(2, {"bk1": {0}}))
+    assert [row["ledger_id"] for row in of_first_scan(marks, first, second).collect()] == [1]
+
+
+@pytest.mark.parametrize(("state", "why"), [("limbo", "limbo"), ("cut", "unreadable")])
+def test_what_is_there_is_held_and_the_rest_unknown(spark: SparkSession, state: str, why: str) -> None:
+    both = {"bk1": {0, 1, 2}, "bk2": {0, 1, 2}}
+    metadata = [ledger(1, both), ledger(2, both)]
+    indexes = [
+        index(1, "bk1", {0, 1, 2}, state=state),
+        index(1, "bk2", {0, 1, 2}),
+        index(2, "bk1", {0}, state=state),
+        index(2, "bk2", {0, 1}),
+    ]
+    rows = judged_of(spark, metadata, indexes)
+    whole, part = rows[0, 1], rows[0, 2]
+    assert (whole["m"], whole["mu"], whole["unknown"]) == (0, 0, [])
+    assert (part["m"], part["mu"]) == (1, 2)
+    assert [(u["bookie_id"], u["count"], u["why"]) for u in part["unknown"]] == [("bk1", 2, why)]
+    assert [(entry["bookie_id"], unpack(entry["groups"])) for entry in part["missing"]] == [("bk2", {2})]
+
+
+def test_an_open_end_does_not_lag_on_a_member_in_limbo(spark: SparkSession) -> None:
+    """The data integrity check puts just such ledgers into limbo: open, the bookie in the last ensemble."""
+    open_ledger = ledger(
+        1,
+        {"bk1": {0, 1}, "bk2": {0, 1}},
+        state="OPEN",
+        last_entry_id=-1,
+        ack_quorum=1,
+        segments=[
+            {"first_entry_id": 0, "ensemble": ["bk1", "bk2"]},
+            {"first_entry_id": 2, "ensemble": ["bk2", "bk1"]},
+        ],
+    )
+    ahead = index(1, "bk2", {0, 1, 2, 3})
+    rows = judged_of(spark, [open_ledger], [ahead, index(1, "bk1", {0, 1}, state="limbo")])
+    assert rows[0, 1]["lagging"] == []
+    rows = judged_of(spark, [open_ledger], [ahead, index(1, "bk1", {0, 1})])
+    assert [entry["bookie_id"] for entry in rows[0, 1]["lagging"]] == ["bk1"]
+
+
+def test_of_a_ledger_that_is_not_indexed_every_copy_there_is_unknown(spark: SparkSession) -> None:
+    both = {"bk1": {0, 1}, "bk2": {0, 1}}
+    metadata = [ledger(1, both), ledger(2, {"bk2": {0, 1}})]
+    indexes = [
+        index(1, "bk1", {0, 1, 9}, state="not-indexed"),  # 9 lies past the end
+        index(1, "bk2", {0, 1}),
+        index(2, "bk1", {0, 1}, state="not-indexed"),  # in no ensemble
+        index(2, "bk2", {0, 1}),
+        index(3, "bk1", {0}, state="not-indexed"),  # in no metadata
+    ]
+    rows = judged_of(spark, metadata, indexes)
+    named, elsewhere = rows[0, 1], rows[0, 2]
+    assert (named["m"], named["mu"], named["surplus"], named["stale"]) == (0, 1, [], [])
+    assert [(u["bookie_id"], u["count"], u["why"]) for u in named["unknown"]] == [("bk1", 2, "not-indexed")]
+    assert (elsewhere["foreign"], elsewhere["unknown"]) == ([], [])
+    assert orphans_of(spark, metadata, indexes) == []
+    deleted = orphans_of(spark, metadata, indexes, again=[])
+    assert [(row["ledger_id"], row["bookie_id"]) for row in deleted] == [(1, "bk2"), (2, "bk2")]
+    gone = orphans(pairs_of(spark, metadata, indexes), held(availability(spark, *indexes), {}),
+                   ledgers(spark, *metadata), None, SCAN, {})  # fmt: skip
+    [counted] = holdings(availability(spark, *indexes), gone).collect()
+    assert (counted["bookie_id"], counted["ledgers"], counted["orphans"]) == ("bk2", 2, 0)
+
+
+def test_a_ledger_in_limbo_without_metadata_is_an_orphan(spark: SparkSession) -> None:
+    """Limbo says that entries may be lacking; the collector takes the ledger like any other."""
+    indexes = [index(7, "bk1", {0}, state="limbo")]
+    [row] = orphans_of(spark, [], indexes)
+    assert (row["ledger_id"], unpack(row["groups"])) == (7, {0})
+    [counted] = holdings(availability(spark, *indexes), _frame_of(spark, indexes)).collect()
+    assert (counted["ledgers"], counted["orphans"]) == (1, 1)
+
+
+def _frame_of(spark: SparkSession, indexes: list[Row]) -> DataFrame:
+    rows = held(availability(spark, *indexes), {})
+    return orphans(pairs_of(spark, [], indexes), rows, ledgers(spark), None, SCAN, {})
+
+
+def test_whole_ranges_vanish_in_one_scope(spark: SparkSession) -> None:
+    there = [index(n, "bk1", {0}) for n in range(100)]
+    gone = [index(n, "bk1", {0}, scope_id=1) for n in range(100)]
+    metadata = [ledger(n, {"bk1": {0}}) for n in range(100)]
+    frame = held(availability(spark, *there, *gone), {})
+    lost = orphans(
+        pairs_of(spark, metadata, [*there, *gone]), frame, ledgers(spark, *metadata), None, SCAN, {}
+    )
+    [row] = vanished_ranges(frame, lost).collect()
+    assert (row["bookie_id"], row["scope_id"], row["low"], row["ledgers"]) == ("bk1", 1, 0, 100)
+
+
+def test_a_bookie_that_answers_that_it_has_nothing_of_a_ledger_holds_no_orphan(spark: SparkSession) -> None:
+    metadata = [ledger(1, {"bk1": {0}, "bk2": {0}})]
+    indexes = [index(1, "bk1", storage="rpc", answered=5), index(1, "bk2", {0}, storage="rpc", answered=5)]
+    assert [row["bookie_id"] for row in orphans_of(spark, metadata, indexes, again=[])] == ["bk2"]
+
+
+@pytest.mark.parametrize(
+    ("index_time", "doubted"),
+    [
+        pytest.param(SCAN, [], id="an index as old as the scan"),
+        pytest.param(SCAN + 1, [11], id="a newer index"),
+        pytest.param(None, [11], id="an index of no known time"),
+    ],
+)
+def test_an_orphan_of_a_rocksdb_index_may_be_younger_than_a_saved_scan(
+    spark: SparkSession, index_time: int | None, doubted: list[int]
+) -> None:
+    metadata = [ledger(10, {"bk1": {0}}), ledger(99, {"bk1": {0}}, scope_id=1)]
+    indexes = [index(n, "bk1", {0}, storage="rocksdb") for n in (3, 10, 11)]
+    indexes += [index(99, "bk1", {0}, storage="rocksdb", scope_id=1), index(12, "bk1", {0})]
+    found = orphans_of(spark, metadata, indexes, index_times={"bk1": index_time})
+    assert [row["ledger_id"] for row in found] == [3, 11, 12]
+    assert [row["ledger_id"] for row in found if row["newer_than_scan"]] == doubted
+    # A live store is scanned after the bookies are read.
+    live = orphans_of(spark, metadata, indexes, again=metadata, index_times={"bk1": index_time})
+    assert not any(row["newer_than_scan"] for row in live)
+
+
+def test_every_orphan_may_be_younger_than_a_scan_that_lists_nothing(spark: SparkSession) -> None:
+    found = orphans_of(spark, [], [index(0, "bk1", {0}, storage="rocksdb")], index_times={"bk1": None})
+    assert [row["newer_than_scan"] for row in found] == [True]
+
+
+def test_an_answer_is_as_new_as_the_moment_it_was_given(spark: SparkSession) -> None:
+    metadata = [ledger(1, {"bk1": {0, 1}}, mtime=SCAN + 5)]
+    [late] = judged_of(spark, metadata, [index(1, "bk1", {0})]).values()
+    assert late["doubts"] == ["the ledger changed too shortly before the index of bk1 was written"]
+    asked = index(1, "bk1", {0}, storage="rpc", answered=SCAN + 9)
+    [answered] = judged_of(spark, metadata, [asked]).values()
+    assert (answered["m"], answered["doubts"]) == (1, [])
+
+
+def test_a_store_that_keeps_no_times_casts_no_doubt(spark: SparkSession) -> None:
+    [row] = judged_of(
+        spark, [ledger(1, {"bk1": {0, 1}}, mtime=None, ctime=None)], [index(1, "bk1", {0})]
+    ).values()
+    assert (row["m"], row["mtime"], row["doubts"]) == (1, None, [])
