@@ -1,4 +1,4 @@
-"""What ``--bookies`` means: the places where bookies' directories lie, and what stands in them.
+"""The places where bookies' directories lie on this machine's disks, and what stands in them.
 
 A place is where one bookie's directories are kept: a sub-directory of a directory of bookies, named after the
 bookie's id with ':' written '_'; or a bookie's entry in an inventory file. Nothing here says whose data a
@@ -66,36 +66,28 @@ class PlaceFound:
 
 
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
-    """List the places of every ``--bookies`` source, in the order given, each source's by name.
+    """List the places of ``sources``, in the order given, each source's by name.
 
-    A source is a directory with one sub-directory a bookie, or an inventory file (TOML). Raises
-    `UsageError` for a source that does not exist or that this version cannot read.
+    A source is a directory with one sub-directory a bookie, or an inventory file (TOML): one of the
+    ``directories`` of `auditor.sources.bookie_sources.split_sources`. Raises `UsageError` for one that does
+    not exist.
 
-    >>> find_places(["rpc:"])
+    >>> find_places(["/no/such/place"])
     Traceback (most recent call last):
     ...
-    auditor.errors.UsageError: --bookies rpc: asking running bookies is not supported by this version
+    auditor.errors.UsageError: --bookies /no/such/place: no such directory or file
     """
     return [place for source in sources for place in _places(source)]
 
 
 def _places(source: str) -> Iterator[PlaceFound]:
-    if source.startswith("rpc:"):
-        raise UsageError(f"--bookies {source} asking running bookies is not supported by this version")
     path = Path(source).absolute()  # tasks may run in another working directory
     if path.is_dir():
-        if any(path.glob("*.parquet")):
-            raise UsageError(f"--bookies {source}: collected tables are not supported by this version")
         yield from _directory_of_bookies(path)
     elif path.is_file():
         yield from _inventory(path)
-    elif any(sign in source for sign in "*?["):
-        raise UsageError(f"--bookies {source}: globs of collected tables are not supported by this version")
     else:
-        raise UsageError(
-            f"--bookies {source}: no such directory or file; "
-            "give a directory with one sub-directory per bookie, or an inventory file"
-        )
+        raise UsageError(f"--bookies {source}: no such directory or file")
 
 
 def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:

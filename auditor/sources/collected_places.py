@@ -1,23 +1,19 @@
 """Collections read back: the places and directories in them, ready to be attributed as those on disk are.
 
-A directory of a collection goes under ``<collection>#<path>``: hosts have the same paths. Of two collections
-of one bookie's directories the newer is taken entirely, even where the older one has directories which the
-newer one lacks: a disk that was lost since must not count as read. "The same directories" means that both
-have one that is the same path in VERSIONs with the same id; different directories of a bookie are united. A
-collection that is not whole gives way to one that is.
+A directory of a collection goes under ``<collection>#<path>``: hosts have the same paths. Of a bookie that
+was collected again only the newer collection counts (`auditor.sources.collected_again`); one that is not
+whole gives way to one that is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from auditor.codecs import cookie as cookie_codec
-from auditor.errors import DecodeError, UnreadError
-from auditor.model.cookie import Cookie
+from auditor.errors import UnreadError
 from auditor.sources.bookie_owners import PARTIAL, UNREAD, Attribution
-from auditor.sources.bookie_paths import Owned, paths_of
-from auditor.sources.bookie_places import DirectoryFound, PlaceFound
+from auditor.sources.bookie_places import PlaceFound
+from auditor.sources.collected_again import Newer
 from auditor.sources.collection import Collection, Manifest
 from auditor.sources.place_rows import places_of
 
@@ -60,6 +56,19 @@ class PieceOwner:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """An attribution whose index directories all lie on disk, and whose the collected pieces are instead.
+
+    ``overlapping`` are bookies whose index comes in several pieces, or in one and on disk: they may have a
+    ledger in more than one of them.
+    """
+
+    attribution: Attribution
+    owner_of_piece: Mapping[str, PieceOwner]
+    overlapping: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Opened:
     """A collection, its places, and the piece of each directory by its path there."""
 
@@ -89,11 +98,11 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     places: list[PlaceFound] = []
     directories: dict[str, CollectedDirectory] = {}
     notes: list[str] = []
-    seen = _Seen()
+    newer_ones = Newer()
     for each in ranked:
         gone: dict[str, str] = {}
-        kept = [seen.without_older(each, place, gone) for place in each.places]
-        seen.add(each)
+        kept = [newer_ones.take_from(place, gone) for place in each.places]
+        newer_ones.add(each.path, each.places)
         notes += [
             f"{each.path}: of {who} the collection {newer} is used" for who, newer in sorted(gone.items())
         ]
@@ -119,15 +128,14 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     )
 
 
-def settled(
-    attribution: Attribution, collected: CollectedPlaces
-) -> tuple[Attribution, dict[str, PieceOwner]]:
+def settled(attribution: Attribution, collected: CollectedPlaces) -> Settled:
     """Take the collected index directories out of an attribution, and say whose each piece is instead.
 
-    What is left as ``index_directories`` lies on disk. A bookie with an index directory in a collection that
-    cannot be read is not read whole, and its reason says which.
+    ``attribution`` is of the places on disk and the collected ones together. A bookie with an index directory
+    in a collection that cannot be read is not read whole, and its reason says which.
     """
     owners: dict[str, PieceOwner] = {}
+    overlapping: list[str] = []
     bookies = {}
     for bookie_id, bookie in attribution.bookies.items():
         on_disk, roots, troubles = [], dict[str, list[str]](), []
@@ -141,6 +149,8 @@ def settled(
                 troubles.append(f"{directory.path} was not taken for an index when it was collected")
             else:
                 roots.setdefault(found.piece, []).append(found.path)
+        if len(roots) + bool(on_disk) > 1:
+            overlapping.append(bookie_id)
         owners.update((piece, PieceOwner(bookie_id, tuple(paths))) for piece, paths in roots.items())
         changed = replace(bookie, index_directories=tuple(on_disk))
         if troubles:
@@ -148,7 +158,7 @@ def settled(
             read = PARTIAL if on_disk or roots else UNREAD
             changed = replace(changed, read=read, reason="; ".join(reasons))
         bookies[bookie_id] = changed
-    return replace(attribution, bookies=bookies), owners
+    return Settled(replace(attribution, bookies=bookies), owners, tuple(overlapping))
 
 
 def _open(path: str) -> _Opened:
@@ -180,55 +190,6 @@ def _open(path: str) -> _Opened:
         places=places,
         pieces=pieces,
     )
-
-
-class _Seen:
-    """What newer collections have: logical directories of ids, and places."""
-
-    def __init__(self) -> None:
-        self._directories: dict[tuple[str | None, str | None, str], str] = {}
-        self._places: dict[tuple[str, str], str] = {}
-
-    def add(self, opened: _Opened) -> None:
-        for place in opened.places:
-            self._places.setdefault((place.name, place.path), opened.path)
-            for key in _logical(place):
-                self._directories.setdefault(key, opened.path)
-
-    def without_older(self, opened: _Opened, place: PlaceFound, gone: dict[str, str]) -> PlaceFound | None:
-        """A place less the ids that a newer collection has; None if nothing of it is left."""
-        newer = {key[0]: self._directories[key] for key in _logical(place) if key in self._directories}
-        if (again := self._places.get((place.name, place.path))) is not None:
-            newer[None] = again
-        named = [(found, _cookie(found)) for found in place.directories]
-        gone.update((bookie_id, path) for bookie_id, path in newer.items() if bookie_id is not None)
-        ids = {cookie.bookie_id for _, cookie in named if cookie is not None}
-        if newer and ids <= newer.keys():
-            return None  # what is left of the place says nothing of anybody else
-        kept = tuple(found for found, cookie in named if (cookie.bookie_id if cookie else None) not in newer)
-        return replace(place, directories=kept)
-
-
-def _logical(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
-    """Which directories a place has, by what their VERSION says: (id, instance, path on the bookie)."""
-    owned: dict[str, list[Owned]] = {}
-    for found in place.directories:
-        if (cookie := _cookie(found)) is not None:
-            owned.setdefault(cookie.bookie_id, []).append(
-                Owned(found, cookie, None, None, [found.declared] if found.declared else [])
-            )
-    for bookie_id, directories in owned.items():
-        for path, directory in paths_of(bookie_id, directories, None).found.items():
-            yield bookie_id, directory.cookie.instance_id if directory.cookie else None, path
-
-
-def _cookie(found: DirectoryFound) -> Cookie | None:
-    if found.version is None:
-        return None
-    try:
-        return cookie_codec.decode(found.version)
-    except DecodeError:
-        return None
 
 
 def _name(collection: str, path: str) -> str:

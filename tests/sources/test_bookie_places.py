@@ -112,11 +112,7 @@ def test_an_inventory_that_cannot_be_meant_is_a_usage_error(tmp_path: Path, cont
         find_places([str(inventory)])
 
 
-def test_sources_that_this_version_does_not_read_are_usage_errors(tmp_path: Path) -> None:
-    (tmp_path / "part-0.parquet").touch()
-    for source in ("rpc:", str(tmp_path), str(tmp_path / "*.parquet")):
-        with pytest.raises(UsageError, match="not supported by this version"):
-            find_places([source])
+def test_a_source_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such directory"):
         find_places([str(tmp_path / "gone")])
 
