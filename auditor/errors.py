@@ -7,6 +7,7 @@
     │   └── CompactedError    4  etcd no longer keeps the revision that was being read
     ├── DamageBudgetError     5  so much of the input is damaged that an audit would mislead
     ├── UnreadError           3  a bookie's directory or file could not be read
+    │   └── DamagedError      3  a bookie's database that can be opened no more, or not to its end
     ├── DecodeError           5  bytes that do not follow their format
     ├── RuleError             5  bytes that follow their format and say what may not be
     ├── CoverageLimitError    3  sets of entries too irregular to compare within the bound
@@ -73,6 +74,20 @@ class UnreadError(AuditorError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+class DamagedError(UnreadError):
+    """A bookie's database whose files do not fit together, or fail their checksums.
+
+    ``offset`` is the byte of the file ``path`` at fault, where it is known.
+
+    >>> str(DamagedError("/data/ledgers0/current/locations/CURRENT", "not there"))
+    '/data/ledgers0/current/locations/CURRENT: not there'
+    """
+
+    def __init__(self, path: str, reason: str, offset: int | None = None) -> None:
+        super().__init__(path, reason)
+        self.offset = offset
 
 
 class CoverageLimitError(AuditorError):

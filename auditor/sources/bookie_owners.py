@@ -19,7 +19,7 @@ from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
 from auditor.sources.bookie_paths import BookiePaths, Owned, paths_of
 from auditor.sources.bookie_places import DirectoryFound, PlaceFound
-from auditor.sources.index_parts import IndexDirectory
+from auditor.sources.index_parts import IDX, ROCKSDB, IndexDirectory
 
 READ, PARTIAL, UNREAD = "read", "partial", "unread"
 
@@ -162,13 +162,18 @@ def _bookie(
 ) -> AttributedBookie:
     readable: list[IndexDirectory] = []
     troubles: list[str] = []
-    for path in paths.index:
+    in_rocksdb = any(paths.found[path].found.has_rocksdb for path in paths.index if path in paths.found)
+    for position, path in enumerate(paths.index):
         directory = paths.found.get(path)
-        trouble = paths.reasons.get(path) if directory is None else _trouble(directory)
+        trouble = paths.reasons.get(path) if directory is None else _trouble(directory, in_rocksdb)
         if trouble is not None:
             troubles.append(f"index directory {path}: {trouble}")
-        if directory is not None and directory.found.has_current and not directory.found.has_rocksdb:
-            readable.append(IndexDirectory.seen(directory.found.path, directory.found.version))
+        if directory is not None and directory.found.has_current:
+            found, storage = directory.found, ROCKSDB if in_rocksdb else IDX
+            if found.has_rocksdb or not in_rocksdb:
+                readable.append(
+                    IndexDirectory.seen(found.path, found.version, storage, position, len(paths.index))
+                )
     if not directories:
         troubles.append("no directory with current/ was found in its place")
     elif not paths.index:
@@ -190,9 +195,9 @@ def _bookie(
     )
 
 
-def _trouble(directory: Owned) -> str | None:
-    if directory.found.has_rocksdb:
-        return f"{directory.found.path} is a DbLedgerStorage index, which this version does not read"
+def _trouble(directory: Owned, in_rocksdb: bool) -> str | None:
+    if in_rocksdb and not directory.found.has_rocksdb:
+        return f"{directory.found.path} has no DbLedgerStorage index, and others of this bookie have one"
     if directory.cookie is None:
         return f"{directory.found.path} has no VERSION that can be read: {directory.damage}"
     return None

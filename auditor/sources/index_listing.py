@@ -25,12 +25,16 @@ NOT_OURS = "is none of the bookie's files"
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What is not read: ``state`` is unreadable (with the ledger), stray or gap (without), for ``reason``."""
+    """What is not read: ``state`` is unreadable (with the ledger), stray, gap or damaged (without).
+
+    ``reason`` says why; ``offset`` is the byte of the file at fault, where it is known.
+    """
 
     ledger_id: int | None
     path: str
     state: str
     reason: str
+    offset: int | None = None
 
 
 def list_part(part: IndexPart) -> Iterator[IndexFile | Passed]:

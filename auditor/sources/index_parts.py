@@ -1,8 +1,9 @@
-"""How the index files of a cluster are cut into tasks.
+"""How the indexes of a cluster are cut into tasks.
 
-A unit of work is one first-level directory name (of 256) of one bookie, in all of its index directories
-together: only so can a task see which of them has a ledger's file first. A part is one bookie and some of
-these names. The driver lists only the first level; files are listed where they are read.
+A directory with a DbLedgerStorage index (RocksDB) is one task: it is read in key order. Of index files a unit
+of work is one first-level directory name (of 256) of one bookie, in all of its index directories together:
+only so can a task see which of them has a ledger's file first. A part is one bookie and some of these names.
+The driver lists only the first level; files are listed where they are read.
 """
 
 from __future__ import annotations
@@ -22,30 +23,45 @@ _OWN_FILE = re.compile(
 _OWN_DIRECTORY = re.compile(r"(ledgers|locations|metadata-cache)(\.(TEMP|PREV)-.*)?")
 
 
+IDX, ROCKSDB = "idx", "rocksdb"
+"""How an index is kept: in files of its own (Interleaved, Sorted), or in RocksDB (DbLedgerStorage)."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexDirectory:
-    """An index directory and the SHA-256 of the VERSION that was seen in it; None if it had none."""
+    """An index directory and the SHA-256 of the VERSION that was seen in it; None if it had none.
+
+    It is number ``position`` (from 0) of the bookie's ``of`` index directories in configured order; on
+    DbLedgerStorage ledger L is in number L mod ``of``.
+    """
 
     path: str
     version_sha256: str | None
+    storage: str = IDX
+    position: int = 0
+    of: int = 1
 
     @classmethod
-    def seen(cls, path: str, version: bytes | None) -> IndexDirectory:
+    def seen(
+        cls, path: str, version: bytes | None, storage: str = IDX, position: int = 0, of: int = 1
+    ) -> IndexDirectory:
         """
         >>> IndexDirectory.seen("/l0", None).version_sha256 is None
         True
         """
-        return cls(path, None if version is None else hashlib.sha256(version).hexdigest())
+        digest = None if version is None else hashlib.sha256(version).hexdigest()
+        return cls(path, digest, storage, position, of)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
     """What one task reads: some first-level ``names`` of one bookie's index directories, in configured order.
 
-    A part with ``elsewhere`` reads every name that is *not* in it, whatever it finds when it looks: one part
-    of each bookie has it, so nothing that appears after planning is passed over, and that part also looks for
-    files directly in ``current``. ``want_mtime`` asks for each file's mtime, one more system call a file.
-    ``threads`` pay where the files are not in the page cache (`auditor.sources.index_threads`).
+    On DbLedgerStorage it is one directory, without names. A part with ``elsewhere`` reads every name that is
+    *not* in it, whatever it finds when it looks: one part of each bookie has it, so nothing that appears
+    after planning is passed over, and that part also looks for files directly in ``current``. ``want_mtime``
+    asks for each file's mtime, one more system call a file. ``threads`` pay where the files are not in the
+    page cache (`auditor.sources.index_threads`).
     """
 
     bookie_id: str
@@ -55,6 +71,11 @@ class IndexPart:
     want_mtime: bool = False
     threads: int = 1
 
+    @property
+    def storage(self) -> str:
+        """How the index is kept: a part has directories of one kind."""
+        return self.directories[0].storage
+
 
 def parts(
     bookies: Sequence[tuple[str, Sequence[IndexDirectory]]],
@@ -62,18 +83,24 @@ def parts(
     want_mtime: bool = False,
     threads: int = 1,
 ) -> list[IndexPart]:
-    """Cut the index of ``bookies`` into about ``wanted`` parts, at least one a bookie.
+    """Cut the index of ``bookies`` into about ``wanted`` parts, at least one a bookie; RocksDB first.
 
     Each bookie is its id and its index directories in configured order.
 
     A bookie gets parts in proportion to its units. Ids are given out in order, so neighbouring names hold
     equally many files and are dealt out in turn. ``wanted`` is 4 to 8 a core: a task costs 20 to 50 ms.
     """
-    bookies = [(bookie_id, directories) for bookie_id, directories in bookies if directories]
-    names = [_first_level(directories) for _, directories in bookies]
+    result = [
+        IndexPart(bookie_id, (directory,), ())
+        for bookie_id, directories in bookies
+        for directory in directories
+        if directory.storage == ROCKSDB
+    ]
+    files = [(bookie_id, [each for each in own if each.storage == IDX]) for bookie_id, own in bookies]
+    files = [(bookie_id, directories) for bookie_id, directories in files if directories]
+    names = [_first_level(directories) for _, directories in files]
     units = sum(len(each) for each in names)
-    result = []
-    for (bookie_id, directories), own in zip(bookies, names, strict=True):
+    for (bookie_id, directories), own in zip(files, names, strict=True):
         count = max(1, min(len(own), round(wanted * len(own) / units))) if units else 1
         hands = [tuple(own[start::count]) for start in range(count)]
         elsewhere = tuple(sorted(name for hand in hands[1:] for name in hand))

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.fold import fold, fold_slots
+from auditor.codecs.fold import fold_slots
+from auditor.codecs.gathered import Gathered
 from auditor.codecs.groups import GroupBatch
 from auditor.codecs.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
@@ -31,12 +32,6 @@ ROOM = 1 << 20
 
 CHUNK_BYTES = 8 << 20
 """What is read of a large file at once."""
-
-MAX_GROUPS = 8 << 20
-"""Groups of one ledger, 192 MiB of them: an index so irregular is not kept."""
-
-FOLD_EVERY = 1 << 20
-"""Groups of a large file that are gathered before they are folded."""
 
 SLOT = 8
 
@@ -129,9 +124,9 @@ class IndexReader:
                 if self._want_mtime:
                     mtime = os.fstat(descriptor).st_mtime_ns // 1_000_000
                 if check_headers(self._headers[:1], np.array([length]))[0] is None:
-                    gathered = _Gathered()
+                    gathered = Gathered()
                     for at, slots in self._chunks(descriptor):
-                        gathered.add(at, slots)
+                        gathered.add(_chunk_groups(at, slots))
                         length = at + slots.nbytes
                     groups = gathered.folded()
                 length = os.lseek(descriptor, 0, os.SEEK_END)
@@ -156,36 +151,6 @@ class IndexReader:
             at += got
 
 
-class _Gathered:
-    """The groups of one large file; a run that goes on over the edge of a chunk is joined by the fold."""
-
-    def __init__(self) -> None:
-        self._pieces: list[GroupBatch] = []
-        self._unfolded = 0
-
-    def add(self, at: int, slots: NDArray[np.int64]) -> None:
-        piece = fold_slots(slots, np.array([0, len(slots)], np.int64))
-        base = (at - HEADER_BYTES) // SLOT
-        self._pieces.append(
-            GroupBatch(piece.first + base, piece.last + base, piece.size, piece.period, piece.offsets)
-        )
-        self._unfolded += len(piece.first)
-        if self._unfolded > FOLD_EVERY:
-            self._pieces = [self.folded()]
-            self._unfolded = 0
-
-    def folded(self) -> GroupBatch:
-        """All of it as one set. Raises `CoverageLimitError` past `MAX_GROUPS`."""
-        if not self._pieces:
-            return _NOTHING
-        columns = (np.concatenate(column) for column in zip(*map(_columns, self._pieces), strict=True))
-        first, last, size, period = columns
-        folded = fold(GroupBatch(first, last, size, period, np.array([0, len(first)], np.int64)))
-        if len(folded.first) > MAX_GROUPS:
-            raise CoverageLimitError(f"more than {MAX_GROUPS} groups of entries")
-        return folded
-
-
 class _Filling:
     """The files of a batch that is being read. Slots end at ``end``; a file's own at its item of ``ends``."""
 
@@ -201,8 +166,11 @@ class _Filling:
 _NOTHING = GroupBatch.of([[]])
 
 
-def _columns(batch: GroupBatch) -> tuple[NDArray[np.int64], ...]:
-    return batch.first, batch.last, batch.size, batch.period
+def _chunk_groups(at: int, slots: NDArray[np.int64]) -> GroupBatch:
+    """The entries of a chunk of a large file that begins at byte ``at``."""
+    piece = fold_slots(slots, np.array([0, len(slots)], np.int64))
+    base = (at - HEADER_BYTES) // SLOT
+    return GroupBatch(piece.first + base, piece.last + base, piece.size, piece.period, piece.offsets)
 
 
 def _judge(

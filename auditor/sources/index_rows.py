@@ -12,51 +12,29 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.codecs.groups import GROUP
-from auditor.sources.columns import commented
 from auditor.sources.index_batch import IndexBatch, IndexFile
+from auditor.sources.index_columns import MAX_BATCH_BYTES, ROWS, SCHEMA
 from auditor.sources.index_listing import Passed, check_versions, list_part
-from auditor.sources.index_parts import IndexPart
+from auditor.sources.index_parts import ROCKSDB, IndexPart
 from auditor.sources.index_reader import BATCH_FILES
 from auditor.sources.index_threads import read_files
+from auditor.sources.rocksdb_rows import read_databases
 
-ROWS = 65_536
-MAX_BATCH_BYTES = 256 << 20
-"""Groups in one record batch; Arrow's offsets end at 2 GiB."""
-
-
-SCHEMA = commented(
-    ("bookie_id", pa.string(), "the bookie that the index belongs to"),
-    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null where ledger_id is"),
-    ("ledger_id", pa.int64(), "the ledger; null for stray, gap and damaged"),
-    ("groups", pa.binary(), "the entries it holds: BP-34 groups of 24 bytes, folded, no header"),
-    (
-        "state",
-        pa.string(),
-        "ok, cut, unreadable, limbo, not-indexed, stray, gap or damaged, as this file alone shows it; a file "
-        "that ends inside a page of the bookie's page_size is cut too",
-    ),
-    ("reason", pa.string(), "why the state is not ok"),
-    ("offset", pa.int64(), "the byte of the file at fault, where it is known"),
-    ("path", pa.string(), "the file or directory that was read"),
-    (
-        "page_bytes",
-        pa.int64(),
-        "bytes of the file after its header: a whole number of pages, unless cut",
-    ),
-    ("mtime", pa.int64(), "when the file last changed, in ms; null unless asked for"),
-    ("storage", pa.string(), "where it was read: idx (files), rocksdb, or rpc (the bookie answered)"),
-    ("answered", pa.int64(), "rpc: when the bookie answered, in ms"),
-)
+__all__ = ["SCHEMA", "read_part"]
 
 
 def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
     """Read what one part covers. Needs no Spark: this is also how a table is collected beside a bookie."""
-    rows = _Rows(part.bookie_id)
+    rows = _Rows(part.bookie_id, part.storage)
     changed = list(check_versions(part.directories))
     passed = list(changed)
-    for batch in read_files(_files(part, passed), part.threads, part.want_mtime):
-        rows.add_files(batch)
-        yield from rows.take_when_full(passed)
+    if part.storage == ROCKSDB:
+        for directory in part.directories:
+            yield from read_databases(part.bookie_id, directory, passed)
+    else:
+        for batch in read_files(_files(part, passed), part.threads, part.want_mtime):
+            rows.add_files(batch)
+            yield from rows.take_when_full(passed)
     if not changed:
         # A disk that went away while it was read looks like a disk with fewer ledgers.
         passed.extend(check_versions(part.directories))
@@ -77,8 +55,9 @@ def _files(part: IndexPart, passed: list[Passed]) -> Iterator[IndexFile]:
 class _Rows:
     """Columns that fill up; groups as bytes and the length of each value."""
 
-    def __init__(self, bookie_id: str) -> None:
+    def __init__(self, bookie_id: str, storage: str) -> None:
         self._bookie_id = bookie_id
+        self._storage = storage
         self._clear()
 
     def _clear(self) -> None:
@@ -122,7 +101,7 @@ class _Rows:
         self._group_bytes.append(_NO_GROUPS)
         self._states.append(passed.state)
         self._reasons.append(passed.reason)
-        self._offsets.append(None)
+        self._offsets.append(passed.offset)
         self._page_bytes.append(None)
         self._mtimes.append(None)
 
@@ -145,7 +124,7 @@ class _Rows:
             pa.array(self.paths, pa.string()),
             pa.array(self._page_bytes, pa.int64()),
             pa.array(self._mtimes, pa.int64()),
-            pa.repeat(pa.scalar("idx"), count),
+            pa.repeat(pa.scalar(self._storage), count),
             pa.nulls(count, pa.int64()),
         ]
         self._clear()

@@ -184,16 +184,27 @@ def test_a_place_of_a_forgotten_bookie_belongs_to_its_cookie(tmp_path: Path) -> 
     }
 
 
-def test_a_rocksdb_index_is_not_read_by_this_version(tmp_path: Path) -> None:
+def test_each_rocksdb_index_knows_its_place_in_the_configured_order(tmp_path: Path) -> None:
+    for name in ("ledgers0", "ledgers1"):
+        make_directory(tmp_path / "bk-a_3181" / name, cookie(A, TWO[::-1]))
+        (tmp_path / "bk-a_3181" / name / "current/locations").mkdir()
+    bookie = attributed(tmp_path, {A}).bookies[A]
+    assert (bookie.read, bookie.reason) == ("read", None)
+    assert [(each.path[-1], each.storage, each.position, each.of) for each in bookie.index_directories] == [
+        ("1", "rocksdb", 0, 2),
+        ("0", "rocksdb", 1, 2),
+    ]
+
+
+def test_a_disk_without_rocksdb_beside_one_that_has_it_is_not_read(tmp_path: Path) -> None:
     for name in ("ledgers0", "ledgers1"):
         make_directory(tmp_path / "bk-a_3181" / name, cookie(A, TWO))
-    (tmp_path / "bk-a_3181/ledgers0/current/locations").mkdir()
-    assert attributed(tmp_path, {A}).bookies[A].read == "partial"
     (tmp_path / "bk-a_3181/ledgers1/current/ledgers").mkdir()
     bookie = attributed(tmp_path, {A}).bookies[A]
-    assert (bookie.read, bookie.index_directories) == ("unread", ())
+    assert read_of(bookie, tmp_path) == ("partial", ["bk-a_3181/ledgers1"])
     assert bookie.reason is not None
-    assert "DbLedgerStorage" in bookie.reason
+    assert "has no DbLedgerStorage index, and others of this bookie have one" in bookie.reason
+    assert bookie.index_directories[0].position == 1
 
 
 def test_an_instance_is_foreign_only_if_all_directories_say_so(tmp_path: Path) -> None:

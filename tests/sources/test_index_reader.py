@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auditor.codecs import gathered
 from auditor.codecs.fold import fold_entries
 from auditor.sources import index_reader
 from auditor.sources.index_batch import IndexBatch, IndexFile
@@ -171,7 +172,7 @@ def test_a_large_file_reads_as_a_small_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_reader, "ROOM", 4096)
         patch.setattr(index_reader, "CHUNK_BYTES", chunk)
-        patch.setattr(index_reader, "FOLD_EVERY", 5)
+        patch.setattr(gathered, "FOLD_EVERY", 5)
         large = rows(read(paths))
     assert large == rows(read(paths))
 
@@ -180,7 +181,7 @@ def test_an_index_too_irregular_to_keep_is_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_reader, "ROOM", 4096)
-    monkeypatch.setattr(index_reader, "MAX_GROUPS", 3)
+    monkeypatch.setattr(gathered, "MAX_GROUPS", 3)
     paths = write(tmp_path, index_bytes({1, 2, 5, 6, 7, 11, 20, 21, 30, 40}, 1024))
     assert rows(read(paths))[0][:2] == (b"", "unreadable")
 

@@ -1,0 +1,166 @@
+"""What one directory of a bookie on DbLedgerStorage says, as rows of ``availability``.
+
+The bookie keeps two databases in each index directory: where each entry lies (``locations``), and which
+ledgers it knows (``ledgers``). Both are read in key order, side by side, in bounded memory. A ledger that
+``ledgers`` lacks is not served, whatever ``locations`` has of it; and the bookie looks for a ledger in one
+directory only, which its id decides.
+
+``locations`` is opened first. A bookie writes the locations of a new ledger before the ledger: on a running
+one the other order would call many new ledgers not indexed, this one only those between whose two writes it
+falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from auditor.codecs.groups import GROUP, Longs
+from auditor.errors import DamagedError, UnreadError
+from auditor.sources.index_columns import MAX_BATCH_BYTES, ROWS, SCHEMA
+from auditor.sources.index_listing import NOT_OURS, Passed
+from auditor.sources.index_parts import ROCKSDB, IndexDirectory, list_current
+from auditor.sources.rocksdb_join import Joined, joined
+from auditor.sources.rocksdb_ledgers import BROKEN, StorageFlags, indexed_ledgers
+from auditor.sources.rocksdb_locations import ledger_sets
+from auditor.sources.rocksdb_odd import Odd
+from auditor.sources.rocksdb_scan import opened, scan
+
+CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie must first find out what it has lost"
+UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the bookie uses is unclear"
+
+# State and reason by what is said of a ledger: KNOWN, LIMBO, GONE, UNLISTED.
+_SAID: tuple[tuple[str, str | None], ...] = (
+    ("ok", None),
+    ("limbo", "in limbo: the bookie itself does not know which of its entries it should have"),
+    ("not-indexed", "the index of ledgers says that it does not exist"),
+    ("not-indexed", "its entries have locations, and the index of ledgers does not list it"),
+)
+
+
+def read_databases(
+    bookie_id: str, directory: IndexDirectory, passed: list[Passed]
+) -> Iterator[pa.RecordBatch]:
+    """One row a ledger; what is no ledger's (gap, damaged, stray) is added to ``passed``."""
+    current = f"{directory.path}/current"
+    locations, ledgers = f"{current}/locations", f"{current}/ledgers"
+    beside = list(_beside(directory.path))
+    passed.extend(beside)
+    if any(each.state != "stray" for each in beside):
+        return
+    rows = _Rows(bookie_id, locations)
+    odd_locations, odd_ledgers = Odd(locations), Odd(ledgers)
+    flags = StorageFlags()
+    try:
+        with opened(locations) as locations_db, opened(ledgers) as ledgers_db:
+            held = ledger_sets(scan(locations_db, locations), odd_locations)
+            listed = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
+            for both in joined(held, listed):
+                if rows.full:
+                    yield rows.take()
+                rows.add(both, directory)
+    # Where it broke off, what came before is held; of all the rest nothing is known.
+    except DamagedError as error:
+        passed.append(Passed(None, error.path, "damaged", error.reason, error.offset))
+    except UnreadError as error:
+        passed.append(Passed(None, error.path, "gap", error.reason))
+    if rows.count:
+        yield rows.take()
+    passed.extend([*odd_locations.passed(), *odd_ledgers.passed()])
+    if flags.needs_integrity_check and directory.position == 0:
+        passed.append(Passed(None, ledgers, "gap", CHECK_NEEDED))
+
+
+def _beside(directory: str) -> Iterator[Passed]:
+    """What lies in ``current``: strays, and what says that the databases cannot be read for what they are."""
+    current = f"{directory}/current"
+    try:
+        below, strays = list_current(directory)
+        mixed = any(True for name in below for _ in Path(current, name).glob("*/*.idx"))
+    except OSError as error:
+        yield Passed(None, current, "gap", error.strerror or str(error))
+        return
+    yield from (Passed(None, f"{current}/{name}", "stray", NOT_OURS) for name in strays)
+    if mixed:
+        yield Passed(None, current, "gap", UNCLEAR)
+    for name, other in (("locations", "ledgers"), ("ledgers", "locations")):
+        if not Path(current, name).is_dir():
+            yield Passed(None, f"{current}/{name}", "damaged", f"it is not there, and {other} is")
+
+
+class _Rows:
+    """Columns that fill up. Each row has a code, its place in the list of pairs of state and reason."""
+
+    def __init__(self, bookie_id: str, path: str) -> None:
+        self._bookie_id = bookie_id
+        self._path = path
+        self._clear()
+
+    def _clear(self) -> None:
+        self.count = 0
+        self._ids: list[Longs] = []
+        self._codes: list[NDArray[np.int64]] = []
+        self._groups: list[bytes] = []
+        self._group_bytes: list[Longs] = []
+        self._kinds = {kind: code for code, kind in enumerate(_SAID)}
+
+    @property
+    def full(self) -> bool:
+        return self.count >= ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
+
+    def add(self, both: Joined, directory: IndexDirectory) -> None:
+        codes = both.said.astype(np.int64)
+        for row in np.flatnonzero(both.said == BROKEN):
+            codes[row] = self._code("unreadable", both.reasons[int(both.ids[row])])
+        if directory.of > 1:
+            places = both.ids % directory.of
+            for place in np.unique(places[places != directory.position]):
+                reason = (
+                    f"in index directory {directory.position + 1} of {directory.of}; "
+                    f"the bookie looks for this ledger in number {place + 1}"
+                )
+                codes[places == place] = self._code("unreadable", reason)
+        groups, counts = both.groups.groups(), np.diff(both.groups.offsets)
+        unreadable = codes >= len(_SAID)
+        if unreadable.any():
+            groups = groups[np.repeat(~unreadable, counts)]
+            counts = np.where(unreadable, 0, counts)
+        self.count += len(both.ids)
+        self._ids.append(both.ids)
+        self._codes.append(codes)
+        self._groups.append(groups.tobytes())
+        self._group_bytes.append(counts * GROUP.itemsize)
+
+    def _code(self, state: str, reason: str) -> int:
+        return self._kinds.setdefault((state, reason), len(self._kinds))
+
+    def take(self) -> pa.RecordBatch:
+        """All rows so far, as one record batch; then it is empty."""
+        count = self.count
+        ends = np.zeros(count + 1, np.int32)
+        np.cumsum(np.concatenate(self._group_bytes), out=ends[1:])
+        groups = pa.Array.from_buffers(
+            pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(b"".join(self._groups))]
+        )
+        codes = pa.array(np.concatenate(self._codes))
+        states, reasons = (pa.array(column, pa.string()) for column in zip(*self._kinds, strict=True))
+        columns = [
+            pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
+            pa.repeat(pa.scalar(0, pa.int64()), count),
+            pa.array(np.concatenate(self._ids)),
+            groups,
+            states.take(codes),
+            reasons.take(codes),
+            pa.nulls(count, pa.int64()),
+            pa.repeat(pa.scalar(self._path), count),
+            pa.nulls(count, pa.int64()),
+            pa.nulls(count, pa.int64()),
+            pa.repeat(pa.scalar(ROCKSDB), count),
+            pa.nulls(count, pa.int64()),
+        ]
+        self._clear()
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
