@@ -194,6 +194,7 @@ class EtcdSnapshotStore:
                 meta = read_meta(data)
                 reasons, notes = _doubts(data, meta)
                 index = build_index(data, meta, self.root)
+                notes += index.notes
                 if index.damage:
                     more = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
                     reasons.append(f"{index.damage[0]}{more}")
@@ -207,7 +208,7 @@ class EtcdSnapshotStore:
                 f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
                 "?scope=/path, taken as it is written"
             )
-        said = (NOTE, *notes, *(f"{self._file.name}: {reason}" for reason in reasons))
+        said = (NOTE, *(f"{self._file.name}: {said}" for said in (*notes, *reasons)))
         self._loaded = _Loaded(size, meta, index, named(self.root, nodes), gaps, said, changed)
         return self._loaded
 
@@ -229,7 +230,7 @@ def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
     if len(data) % _SECTOR != _HASH_BYTES:
         reasons = [] if meta.both else ["one of its two meta pages is damaged, and it could be the newer one"]
         return reasons, [
-            "a copy of etcd's own file: it has no hash, and no changes that the server had in its log only"
+            "a copy of etcd's own file: without a hash, and without what the server had in its log only"
         ]
     body = len(data) - _HASH_BYTES
     digest = hashlib.sha256()

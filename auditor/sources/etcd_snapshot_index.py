@@ -63,13 +63,14 @@ class SnapshotIndex:
     """What one pass found below a scope.
 
     ``keys`` are the cluster's own, by name: where the value of the change that holds lies. ``damage`` is what
-    could not be read, in the order of the file.
+    could not be read of the changes, in their order. ``notes`` are doubts about ``revision`` alone.
     """
 
     leaves: Leaves
     keys: dict[bytes, Span]
     revision: int
     damage: list[DecodeError]
+    notes: list[str]
 
 
 @dataclass(slots=True)
@@ -239,8 +240,9 @@ def _finish(data: memoryview, meta: Meta, found: _Pass) -> SnapshotIndex:
         holds,
         int(counts[: found.unsure_leaves].sum()),
     )
-    revision = max([found.last[0], *_compacted(data, meta, found)])
-    return SnapshotIndex(pages, keys, revision, found.damage)
+    notes: list[str] = []
+    revision = max([found.last[0], *_compacted(data, meta, notes)])
+    return SnapshotIndex(pages, keys, revision, found.damage, notes)
 
 
 def _last_of_each(found: _Pass) -> NDArray[np.bool_]:
@@ -264,7 +266,7 @@ def _last_of_each(found: _Pass) -> NDArray[np.bool_]:
     return result
 
 
-def _compacted(data: memoryview, meta: Meta, found: _Pass) -> Iterator[int]:
+def _compacted(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
     """Revisions that the store had reached when it was compacted; its last changes may all be gone."""
     try:
         root = bucket(data, meta, META_BUCKET)
@@ -272,4 +274,4 @@ def _compacted(data: memoryview, meta: Meta, found: _Pass) -> Iterator[int]:
             if key in COMPACTED:
                 yield decode_revision(value)[0]
     except DecodeError as damage:
-        found.damage.append(damage)
+        notes.append(f"its revision may be later: what was compacted last cannot be read: {damage}")

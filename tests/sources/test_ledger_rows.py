@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from auditor.codecs.availability import expand
+from auditor.keys import etcd
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, LayoutKind, to_path
+from auditor.model.ledger_id import LedgerId
 from auditor.sources.ledger_rows import LEDGERS, ledger_rows
-from auditor.sources.store import Znode, ZnodeBatch
+from auditor.sources.store import NO_TIME, Znode, ZnodeBatch
 from auditor.tables.judgement import groups_of
 
 KIND = LayoutKind.HIERARCHICAL
@@ -104,3 +106,26 @@ def test_a_gap_keeps_the_ids_below_it() -> None:
         ("gap", 30_000, 39_999),
         ("gap", 0, MAX_LEDGER_ID),
     ]
+
+
+def test_ledgers_of_etcd_have_their_scope_and_no_times() -> None:
+    closed = metadata("1", "1", "0", "0\ta", "5\tCLOSED")
+    keys = {
+        etcd.to_path(LedgerId(7)): ("ok", 0, 7),
+        etcd.to_path(LedgerId(-7)): ("ok", 0, -7),
+        etcd.to_path(LedgerId(7, scope=-3)): ("ok", -3, 7),
+        "ledgers/0-0-5-0-9": ("misplaced", 5, None),
+        "layout": None,
+    }
+    numbers = (2, 3, NO_TIME, NO_TIME, 3, 0)
+    batch = ZnodeBatch.of(
+        [Znode(f"/bk/{rel}", closed, *numbers) for rel in keys],
+        [(f"/bk/{etcd.to_path(LedgerId(8, scope=4))}", "gone"), ("/bk", "gone")],
+    )
+    found = ledger_rows(batch, "/bk", LayoutKind.ETCD).to_pylist()
+    expected = [each for each in keys.values() if each]
+    assert [(r["status"], r["scope_id"], r["ledger_id"]) for r in found[:4]] == expected
+    assert all((row["ctime"], row["mtime"]) == (None, None) for row in found)
+    assert [(r["low"], r["high"]) for r in found[3:]] == [(9, 9), (8, 8), (0, MAX_LEDGER_ID)]
+    # A gap that is no ledger's place can hide ledgers of any scope.
+    assert [(r["status"], r["scope_id"]) for r in found[4:]] == [("gap", 4), ("gap", None)]

@@ -1,0 +1,70 @@
+"""Saved etcd stores: the corpus of a real cluster, and what a store makes of any file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.store import MetadataStore, Tree, open_store
+
+DATA = Path(__file__).parents[1] / "data" / "etcd"
+SCOPE = "/bk/cluster1"
+
+Held = dict[str, tuple[bytes, int, int]]
+"""path -> data, mod revision, lease."""
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """One of the corpus's compressed files, plain."""
+    file = folder / name
+    file.write_bytes(gzip.decompress((DATA / f"{name}.gz").read_bytes()))
+    return file
+
+
+def oracle() -> dict[str, Any]:
+    """What the Java code said of the corpus."""
+    said: dict[str, Any] = json.loads(gzip.decompress((DATA / "oracle.json.gz").read_bytes()))
+    return said
+
+
+def corpus_store(kind: str, folder: Path) -> MetadataStore:
+    """The corpus as a snapshot or as a dump."""
+    if kind == "snapshot":
+        return open_store(f"etcd-snapshot://{unpacked('etcd-snapshot.db', folder)}?scope={SCOPE}")
+    return open_store(f"dump://{unpacked('metadata.jsonl', folder)}?root={SCOPE}")
+
+
+def corpus_keys() -> Held:
+    """What the corpus's dump says of every key below the scope."""
+    lines = gzip.decompress((DATA / "metadata.jsonl.gz").read_bytes()).splitlines()
+    records = [json.loads(line) for line in lines]
+    return {
+        r["path"]: (b64decode(r["data"]), r["modRevision"], r["lease"]) for r in records if r["path"] != SCOPE
+    }
+
+
+def ledgers_of(store: MetadataStore, wanted: int = 3) -> tuple[Held, list[tuple[str, str]]]:
+    """Every key of the ledger tree, each once, and the gaps."""
+    held: Held = {}
+    gaps: list[tuple[str, str]] = []
+    for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, wanted):
+        for batch in store.read(part):
+            assert (batch.ctime == -1).all()
+            assert (batch.mtime == -1).all()
+            assert (batch.version == batch.mzxid).all()
+            numbers = zip(batch.mzxid.tolist(), batch.ephemeral_owner.tolist(), strict=True)
+            for path, data, (revision, lease) in zip(batch.paths, batch.data, numbers, strict=True):
+                assert path not in held
+                held[path] = (data, revision, lease)
+            gaps += batch.gaps
+    return held, gaps
+
+
+def nodes_of(store: MetadataStore) -> Held:
+    """The cluster's own keys."""
+    nodes = store.cluster().nodes
+    return {node.path: (node.data, node.mzxid, node.ephemeral_owner) for node in nodes.values()}

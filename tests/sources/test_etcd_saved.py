@@ -1,0 +1,126 @@
+"""A real cluster on etcd 3.4.23, as its snapshot and as a dump: both say what the server and Java said."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from auditor.codecs import cookie, ledger_metadata
+from auditor.errors import StoreError
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind, Place, classify
+from auditor.model.ledger_id import LedgerId
+from auditor.sources.layout_choice import choose_layout
+from auditor.sources.ledger_rows import ledger_rows
+from auditor.sources.store import Tree, open_store
+from tests.sources.etcd_saved import (
+    SCOPE,
+    corpus_keys,
+    corpus_store,
+    ledgers_of,
+    nodes_of,
+    oracle,
+    unpacked,
+)
+
+KINDS = ("snapshot", "dump")
+LAST = 2**63 - 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wanted", [1, 4, 1000])
+def test_every_key_is_read_once(kind: str, wanted: int, tmp_path: Path) -> None:
+    store = corpus_store(kind, tmp_path)
+    ledgers, gaps = ledgers_of(store, wanted)
+    assert not gaps
+    assert ledgers | nodes_of(store) == corpus_keys()
+    assert all(path.startswith(f"{SCOPE}/ledgers/") for path in ledgers)
+    assert store.parts(Tree.MARKS, LayoutKind.ETCD, wanted) == []
+    assert sum(store.operations().values()) >= len(ledgers)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_says_where_it_stands_and_what_etcd_does_not_keep(kind: str, tmp_path: Path) -> None:
+    store = corpus_store(kind, tmp_path)
+    file = next(tmp_path.iterdir())
+    os.utime(file, ns=(1_700_000_000_123_000_000,) * 2)
+    cluster = store.cluster()
+    assert cluster.scan_time == 1_700_000_000_123
+    # The dump has the keys that are left; one that was made last was deleted.
+    assert cluster.position == ("revision 86" if kind == "snapshot" else "revision 85")
+    assert not cluster.gaps
+    assert cluster.notes == ("etcd keeps no times and no under-replication marks",)
+    assert (store.live, store.keeps_marks, store.keeps_times) == (False, False, False)
+    assert choose_layout(store, cluster) == (LayoutKind.ETCD, "the layout key says etcd")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_clusters_own_keys_have_zookeepers_names(kind: str, tmp_path: Path) -> None:
+    said, nodes = oracle(), corpus_store(kind, tmp_path).cluster().nodes
+    assert nodes["INSTANCEID"].data.decode() == said["cookies"]["127.0.107.1:3181"]["instanceId"]
+    for bookie, expected in said["cookies"].items():
+        decoded = cookie.decode(nodes[f"cookies/{bookie}"].data)
+        assert (str(decoded.bookie_id), decoded.instance_id) == (bookie, expected["instanceId"])
+    writable = {name for name in nodes if name.startswith("available/") and name.count("/") == 1}
+    assert writable - {"available/readonly"} == {
+        f"available/{each}" for each in said["registration"]["writable"]
+    }
+    readonly = {f"available/readonly/{each}" for each in said["registration"]["readOnly"]}
+    assert {name for name in nodes if name.startswith("available/readonly/")} == readonly
+    # Registrations go with the bookie's lease.
+    assert all(nodes[name].ephemeral_owner for name in readonly)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ledgers_are_what_java_decodes(kind: str, tmp_path: Path) -> None:
+    said = oracle()
+    ledgers, _ = ledgers_of(corpus_store(kind, tmp_path))
+    listed = {etcd.from_path(path[len(SCOPE) + 1 :]) for path in ledgers}
+    # Java's listing ends before the largest id.
+    assert listed == {LedgerId(each) for each in [*said["ledgersListed"], LAST]}
+    for ledger, expected in said["ledgers"].items():
+        if "decoded" not in expected:
+            assert expected["key"] not in ledgers  # deleted
+            continue
+        data, revision, _ = ledgers[expected["key"]]
+        assert revision == int(expected["version"])
+        decoded, java = ledger_metadata.parse(data), expected["decoded"]
+        assert (decoded.state.name, decoded.last_entry_id, decoded.length) == (
+            java["state"],
+            java["lastEntryId"],
+            java["length"],
+        )
+        assert [[each.first_entry_id, [str(b) for b in each.ensemble]] for each in decoded.segments] == [
+            [each["firstEntryId"], each["ensemble"]] for each in java["segments"]
+        ], ledger
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_have_their_scope_and_no_times(kind: str, tmp_path: Path) -> None:
+    store = corpus_store(kind, tmp_path)
+    rows = [
+        row
+        for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, 2)
+        for batch in store.read(part)
+        for row in ledger_rows(batch, store.root, LayoutKind.ETCD).to_pylist()
+    ]
+    assert {row["ledger_id"] for row in rows} == {*oracle()["ledgersListed"], LAST}
+    for row in rows:
+        assert (row["status"], row["scope_id"], row["ctime"], row["mtime"]) == ("ok", 0, None, None)
+        assert row["version"] == int(oracle()["ledgers"][str(row["ledger_id"])]["version"])
+
+
+def test_other_scopes_are_left_alone(tmp_path: Path) -> None:
+    file = unpacked("etcd-snapshot.db", tmp_path)
+    for scope in ("/bk/cluster", "/bk/cluster11", "/bk/cluster1/"):
+        with pytest.raises(StoreError, match="there is no BookKeeper cluster below"):
+            open_store(f"etcd-snapshot://{file}?scope={scope}").cluster()
+
+
+def test_every_key_that_java_makes_is_its_ledger_in_its_scope() -> None:
+    for vector in oracle()["keyVectors"]:
+        ledger, scope = vector["parsedLedgerId"], vector["parsedScopeId"]
+        rel = vector["key"][len(vector["scope"]) + 1 :]
+        assert classify(LayoutKind.ETCD, rel) == Place("ledger", ledger, ledger, ledger, scope)
