@@ -182,6 +182,6 @@ class Audit:
                 layout=metadata.layout.value,
                 two_scans=again is not None,
                 # What could not be listed whole says nothing by not listing a mark.
-                has_marks=marks.where("kind = 'gap'").isEmpty(),
+                has_marks=metadata.keeps_marks and marks.where("kind = 'gap'").isEmpty(),
             ),
         )

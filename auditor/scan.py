@@ -35,6 +35,7 @@ class MetadataScan:
         self.uri = uri
         self._store = open_store(uri, self._politeness())
         self.live = self._store.live
+        self.keeps_marks = self._store.keeps_marks
         landing.progress.stage("cluster")
         self.before = self._store.cluster()
         self._after: ClusterNodes | None = None if self.live else self.before

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.checks.attribution import with_attribution
 from auditor.checks.check import LEDGER, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
 
     Limits:
         Locations of a ledger that is gone from the metadata are the normal delay of deletion, and not
-        reported.
+        reported. Suspect where the directory's cookie and place name two bookies.
     """
     from pyspark.sql import functions as F
 
@@ -45,9 +46,10 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         .select(*LEDGER, F.explode("replicas.bookie_id").alias("bookie_id"))
     )
     return finding_rows(
-        rows.join(members, [*LEDGER, "bookie_id"], "left_semi"),
+        with_attribution(rows.join(members, [*LEDGER, "bookie_id"], "left_semi"), tables),
         ledger_id="ledger_id",
         bookie_id="bookie_id",
+        confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),
         message=words(
             F.col("bookie_id"), " has entries of ledger ", ledger_name(), " and does not list the ledger"

@@ -79,4 +79,5 @@ def test_a_ledger_that_is_not_indexed_matters_only_to_a_member(spark: SparkSessi
     )
     [found] = find("ledger-not-indexed", asked)
     assert (found.where, found.severity, found.unknown) == ((1, "bk1"), "error", ["bk1"])
+    assert found.confidence == "confirmed"
     assert places(find("index-unreadable", asked)) == []
