@@ -126,6 +126,9 @@ async def open_connection(host: str, port: int, timeout_s: float) -> BookieConne
     except OSError as error:
         # asyncio's own words name every address that it tried.
         raise UnreadError(where, f"no connection: {error.strerror or error}") from error
+    except ValueError as error:
+        # A registration can say anything: this is no name that could be looked up.
+        raise UnreadError(where, f"no connection: {host!r} is no host: {error}") from error
     return BookieConnection(where, timeout_s, reader, writer)
 
 

@@ -22,7 +22,7 @@ from auditor.codecs.fold import fold
 from auditor.codecs.groups import GROUP, GroupBatch
 from auditor.sources.bookie_rpc import BookieClient, Heard
 from auditor.sources.bookie_rpc_connection import address
-from auditor.sources.index_rows import SCHEMA
+from auditor.sources.index_columns import SCHEMA
 from auditor.sources.ledger_rows import binary
 from auditor.sources.rpc_pairs import Address, Endpoint
 from auditor.sources.store import StoreOptions
@@ -36,7 +36,7 @@ NOWHERE = "rpc:"
 
 
 def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
-    """Ask bookies which entries they hold; rows of `auditor.sources.index_rows.SCHEMA`.
+    """Ask bookies which entries they hold; rows of `auditor.sources.index_columns.SCHEMA`.
 
     ``pairs`` are scope_id, ledger_id, bookie_id, each once. ``endpoints`` has every bookie among them
     (`auditor.sources.rpc_pairs`). Of ``options``, ``rate_limit`` is requests a second to one bookie,

@@ -82,10 +82,10 @@ class FakeBookie:
         self.most_unanswered = 0
         self._behaviour = behaviour
         self._started = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()))
 
     def __enter__(self) -> FakeBookie:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()))
         self._thread.start()
         assert self._started.wait(10)
         return self

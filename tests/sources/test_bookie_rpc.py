@@ -303,6 +303,15 @@ def test_nobody_there_is_said_with_the_reason() -> None:
     assert client.operations["connect"] == bookie_rpc.CONNECTIONS
 
 
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "a\0b"])
+def test_a_host_that_is_none_is_said_with_the_reason(host: str) -> None:
+    absent = FakeBookie()
+    absent.host, absent.port = host, 1
+    heard, client = asked(absent, [1])
+    assert heard == {}
+    assert "no connection" in str(client.given_up)
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [

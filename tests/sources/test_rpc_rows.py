@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from auditor.sources import bookie_rpc
-from auditor.sources.index_rows import SCHEMA
+from auditor.sources.index_columns import SCHEMA
 from auditor.sources.rpc_pairs import NOT_REGISTERED, Endpoint
 from auditor.sources.rpc_rows import rpc_availability, rpc_rows
 from auditor.sources.store import StoreOptions
