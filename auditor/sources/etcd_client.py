@@ -52,14 +52,17 @@ class TooLargeError(StoreError):
     """An answer above `MESSAGE_LIMIT`; `EtcdPages` asks for it in smaller pieces."""
 
 
-class EtcdKey(NamedTuple):
-    """One key and its value, with the revisions of its creation and last change, and its lease (0: none)."""
+class Keys(NamedTuple):
+    """Keys in ascending order, column by column, with the revisions of their creation and last change.
 
-    key: bytes
-    value: bytes
-    create_revision: int
-    mod_revision: int
-    lease: int
+    ``leases`` are 0 where there is none.
+    """
+
+    names: list[bytes]
+    values: list[bytes]
+    created: list[int]
+    changed: list[int]
+    leases: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,9 @@ class Asked:
 
 
 class Answer(NamedTuple):
-    """Keys in ascending order; ``count`` is how many the range has in all, ``size`` the answer's bytes."""
+    """What was found; ``count`` is how many keys the range has in all, ``size`` the answer's bytes."""
 
-    keys: list[EtcdKey]
+    keys: Keys
     count: int
     more: bool
     size: int
@@ -262,11 +265,16 @@ class EtcdClient:
             self.cluster_id = header.cluster_id
         elif self.cluster_id != header.cluster_id:
             raise StoreError(f"{self.name}: the endpoints are not of one cluster; name those of one")
-        keys = [
-            EtcdKey(kv.key, kv.value, kv.create_revision, kv.mod_revision, kv.lease) for kv in response.kvs
-        ]
-        self.operations["keys_read"] += len(keys)
-        self._limit.take(len(keys))
+        found = response.kvs
+        keys = Keys(
+            [kv.key for kv in found],
+            [kv.value for kv in found],
+            [kv.create_revision for kv in found],
+            [kv.mod_revision for kv in found],
+            [kv.lease for kv in found],
+        )
+        self.operations["keys_read"] += len(keys.names)
+        self._limit.take(len(keys.names))
         return Answer(keys, response.count, response.more, response.ByteSize(), header.revision)
 
     def _refused(self, asked: Asked, error: grpc.RpcError) -> StoreError:

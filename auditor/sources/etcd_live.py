@@ -20,10 +20,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from auditor.errors import CompactedError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.etcd_client import Asked, EtcdClient, EtcdKey
+from auditor.sources.etcd_client import Asked, EtcdClient, Keys
 from auditor.sources.etcd_nodes import NOTE, key_znode, named
 from auditor.sources.etcd_pages import EtcdPages
 from auditor.sources.etcd_spans import Span, dealt, spans
@@ -130,6 +132,7 @@ class EtcdStore:
             self.root,
             lambda ranges: self._pages.counts(ranges, moment.revision),
             lambda start, end: self._pages.first(start, end, moment.revision),
+            wanted,
         )
         cluster_id = self._client.cluster_id
         assert cluster_id is not None  # it has answered
@@ -145,9 +148,8 @@ class EtcdStore:
         self._client.expect_cluster(part.cluster_id)
         for start, end in zip(part.edges, part.edges[1:], strict=False):
             for page in self._pages.read(start, end, part.moment.revision):
-                if page.keys or page.gaps:
-                    znodes = [_ledger(key, part.moment.time) for key in page.keys]
-                    yield ZnodeBatch.of(znodes, page.gaps)
+                if page.keys.names or page.gaps:
+                    yield _batch(page.keys, page.gaps, part.moment)
 
     def moment_lost(self) -> bool:
         """Whether the pinned revision is no longer kept, so that a scan which failed must start afresh."""
@@ -175,26 +177,43 @@ class EtcdStore:
         return Moment(self._client.ask(Asked(key, b"", 0, bare=True)).revision, now)
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        found: list[EtcdKey] = []
+        found: list[Keys] = []
         gaps: list[tuple[str, str]] = []
         for rel in _SINGLE:
-            found += self._client.ask(Asked(etcd.key_bytes(f"{self.root}/{rel}"), b"", moment.revision)).keys
+            asked = Asked(etcd.key_bytes(f"{self.root}/{rel}"), b"", moment.revision)
+            found.append(self._client.ask(asked).keys)
         for rel in _PARENTS:
             for page in self._pages.read(*etcd.children(self.root, rel), moment.revision):
-                found += page.keys
+                found.append(page.keys)
                 gaps += page.gaps
-        if not found and self._pages.first(*etcd.children(self.root, "ledgers"), moment.revision) is None:
+        if (
+            not any(keys.names for keys in found)
+            and self._pages.first(*etcd.children(self.root, "ledgers"), moment.revision) is None
+        ):
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
                 "ends with the cluster's scope, taken as it is written"
             )
-        keys = [key_znode(etcd.key_text(key[0]), *key[1:]) for key in found]
-        return named(self.root, keys), gaps
+        znodes = [
+            key_znode(etcd.key_text(name), value, created, changed, lease)
+            for keys in found
+            for name, value, created, changed, lease in zip(*keys, strict=True)
+        ]
+        return named(self.root, znodes), gaps
 
 
-def _ledger(key: EtcdKey, mtime: int) -> Znode:
-    path, made, changed = etcd.key_text(key.key), key.create_revision, key.mod_revision
-    return Znode(path, key.value, made, changed, NO_TIME, mtime, changed, key.lease)
+def _batch(keys: Keys, gaps: list[tuple[str, str]], moment: Moment) -> ZnodeBatch:
+    changed = np.array(keys.changed, np.int64)
+    return ZnodeBatch(
+        [etcd.key_text(name) for name in keys.names],
+        keys.values,
+        mzxid=changed,
+        ctime=np.full(len(changed), NO_TIME, np.int64),
+        mtime=np.full(len(changed), moment.time, np.int64),
+        version=changed,
+        ephemeral_owner=np.array(keys.leases, np.int64),
+        gaps=gaps,
+    )
 
 
 def _edges(lot: list[Span]) -> tuple[bytes, ...]:

@@ -21,7 +21,7 @@ from auditor.sources.etcd_client import (
     Answer,
     Asked,
     EtcdClient,
-    EtcdKey,
+    Keys,
     Pending,
     TooLargeError,
 )
@@ -39,7 +39,7 @@ PAGE_BYTES = MESSAGE_LIMIT // 2
 class Page:
     """Keys in ascending order, and (path, reason) of what could not be read between them."""
 
-    keys: list[EtcdKey] = field(default_factory=list)
+    keys: Keys
     gaps: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -81,10 +81,10 @@ class EtcdPages:
                 self._learn(answer)
             if expected is None:
                 expected = answer.count
-            read += len(answer.keys)
+            read += len(answer.keys.names)
             pending = None
-            if answer.more and answer.keys:
-                following = replace(asked, start=answer.keys[-1].key + b"\0", limit=self._limit)
+            if answer.more and answer.keys.names:
+                following = replace(asked, start=answer.keys.names[-1] + b"\0", limit=self._limit)
                 if self._in_flight > 1:
                     pending = self._client.begin(following)
                     yield page
@@ -112,16 +112,18 @@ class EtcdPages:
     def first(self, start: bytes, end: bytes, revision: int) -> bytes | None:
         """The first key of a range; None where it is empty."""
         answer = self._client.ask(Asked(start, end, revision, limit=1, bare=True))
-        return answer.keys[0].key if answer.keys else None
+        return answer.keys.names[0] if answer.keys.names else None
 
     def _too_large(self, asked: Asked) -> tuple[Page, Answer]:
         """Read the key alone of a value that fits no message."""
         answer = self._client.ask(replace(asked, limit=1, bare=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
-        return Page(gaps=[(key_text(found.key), reason) for found in answer.keys]), answer
+        return Page(
+            Keys([], [], [], [], []), [(key_text(name), reason) for name in answer.keys.names]
+        ), answer
 
     def _learn(self, answer: Answer) -> None:
-        if answer.keys:
-            fitting = PAGE_BYTES * len(answer.keys) // max(1, answer.size)
+        if answer.keys.names:
+            fitting = PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
             # At most twice the last one: values further on may be larger.
             self._limit = max(1, min(fitting, 2 * self._limit, self._largest))

@@ -4,9 +4,9 @@ A server answers a page at the cost of the whole range that is asked for: up to 
 the end of the range for every page. So a range of millions is read in spans with ends of their own, and
 these are also what is dealt out to tasks.
 
-Ids are made in 128 buckets, ``bucket << 56 | n``, so the buckets' edges come first, and one count of each is
-mostly all it takes. A span that holds too many still, because a cluster's ids are of its own making, is cut
-where about half of its keys lie. The number of keys is not held, nor is any list of them.
+Ids are made in 128 buckets, ``bucket << 56 | n``, so the buckets' edges are tried first, eight buckets at a
+time, and mostly suffice. A span that holds too many still, because a cluster's ids are of its own making, is
+cut where about half of its keys lie. No list of keys is ever held.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ SPAN_KEYS = 100_000
 """More keys than this are cut, if they can be."""
 
 PART_KEYS = 1_000
-"""A part of fewer keys is not worth a task of its own, nor is a span worth a request."""
+"""A part of fewer keys is not worth a task of its own."""
+
+JOINED_KEYS = 10_000
+"""Neighbours of a part are read in one go up to this size."""
 
 CUTS_LIMIT = 500
 """Spans are cut no more often than this, whatever the ids look like: 50 million keys in a single bucket."""
@@ -54,38 +57,52 @@ def key_of(scope: str, number: int) -> bytes:
     return etcd.key_bytes(f"{scope}/{etcd.to_path(LedgerId.parse(f'{number:032x}'))}")
 
 
-def spans(scope: str, counts: Counter, first: First) -> list[Span]:
+def spans(scope: str, counts: Counter, first: First, wanted: int) -> list[Span]:
     """Spans in the order of keys, end to end, that cover everything below ``<scope>/ledgers/``.
 
-    There is no hole between two of them: what was counted empty is part of a neighbour and read as well.
+    They are small enough to be dealt out to ``wanted`` tasks. There is no hole between two of them: what was
+    counted empty is read as well.
     """
-    start, end = etcd.children(scope, etcd.LEDGERS)
-    edges = [start]
-    edges += [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
-    edges += [key_of(scope, _UNSIGNED // 2), key_of(scope, _UNSIGNED), end]
-    ranges = list(pairwise(edges))
-    waiting = [Span(*edge, count) for edge, count in zip(ranges, counts(ranges), strict=True)][::-1]
+    whole = Span(*etcd.children(scope, etcd.LEDGERS), 0)
+    edges = [
+        key_of(scope, number) for number in (*range(0, _UNSIGNED // 2, 8 << 56), _UNSIGNED // 2, _UNSIGNED)
+    ]
+    found = _counted(whole, edges[1:], counts)
+    total = sum(span.keys for span in found)
+    grain = max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, wanted))))
+    buckets = [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
+    waiting: list[Span] = []
+    for span in found:
+        waiting += _counted(span, buckets, counts) if span.keys > grain else [span]
+    waiting.reverse()
     cut: list[Span] = []
     cuts = 0
     while waiting:
         span = waiting.pop()
-        halves: tuple[Span, Span] | None = None
-        if span.keys > SPAN_KEYS and cuts < CUTS_LIMIT:
-            halves = _cut(scope, span, counts, first)
-            cuts += 1
+        halves = _cut(scope, span, counts, first) if span.keys > grain and cuts < CUTS_LIMIT else None
         if halves is None:
             cut.append(span)
         else:
+            cuts += 1
             waiting += halves[::-1]
-    return _joined(cut)
+    return cut
+
+
+def _counted(span: Span, edges: Sequence[bytes], counts: Counter) -> list[Span]:
+    """A span cut at those edges that lie inside."""
+    inside = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
+    ranges = list(pairwise(inside))
+    return [Span(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
 
 
 def dealt(all_spans: Sequence[Span], wanted: int) -> list[list[Span]]:
     """Neighbouring spans together, in about ``wanted`` lots of about as many keys.
 
+    Small ones of a lot are made one.
+
     >>> lots = dealt([Span(b"a", b"b", 4000), Span(b"b", b"c", 0), Span(b"c", b"d", 3000)], 2)
-    >>> [[span.start for span in lot] for lot in lots]
-    [[b'a'], [b'b', b'c']]
+    >>> [[(span.start, span.end) for span in lot] for lot in lots]
+    [[(b'a', b'b')], [(b'b', b'd')]]
     """
     total = sum(span.keys for span in all_spans)
     share = max(PART_KEYS, -(-total // max(1, wanted)))
@@ -97,15 +114,14 @@ def dealt(all_spans: Sequence[Span], wanted: int) -> list[list[Span]]:
             size = 0
         lots[-1].append(span)
         size += span.keys
-    return lots
+    return [_joined(lot) for lot in lots]
 
 
-def _joined(cut: Sequence[Span]) -> list[Span]:
-    """Small neighbours made one."""
-    joined = [cut[0]]
-    for span in cut[1:]:
+def _joined(lot: Sequence[Span]) -> list[Span]:
+    joined = [lot[0]]
+    for span in lot[1:]:
         before = joined[-1]
-        if before.keys + span.keys <= PART_KEYS:
+        if before.keys + span.keys <= JOINED_KEYS:
             joined[-1] = Span(before.start, span.end, before.keys + span.keys)
         else:
             joined.append(span)
@@ -123,22 +139,18 @@ def _cut(scope: str, span: Span, counts: Counter, first: First) -> tuple[Span, S
         return None  # a key of another making: these are read in one go
     begin = int(ledger.qualified_name, 16)
 
-    def left_of(bits: int) -> int:
-        (keys,) = counts([(span.start, edge(bits))])
-        return keys
-
     def edge(bits: int) -> bytes:
         return min(key_of(scope, min(begin + (1 << bits), _HIGHEST - 1)), span.end)
 
-    low, high = 0, 128
+    low, high, left = 0, 128, 1
     while high - low > 1:
         middle = (low + high) // 2
-        if left_of(middle) * 2 <= span.keys:
-            low = middle
+        (keys,) = counts([(span.start, edge(middle))])
+        if keys * 2 <= span.keys:
+            low, left = middle, keys
         else:
             high = middle
     at = edge(low)
-    keys = left_of(low)
-    if not span.start < at < span.end or keys == span.keys:
+    if not span.start < at < span.end:
         return None
-    return Span(span.start, at, keys), Span(at, span.end, span.keys - keys)
+    return Span(span.start, at, left), Span(at, span.end, span.keys - left)

@@ -26,6 +26,8 @@ _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
     "timeout_s": (float, 0.1),
     "parts": (int, 1),
     "at_once": (int, 1),
+    "revision": (int, 1),
+    "revision_time": (int, 0),
 }
 """The options that are numbers: which kind, and the least."""
 
@@ -38,8 +40,8 @@ class _StoreSource(DataSource):
     Options: ``metadata`` (required), a metadata URI; ``layout``, one of `LayoutKind`'s values, where it is
     known already (the store's own LAYOUT decides otherwise); ``credentials``, a file that every worker can
     read; ``parts``, about how many tasks read it (default 8); ``rate_limit``, znodes a second over all tasks
-    together; ``at_once``, how many tasks share it (default: all of them); ``in_flight``, ``batch`` and
-    ``timeout_s`` as in `StoreOptions`.
+    together; ``at_once``, how many tasks share it (default: all of them); ``in_flight``, ``batch``,
+    ``timeout_s``, and etcd's ``revision`` and ``revision_time``, as in `StoreOptions`.
     """
 
     tree: Tree

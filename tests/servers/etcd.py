@@ -141,7 +141,7 @@ class Etcd:
         return ["--name", self._name, "--initial-cluster", cluster, "--initial-advertise-peer-urls", own]
 
     def _attempt(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        options = ["--endpoints", f"{self._scheme}://{self.host}", "--command-timeout", "5s"]
+        options = ["--endpoints", f"{self._scheme}://{self.host}", "--command-timeout", "30s"]
         if self._tls is not None:
             options += ["--cacert", str(self._tls.ca), "--cert", str(self._tls.client)]
             options += ["--key", str(self._tls.client_key)]

@@ -167,7 +167,7 @@ def test_fifty_thousand_keys_are_read_once_each(large: Etcd, wanted: int, option
     parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, wanted)
     assert min(wanted, 30) <= len(parts) <= 2 * wanted  # and none of a few keys
     assert list(ledgers(store, wanted).items()) == made(MANY)
-    assert store.operations()["count"] == 2 * 130
+    assert store.operations()["count"] <= 2 * (18 + 128)
     store.close()
 
 

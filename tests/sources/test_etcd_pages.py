@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from auditor.errors import StoreError
-from auditor.sources.etcd_client import MESSAGE_LIMIT, Answer, Asked, EtcdClient, EtcdKey
+from auditor.sources.etcd_client import MESSAGE_LIMIT, Answer, Asked, EtcdClient, Keys
 from auditor.sources.etcd_pages import LARGEST_PAGE, PAGE_BYTES, EtcdPages, Page
 from auditor.sources.store import StoreOptions
 from tests.servers.etcd import Etcd, running
@@ -37,7 +37,11 @@ def pages(client: EtcdClient, revision: int, options: StoreOptions = OPTIONS) ->
 
 
 def held(found: list[Page]) -> list[tuple[str, bytes]]:
-    return [(key.key.decode(), key.value) for page in found for key in page.keys]
+    return [
+        (name.decode(), value)
+        for page in found
+        for name, value in zip(page.keys.names, page.keys.values, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("in_flight", [1, 4])
@@ -46,7 +50,7 @@ def test_pages_grow_to_what_half_a_message_holds(server: Etcd, client: EtcdClien
     revision = server.load([*items, ("/bk/ledgers-other", b""), ("/bk/ledgers", b"")])
     found = pages(client, revision, StoreOptions(rate_limit=0, in_flight=in_flight))
     assert held(found) == items
-    sizes = [len(page.keys) for page in found]
+    sizes = [len(page.keys.names) for page in found]
     assert sizes[:3] == [500, 1000, 2000]
     assert max(sizes) <= LARGEST_PAGE
     assert all(not page.gaps for page in found)
@@ -59,7 +63,7 @@ def test_a_page_that_is_too_large_is_asked_for_by_halves(server: Etcd, client: E
     found = pages(client, revision)
     assert held(found) == small + large
     assert client.operations["keys_read"] == 3007
-    assert min(len(page.keys) for page in found) in (1, 2)
+    assert min(len(page.keys.names) for page in found) in (1, 2)
 
 
 def test_a_value_that_no_message_holds_is_a_gap_at_its_key(server: Etcd, client: EtcdClient) -> None:
@@ -74,7 +78,7 @@ def test_a_value_that_no_message_holds_is_a_gap_at_its_key(server: Etcd, client:
 
 def test_an_empty_range_is_one_empty_page(server: Etcd, client: EtcdClient) -> None:
     revision = server.load([("/bk/ledgers", b"")])
-    assert pages(client, revision) == [Page()]
+    assert pages(client, revision) == [Page(Keys([], [], [], [], []))]
     assert EtcdPages(client, OPTIONS).first(START, END, revision) is None
 
 
@@ -92,14 +96,14 @@ def test_keys_are_counted_and_the_first_is_found_without_values(server: Etcd, cl
 def test_a_low_rate_makes_small_pages(server: Etcd, client: EtcdClient) -> None:
     revision = server.load([(f"/bk/ledgers/{number:03d}", b"x") for number in range(100)])
     found = pages(client, revision, StoreOptions(rate_limit=30))
-    assert [len(page.keys) for page in found] == [30, 30, 30, 10]
+    assert [len(page.keys.names) for page in found] == [30, 30, 30, 10]
 
 
 class Forgetful(EtcdClient):
     """Leaves a key out of a page, as no etcd should."""
 
     def finish(self, pending: object) -> Answer:
-        keys = [EtcdKey(b"/bk/ledgers/%d" % number, b"", 1, 1, 0) for number in range(2)]
+        keys = Keys([b"/bk/ledgers/0", b"/bk/ledgers/1"], [b"", b""], [1, 1], [1, 1], [0, 0])
         return Answer(keys, 3, False, 100, 7)
 
     def begin(self, asked: Asked) -> object:  # type: ignore[override]

@@ -1,0 +1,65 @@
+"""The ledgers of a running etcd as a Spark table, at the revision that it is told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from auditor.keys import etcd
+from auditor.model.ledger_id import LedgerId
+from auditor.sources import store_source
+from auditor.sources.store import open_store
+from tests.servers.etcd import Etcd, running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCOPE = "/bk/cluster1"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Etcd]:
+    with running(tmp_path / "etcd", saved=True) as member:
+        yield member
+
+
+def test_a_table_of_ledgers_is_of_the_moment_at_which_the_cluster_was_read(
+    spark: SparkSession, server: Etcd
+) -> None:
+    oracle = json.loads(
+        gzip.decompress((Path(__file__).parents[1] / "data/etcd/oracle.json.gz").read_bytes())
+    )
+    listed = {*oracle["ledgersListed"], 2**63 - 1}
+    uri = f"etcd://{server.host}{SCOPE}"
+    store = open_store(uri)
+    cluster = store.cluster()
+    store.close()
+    gone = min(listed)
+    server.ctl("del", f"{SCOPE}/{etcd.to_path(LedgerId(gone))}")
+    store_source.register(spark)
+
+    def ids(revision: int | None) -> set[int]:
+        options = {} if revision is None else {"revision": revision, "revision_time": cluster.scan_time}
+        reader = spark.read.format("bookkeeper_ledgers").option("metadata", uri)
+        rows = reader.options(**options).load().select("ledger_id", "mtime", "ctime", "damage").collect()
+        assert {row.damage for row in rows} == {None}
+        assert {row.ctime for row in rows} == {None}
+        if revision is not None:
+            assert {row.mtime for row in rows} == {cluster.scan_time}
+        return {row.ledger_id for row in rows}
+
+    assert ids(cluster.revision) == listed
+    assert ids(None) == listed - {gone}
+
+
+def test_a_revision_that_is_gone_ends_the_job_with_its_reason(spark: SparkSession, server: Etcd) -> None:
+    server.compact(server.load([("/other", b"")]))
+    store_source.register(spark)
+    reader = spark.read.format("bookkeeper_ledgers").option("metadata", f"etcd://{server.host}{SCOPE}")
+    with pytest.raises(Exception, match=r"CompactedError.*revision 80 was compacted"):
+        reader.option("revision", 80).option("layout", "etcd").load().collect()
