@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,13 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
             "batch": "10",
         }
         ledgers = spark.read.format("bookkeeper_ledgers").options(**options, parts="2").load()
-        away = threading.Timer(4, server.kill)
+
+        def end_amid() -> None:
+            while server.connections() < 2:  # the driver has one, before the tasks have one each
+                time.sleep(0.05)
+            server.kill()
+
+        away = threading.Thread(target=end_amid)
         away.start()
         with (
             pytest.raises(StoreError, match=rf"^cannot connect to ZooKeeper at {server.hosts} .*TLS$"),

@@ -105,16 +105,23 @@ class ZooKeeperProcess:
 
     def mode(self) -> str | None:
         """standalone, leader or follower; None while it serves nobody."""
+        return self._said().get("Mode")
+
+    def connections(self) -> int:
+        """How many clients are connected, besides the one that asks."""
+        return int(self._said().get("Connections", "1")) - 1
+
+    def _said(self) -> dict[str, str]:
+        """What it says of itself, by name; nothing where it serves nobody."""
+        answer = b""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
                 connection.sendall(b"srvr")
-                answer = b""
                 while more := connection.recv(4096):
                     answer += more
         except OSError:
-            return None
-        modes = [line[6:] for line in answer.decode().splitlines() if line.startswith("Mode: ")]
-        return modes[0] if modes else None
+            return {}
+        return dict(line.split(": ", 1) for line in answer.decode().splitlines() if ": " in line)
 
     def freeze(self) -> None:
         """Let it stop answering without closing a connection."""
@@ -167,16 +174,6 @@ class Ensemble:
     def __exit__(self, *_: object) -> None:
         for member in self.members:
             member.kill()
-
-    def connected(self, member: ZooKeeperProcess) -> int:
-        """How many connections a member has, besides the one that asks."""
-        with socket.create_connection(("127.0.0.1", member.port), timeout=5) as connection:
-            connection.sendall(b"srvr")
-            answer = b""
-            while more := connection.recv(4096):
-                answer += more
-        (line,) = [line for line in answer.decode().splitlines() if line.startswith("Connections: ")]
-        return int(line.partition(": ")[2]) - 1
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def gaps(batches: list[ZnodeBatch]) -> list[tuple[str, str]]:
 
 def asked(ensemble: Ensemble) -> ZooKeeperProcess:
     """The member that the scan is connected to, which is the only client."""
-    (member,) = [member for member in ensemble.members if ensemble.connected(member)]
+    (member,) = [member for member in ensemble.members if member.connections()]
     return member
 
 
