@@ -123,6 +123,10 @@ class LineStore(ABC):
         if znodes or gaps:
             yield ZnodeBatch.of(znodes, gaps)
 
+    def moment_lost(self) -> bool:
+        """Never: what is saved stays."""
+        return False
+
     def operations(self) -> dict[str, int]:
         """Lines read."""
         return {"lines": self._lines}

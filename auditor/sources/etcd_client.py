@@ -80,7 +80,8 @@ class Asked:
     counted: bool = False
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """What was found; ``count`` is how many keys the range has in all, ``size`` the answer's bytes."""
 
     keys: Keys

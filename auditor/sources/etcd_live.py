@@ -152,7 +152,7 @@ class EtcdStore:
                     yield _batch(page.keys, page.gaps, part.moment)
 
     def moment_lost(self) -> bool:
-        """Whether the pinned revision is no longer kept, so that a scan which failed must start afresh."""
+        """Whether the pinned revision is no longer kept; see `MetadataStore.moment_lost`."""
         if self._moment is None:
             return False
         try:

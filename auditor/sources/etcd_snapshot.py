@@ -131,6 +131,10 @@ class EtcdSnapshotStore:
             if seen != part.changes:
                 raise StoreError(f"{part.file} changed while it was read")
 
+    def moment_lost(self) -> bool:
+        """Never: what is saved stays."""
+        return False
+
     def operations(self) -> dict[str, int]:
         """Keys read."""
         return {"keys": self._keys}

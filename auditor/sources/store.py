@@ -158,6 +158,12 @@ class MetadataStore(Protocol):
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part, in any process."""
 
+    def moment_lost(self) -> bool:
+        """Whether what `cluster` saw can no longer be read, so that a scan which failed must start afresh.
+
+        Only where all is read at one moment (etcd at a revision, which may be compacted); others say False.
+        """
+
     def operations(self) -> dict[str, int]:
         """What this object asked its source for, by kind."""
 

@@ -153,6 +153,10 @@ class LiveStore:
         for znodes, gaps in walk(self._reader, mine):
             yield ZnodeBatch.of(znodes, gaps)
 
+    def moment_lost(self) -> bool:
+        """Never: ZooKeeper has no moment to read all at."""
+        return False
+
     def operations(self) -> dict[str, int]:
         """Connections, requests by kind, znodes read and listed; no other kind of request exists."""
         return dict(self._reader.operations)

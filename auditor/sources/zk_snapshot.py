@@ -131,6 +131,10 @@ class SnapshotStore:
         except DecodeError as damage:
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
+    def moment_lost(self) -> bool:
+        """Never: what is saved stays."""
+        return False
+
     def operations(self) -> dict[str, int]:
         """Records read from slices."""
         return {"records": self._records}

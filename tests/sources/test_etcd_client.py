@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import auditor
 from auditor.errors import StoreError
 from auditor.sources.etcd_client import Asked, EtcdClient
 from auditor.sources.store import StoreOptions
@@ -117,8 +120,6 @@ def test_nobody_there_is_said_after_three_rounds(waits: list[float]) -> None:
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(server: Etcd, waits: list[float]) -> None:
-    import socket
-
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -238,3 +239,15 @@ def test_a_rate_is_kept(server: Etcd) -> None:
     reader.ask(ALL)
     assert sum(waits) > 2
     reader.close()
+
+
+def test_one_module_knows_the_client_package() -> None:
+    house = Path(auditor.__file__).parent
+    knowing = [
+        path.name
+        for path in house.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        and ast.unparse(node).replace(",", " ").split()[1].split(".")[0] in ("etcd3", "grpc")
+    ]
+    assert set(knowing) == {"etcd_client.py"}

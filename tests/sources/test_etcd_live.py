@@ -315,6 +315,39 @@ def test_a_part_of_one_cluster_is_not_read_from_another(server: Etcd, tmp_path: 
     store.close()
 
 
+def test_a_role_that_reads_below_the_scope_is_enough(server: Etcd, tmp_path: Path) -> None:
+    server.load([("/bk", b""), ("/bk/layout", b"2\nx:0"), ("/bk/cookies/b:1", b"c"), *made(300)])
+    server.ctl("role", "add", "auditor")
+    server.ctl("role", "grant-permission", "auditor", "read", "--prefix=true", "/bk/")
+    server.ctl("user", "add", "auditor:pass-9917")
+    server.ctl("user", "grant-role", "auditor", "auditor")
+    server.enable_auth("root-of-all")
+    file = tmp_path / "credentials.toml"
+    file.touch(0o600)
+    file.write_text('[etcd]\nuser = "auditor"\npassword = "pass-9917"\n', "utf-8")
+    named = replace(FAST, credentials=str(file))
+    store = opened(server, named, "/bk")
+    assert "cookies/b:1" in store.cluster().nodes
+    assert list(ledgers(store).items()) == made(300)
+    parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, 2)
+    assert b"pass-9917" not in pickle.dumps((parts, named))
+    other = opened(server, named, "/other")
+    with pytest.raises(StoreError, match="not authorised to read /other/"):
+        other.cluster()
+    store.close()
+    other.close()
+
+
+def test_a_cookie_that_no_message_holds_is_a_gap(tmp_path: Path) -> None:
+    with running(tmp_path / "etcd", flags=("--max-request-bytes", str(8 << 20))) as server:
+        server.load([("/bk/layout", b""), ("/bk/cookies/a:1", b"x" * (5 << 20)), ("/bk/cookies/b:1", b"c")])
+        store = opened(server, scope="/bk")
+        cluster = store.cluster()
+        assert [path for path, _ in cluster.gaps] == ["/bk/cookies/a:1"]
+        assert "cookies/b:1" in cluster.nodes
+        store.close()
+
+
 def test_a_scope_with_nothing_below_is_no_cluster(corpus: Etcd) -> None:
     for scope in ("/bk", "/bk/cluster1/", "/bk/cluster"):
         store = opened(corpus, scope=scope)
