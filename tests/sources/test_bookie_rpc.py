@@ -78,6 +78,16 @@ def test_whatever_it_holds_is_heard(holds: dict[int, set[int]]) -> None:
     }
 
 
+def test_a_listing_larger_than_any_frame_that_a_server_takes_is_heard() -> None:
+    runs = range(0, 500_000, 2)  # a bookie of 4.17.2 sent as many
+    with FakeBookie({1: runs}) as bookie:
+        heard, client = asked(bookie, [1])
+    assert client.given_up is None
+    assert heard[1].groups is not None
+    assert heard[1].groups.nbytes > 5 << 20
+    assert entries(heard[1]) == list(runs)
+
+
 def test_a_ledger_that_it_lacks_is_held_with_no_entry() -> None:
     with FakeBookie({1: [0]}) as bookie:
         heard, client = asked(bookie, [1, 2])
