@@ -74,6 +74,14 @@ def test_sql_reads_ledgers_and_marks_by_name(named: SparkSession, dump_of: Calla
     assert 0 < row.n <= len(paths)
 
 
+def test_a_store_that_keeps_no_marks_has_an_empty_table_of_them(named: SparkSession, tmp_path: Path) -> None:
+    dump = tmp_path / "etcd.jsonl"
+    with gzip.open(DATA / "etcd" / "metadata.jsonl.gz") as packed, dump.open("wb") as plain:
+        shutil.copyfileobj(packed, plain)
+    read = named.read.format("bookkeeper_marks").option("metadata", f"dump://{dump}?root=/bk/cluster1")
+    assert read.load().count() == 0
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
