@@ -1,0 +1,114 @@
+"""Databases as DbLedgerStorage writes them, made with rocksdict; it is the second reader, too."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rocksdict import AccessType, Options, Rdict
+
+from auditor.codecs import availability
+from auditor.codecs.groups import HEADER
+from auditor.sources.index_parts import ROCKSDB, IndexDirectory, IndexPart
+from auditor.sources.index_rows import read_part
+
+VERSION = b"5\n"
+KNOWN = bytes.fromhex("080110001a00")
+LIMBO = bytes.fromhex("080110011a036162632801")
+
+
+def key(ledger: int, entry: int) -> bytes:
+    return ledger.to_bytes(8, "big", signed=True) + entry.to_bytes(8, "big", signed=True)
+
+
+def ledger_key(ledger: int) -> bytes:
+    return ledger.to_bytes(8, "big", signed=True)
+
+
+def location(place: int = 1028) -> bytes:
+    return place.to_bytes(8, "big")
+
+
+def open_database(path: Path, write_buffer: int | None = None) -> Rdict:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    options = Options(raw_mode=True)
+    if write_buffer is not None:
+        options.set_write_buffer_size(write_buffer)
+    return Rdict(str(path), options)
+
+
+def write_database(path: Path, *flushed: dict[bytes, bytes], tail: dict[bytes, bytes] | None = None) -> Path:
+    """Each of ``flushed`` becomes a table; ``tail`` stays in the log, as when a bookie is killed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        database = open_database(Path(scratch, "database"))
+        for rows in flushed:
+            for name, value in rows.items():
+                database[name] = value
+            database.flush()
+        for name, value in (tail or {}).items():
+            database[name] = value
+        copy_of(Path(scratch, "database"), path)
+        database.close()
+    return path
+
+
+def copy_of(database: Path, target: Path) -> Path:
+    """What a process that is killed now would leave behind."""
+    return Path(shutil.copytree(database, target, ignore=shutil.ignore_patterns("LOCK", "LOG", "*.json")))
+
+
+def write_bookie(
+    root: Path, held: dict[int, Iterable[int]], ledgers: dict[bytes, bytes] | None = None
+) -> Path:
+    """A directory whose two databases say that these entries of these ledgers are held."""
+    rows = {key(ledger, entry): location() for ledger, entries in held.items() for entry in entries}
+    write_database(root / "current" / "locations", rows)
+    write_database(
+        root / "current" / "ledgers",
+        {ledger_key(ledger): KNOWN for ledger in held} if ledgers is None else ledgers,
+    )
+    (root / "current" / "VERSION").write_bytes(VERSION)
+    return root
+
+
+def read_directory(root: Path, position: int = 0, of: int = 1) -> list[dict[str, Any]]:
+    directory = IndexDirectory.seen(str(root), VERSION, ROCKSDB, position, of)
+    part = IndexPart("bk", (directory,), ())
+    return [row for batch in read_part(part) for row in batch.to_pylist()]
+
+
+def entries(groups: bytes) -> list[int]:
+    whole: list[int] = availability.expand(
+        availability.decode(HEADER.pack(0, len(groups) // 24) + groups)
+    ).tolist()
+    return whole
+
+
+def second_opinion(path: Path) -> dict[bytes, bytes]:
+    """All rows as rocksdict reads them: through a directory of links, for it writes a file of its own."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for file in path.iterdir():
+            Path(scratch, file.name).symlink_to(file)
+        database = Rdict(scratch, Options(raw_mode=True), access_type=AccessType.read_only())
+        found = {}
+        rows = database.iter()
+        rows.seek_to_first()
+        while rows.valid():
+            found[rows.key()] = rows.value()
+            rows.next()
+        rows.status()  # raises where the scan broke off
+        database.close()
+    return found
+
+
+def files_of(path: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Every file and directory below ``path`` with its length, mtime and bytes."""
+    found = {}
+    for below in [path, *path.rglob("*")]:
+        status = below.stat()
+        content = below.read_bytes() if below.is_file() else b""
+        found[str(below)] = (status.st_size, status.st_mtime_ns, content)
+    return found
