@@ -119,6 +119,8 @@ public final class Harness {
             case "flush": return flush();
             case "start": return start(command);
             case "stop": return stop(command);
+            case "forget_entries": return forgetEntries(command);
+            case "forget_ledger": return forgetLedger(command);
             case "read_only": return readOnly(command);
             default: throw new IllegalArgumentException("no such command: " + command);
         }
@@ -223,6 +225,18 @@ public final class Harness {
 
     private Object stop(JsonNode command) {
         bookie(command).stop();
+        return null;
+    }
+
+    private Object forgetEntries(JsonNode command) throws Exception {
+        List<Long> entries = new ArrayList<>();
+        command.get("entries").forEach(entry -> entries.add(entry.asLong()));
+        bookie(command).forgetEntries(command.get("ledger").asLong(), entries);
+        return null;
+    }
+
+    private Object forgetLedger(JsonNode command) throws Exception {
+        bookie(command).forgetLedger(command.get("ledger").asLong());
         return null;
     }
 

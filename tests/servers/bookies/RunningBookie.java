@@ -1,5 +1,6 @@
 import java.io.File;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -17,6 +18,7 @@ import org.apache.bookkeeper.conf.ServerConfiguration;
 import org.apache.bookkeeper.proto.BookieProtocol;
 import org.apache.bookkeeper.server.EmbeddedServer;
 import org.apache.bookkeeper.server.conf.BookieConfiguration;
+import org.rocksdb.RocksDB;
 
 /** One bookie on its own directories: started, stopped, and asked what it holds. */
 final class RunningBookie {
@@ -140,6 +142,36 @@ final class RunningBookie {
                     ? looked((DbLedgerStorage) storage, ledger) : listed(storage, ledger));
         }
         return held;
+    }
+
+    /** Take entries out of a stopped bookie's locations, as lost writes of an index would. */
+    void forgetEntries(long ledger, List<Long> entries) throws Exception {
+        List<byte[]> keys = new ArrayList<>();
+        for (long entry : entries) {
+            keys.add(ByteBuffer.allocate(2 * Long.BYTES).putLong(ledger).putLong(entry).array());
+        }
+        forget("locations", ledger, keys);
+    }
+
+    /** Take a ledger out of a stopped bookie's ledger index; its locations stay. */
+    void forgetLedger(long ledger) throws Exception {
+        forget("ledgers", ledger, List.of(ByteBuffer.allocate(Long.BYTES).putLong(ledger).array()));
+    }
+
+    private void forget(String database, long ledger, List<byte[]> keys) throws Exception {
+        if (server != null) {
+            throw new IllegalStateException(id + " is running");
+        }
+        File[] directories = conf.getIndexDirs() == null ? conf.getLedgerDirs() : conf.getIndexDirs();
+        File directory = directories[(int) (ledger % directories.length)];
+        try (RocksDB opened = RocksDB.open(new File(directory, "current/" + database).getPath())) {
+            for (byte[] key : keys) {
+                if (opened.get(key) == null) {
+                    throw new IllegalArgumentException(id + " does not hold that of ledger " + ledger);
+                }
+                opened.delete(key);
+            }
+        }
     }
 
     private static List<Long> listed(LedgerStorage storage, long ledger) throws IOException {

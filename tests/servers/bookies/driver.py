@@ -28,6 +28,10 @@ STOP_LIMIT_S = 60.0
 HOST = "127.0.0.1"
 # Below the ports that systems give to outgoing connections: a stopped bookie's stays free.
 PORTS = range(12_000, 30_000)
+ETCD_DRIVERS = (
+    "-Dbookkeeper.metadata.bookie.drivers=org.apache.bookkeeper.metadata.etcd.EtcdMetadataBookieDriver",
+    "-Dbookkeeper.metadata.client.drivers=org.apache.bookkeeper.metadata.etcd.EtcdMetadataClientDriver",
+)
 
 Held = dict[str, dict[int, frozenset[int]]]
 """bookie -> ledger -> entries."""
@@ -36,7 +40,8 @@ Held = dict[str, dict[int, frozenset[int]]]
 class Bookies:
     """A cluster that is new: it is formatted, and its bookies are started.
 
-    ``names`` are the ids, one bookie each; None stands for a bookie whose id is its address and port.
+    ``names`` are the ids, one bookie each; None stands for a bookie whose id is its address and port. On etcd
+    all must be: the driver takes an id for an address.
     Each has ``ledger_dirs`` ledger directories, and with ``index_apart`` as many for the index alone.
     """
 
@@ -69,15 +74,17 @@ class Bookies:
     def __enter__(self) -> Bookies:
         scratch = self.root / "tmp"
         scratch.mkdir(parents=True)
+        etcd = str(self._config["uri"]).startswith("etcd:")
         command = [
             str(find_java().executable),
+            *(ETCD_DRIVERS if etcd else ()),
             "-Xmx512m",
             "-XX:MaxDirectMemorySize=512m",
             # Native libraries are unpacked there, and go with the test.
             f"-Djava.io.tmpdir={scratch}",
             "-Dlog4j2.level=WARN",
             "-cp",
-            classpath(),
+            classpath(etcd),
             "Harness",
             json.dumps(self._config),
         ]
@@ -157,6 +164,14 @@ class Bookies:
     def stop(self, bookie: str) -> None:
         """Stop a bookie, as an operator does; its registration goes."""
         self._do("stop", bookie=bookie)
+
+    def forget_entries(self, bookie: str, ledger: int, entries: Iterable[int]) -> None:
+        """Take entries out of a stopped bookie's RocksDB locations."""
+        self._do("forget_entries", bookie=bookie, ledger=ledger, entries=sorted(entries))
+
+    def forget_ledger(self, bookie: str, ledger: int) -> None:
+        """Take a ledger out of a stopped bookie's RocksDB ledger index; its locations stay."""
+        self._do("forget_ledger", bookie=bookie, ledger=ledger)
 
     def set_read_only(self, bookie: str, on: bool = True) -> None:
         """Let a bookie register as read-only, or as writable again."""

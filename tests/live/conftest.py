@@ -1,0 +1,18 @@
+"""One running cluster of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live.scenario import KINDS, Kind, LiveCluster, live_cluster
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=[kind.name for kind in KINDS])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveCluster]:
+    kind: Kind = request.param
+    with live_cluster(kind, tmp_path_factory.mktemp("live")) as running:
+        yield running

@@ -1,0 +1,100 @@
+"""The metadata stores of live clusters, read in the plainest way, and whether anybody wrote to them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from kazoo.client import KazooClient
+
+from auditor.codecs.zk_txnlog import CloseSession, Transaction, read_log
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from tests.corpora.plain_readers import ledger_znodes
+from tests.servers import etcd
+
+ETCD = "etcd"
+SCOPE = "/bk/live"
+
+
+class Metadata(Protocol):
+    """A running store. ``position`` is its newest transaction: a zxid or a revision."""
+
+    @property
+    def uri(self) -> str: ...
+
+    def position(self) -> int: ...
+
+    def ledgers(self) -> dict[int, bytes]: ...
+
+    def writes_after(self, position: int) -> list[Any]: ...
+
+
+@contextmanager
+def metadata_store(layout: str, root: Path) -> Iterator[Metadata]:
+    """A server of its own: etcd, or a ZooKeeper for a cluster of this layout."""
+    if layout == ETCD:
+        with etcd.running(root / "etcd") as member:
+            yield InEtcd(member)
+    else:
+        with EmbeddedZooKeeper(root / "zookeeper") as server:
+            yield InZooKeeper(server, layout)
+
+
+class InZooKeeper:
+    def __init__(self, server: EmbeddedZooKeeper, layout: str) -> None:
+        self._server = server
+        self.uri = f"zk+{layout}://{server.hosts}/ledgers"
+
+    def position(self) -> int:
+        return max(transaction.zxid for transaction in self._transactions())
+
+    def ledgers(self) -> dict[int, bytes]:
+        client = KazooClient(hosts=self._server.hosts)
+        client.start()
+        found: dict[str, dict[str, Any]] = {}
+        waiting = ["/ledgers"]
+        while waiting:
+            path = waiting.pop()
+            found[path] = {"data": client.get(path)[0]}
+            waiting += [f"{path}/{name}" for name in client.get_children(path)]
+        client.stop()
+        client.close()
+        return ledger_znodes(found)
+
+    def writes_after(self, position: int) -> list[Any]:
+        """A session that only read leaves its beginning and its end, and no path with either."""
+        done = [
+            operation
+            for transaction in self._transactions()
+            if transaction.zxid > position
+            for operation in transaction.operations
+        ]
+        return [each for each in done if not isinstance(each, CloseSession) or each.paths]
+
+    def _transactions(self) -> list[Transaction]:
+        logs = sorted(self._server.data_dir.glob("version-2/log.*"))
+        records = [record for log in logs for record in read_log(memoryview(log.read_bytes()))]
+        return [record for record in records if isinstance(record, Transaction)]
+
+
+class InEtcd:
+    def __init__(self, member: etcd.Etcd) -> None:
+        self._member = member
+        self.uri = f"etcd://{member.host}{SCOPE}"
+
+    def position(self) -> int:
+        return self._member.revision()
+
+    def ledgers(self) -> dict[int, bytes]:
+        """The key ends in a UUID: 64 bits of scope, 64 bits of id."""
+        answer = json.loads(self._member.ctl("get", "--prefix", f"{SCOPE}/ledgers/", "--write-out=json"))
+        rows = [(base64.b64decode(row["key"]), base64.b64decode(row["value"])) for row in answer["kvs"]]
+        return {int(key.decode()[-36:].replace("-", ""), 16): value for key, value in rows}
+
+    def writes_after(self, position: int) -> list[Any]:
+        """Every write, and nothing else, makes a revision."""
+        return list(range(position, self.position()))

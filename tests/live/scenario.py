@@ -1,0 +1,222 @@
+"""A live cluster with everything in it that an audit should see, and what is true of it.
+
+Four bookies: ``a``, ``b`` and ``c`` run, ``d`` was stopped for good. About thirty small ledgers. What the
+bookies hold is what their own storages answered; the damage that is then done to indexes is known.
+
+The ledger "ensemble change" differs from run to run: whether the entry in flight, confirmed by two of three,
+reaches a third before the bookie is replaced, is a race of BookKeeper's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.corpora.brute_force import World
+from tests.corpora.plain_readers import PlainIndex, read_metadata
+from tests.live.metadata import ETCD, Metadata, metadata_store
+from tests.servers.bookies.driver import Bookies, Held
+
+HEADER_BYTES, SLOT_BYTES = 1024, 8
+
+
+class Kind(NamedTuple):
+    """One kind of cluster; ``first`` is the least ledger id."""
+
+    storage: str
+    layout: str
+    first: int
+    ledger_dirs: int
+    index_apart: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.storage}-{self.layout}"
+
+    def bookies(self, uri: str, root: Path, names: Sequence[str | None]) -> Bookies:
+        """Bookies of this kind, not started yet; on etcd their ids are their addresses."""
+        names = [None if self.layout == ETCD else name for name in names]
+        return Bookies(
+            uri, root, self.storage, names, ledger_dirs=self.ledger_dirs, index_apart=self.index_apart
+        )
+
+
+KINDS = (
+    Kind("InterleavedLedgerStorage", "hierarchical", 0, ledger_dirs=1, index_apart=False),
+    Kind("SortedLedgerStorage", "flat", 1_000, ledger_dirs=2, index_apart=True),
+    Kind("DbLedgerStorage", "longhierarchical", 2**40, ledger_dirs=2, index_apart=False),
+    Kind("InterleavedLedgerStorage", ETCD, 2**33, ledger_dirs=1, index_apart=False),
+)
+NAMES = ("bk-a.rack1", None, "bk-c.rack2", None)
+QUORUMS = ((1, 1, 1), (2, 2, 1), (2, 2, 2), (3, 2, 2), (3, 3, 2), (4, 2, 1), (4, 3, 2), (4, 4, 3))
+
+
+@dataclass
+class LiveCluster:
+    """A running cluster. ``damaged``: what indexes that were spoiled say still, by ledger and bookie."""
+
+    kind: Kind
+    metadata: Metadata
+    bookies: Bookies
+    held: Held = field(default_factory=dict)
+    damaged: dict[tuple[int, str], PlainIndex] = field(default_factory=dict)
+    ledgers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def stopped(self) -> str:
+        """The bookie that does not run."""
+        return self.bookies.ids[3]
+
+    @property
+    def has_rocksdb(self) -> bool:
+        return self.kind.storage == "DbLedgerStorage"
+
+    def id(self, name: str) -> int:
+        """The ledger of this name in the scenario, a new one for a new name."""
+        return self.ledgers.setdefault(name, self.kind.first + len(self.ledgers))
+
+    def index_file(self, bookie: str, ledger: int) -> Path:
+        """A ledger's one .idx on a bookie."""
+        [path] = self.bookies.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx")
+        return path
+
+    def look(self) -> None:
+        """Ask the running bookies what they hold."""
+        self.held |= self.bookies.held()
+
+    def world(self) -> World:
+        """What is true, for the brute force: metadata as the store has it, holdings as the bookies said."""
+        indexes = {
+            (ledger, bookie): PlainIndex(entries)
+            for bookie, ledgers in self.held.items()
+            for ledger, entries in ledgers.items()
+        }
+        ledgers = {id: read_metadata(data) for id, data in self.metadata.ledgers().items()}
+        return World(ledgers, set(), indexes | self.damaged, set(self.bookies.ids))
+
+
+@contextmanager
+def live_cluster(kind: Kind, root: Path) -> Iterator[LiveCluster]:
+    """Start it, do to it all that the scenario has, and leave it running."""
+    with (
+        metadata_store(kind.layout, root) as metadata,
+        kind.bookies(metadata.uri, root, NAMES) as bookies,
+    ):
+        cluster = LiveCluster(kind, metadata, bookies)
+        _healthy(cluster)
+        _not_closed(cluster)
+        _copies_missing(cluster)
+        _too_much(cluster)
+        _on_the_bookies_to_be_stopped(cluster)
+        bookies.flush()
+        cluster.look()
+        _lose_on_a_running_bookie(cluster)
+        _stop_and_damage(cluster)
+        yield cluster
+
+
+def _healthy(cluster: LiveCluster) -> None:
+    bookies = cluster.bookies
+    for number, (ensemble, write, ack) in enumerate(QUORUMS * 2):
+        members = [bookies.ids[(number + n) % 4] for n in range(ensemble)]
+        entries = (0, 1, 7, 40)[number % 4]
+        bookies.write(cluster.id(f"healthy {number}"), members, write, ack, entries)
+
+
+def _not_closed(cluster: LiveCluster) -> None:
+    a, b, c, _ = cluster.bookies.ids
+    bookies = cluster.bookies
+    bookies.create(cluster.id("open"), [a, b, c], 2, 2)
+    bookies.append(cluster.id("open"), 7)
+    bookies.create(cluster.id("open without entries"), [a, b, c], 3, 2)
+    lagging = cluster.id("open and lagging")
+    bookies.create(lagging, [a, b, c], 3, 2)
+    bookies.append(lagging, 5)
+    for bookie in (a, b):
+        bookies.add(lagging, bookie, range(5, 8))
+
+
+def _copies_missing(cluster: LiveCluster) -> None:
+    a, b, c, _ = cluster.bookies.ids
+    bookies = cluster.bookies
+
+    def written(name: str, without: dict[str, set[int]], last: int = 8) -> None:
+        """A ledger (3, 3, 2) of which some bookies never got some entries."""
+        bookies.record(cluster.id(name), [a, b, c], 3, 2, last)
+        for bookie in (a, b, c):
+            if present := set(range(last + 1)) - without.get(bookie, set()):
+                bookies.add(cluster.id(name), bookie, present)
+
+    written("lost", {a: {4}, b: {4}, c: {4}})
+    written("one copy left", {a: {3}, b: {3, 6}})
+    written("two copies left", {c: {0}})
+    written("nothing on one bookie", {b: set(range(9))})
+    written("every other entry", {c: set(range(0, 60, 2))}, last=59)
+
+
+def _too_much(cluster: LiveCluster) -> None:
+    a, b, c, _ = cluster.bookies.ids
+    bookies = cluster.bookies
+    for name in ("deleted", "deleted too"):
+        bookies.write(cluster.id(name), [a, b, c], 2, 2, 6)
+        bookies.delete(cluster.id(name))
+    bookies.add(cluster.id("never in metadata"), c, range(3))
+    bookies.write(cluster.id("over-replicated"), [a, b], 2, 2, 6)
+    bookies.add(cluster.id("over-replicated"), c, range(6))
+    bookies.write(cluster.id("past the end"), [a, b, c], 2, 2, 6)
+    bookies.add(cluster.id("past the end"), b, [6, 9])
+    # The writer replaces a bookie that is gone by the one that is left; later the first gets entries again.
+    changed = cluster.id("ensemble change")
+    bookies.create(changed, [a, b, c], 3, 2)
+    bookies.append(changed, 5)
+    bookies.stop(b)
+    bookies.append(changed, 5)
+    bookies.close(changed)
+    bookies.start(b)
+    bookies.add(changed, b, [8])
+
+
+def _on_the_bookies_to_be_stopped(cluster: LiveCluster) -> None:
+    a, b, _, d = cluster.bookies.ids
+    for name in ("index lost", "first half lost"):
+        cluster.bookies.write(cluster.id(name), [a, b], 2, 1, 12)
+    for name in ("gone on the stopped bookie", "cut", "half a header", "empty"):
+        cluster.bookies.write(cluster.id(name), [b, d], 2, 2, 12)
+
+
+def _lose_on_a_running_bookie(cluster: LiveCluster) -> None:
+    """What the bookie finds when it starts again is what it then says that it holds."""
+    a, bookies = cluster.bookies.ids[0], cluster.bookies
+    whole, half = cluster.id("index lost"), cluster.id("first half lost")
+    bookies.stop(a)
+    if cluster.has_rocksdb:
+        bookies.forget_entries(a, whole, range(12))
+        bookies.forget_entries(a, half, range(6))
+    else:
+        cluster.index_file(a, whole).unlink()
+        with cluster.index_file(a, half).open("r+b") as file:
+            file.seek(HEADER_BYTES)
+            file.write(bytes(6 * SLOT_BYTES))
+    bookies.start(a)
+    cluster.look()
+
+
+def _stop_and_damage(cluster: LiveCluster) -> None:
+    d, bookies = cluster.stopped, cluster.bookies
+    bookies.stop(d)
+    del cluster.held[d][cluster.id("gone on the stopped bookie")]
+    if cluster.has_rocksdb:
+        bookies.forget_entries(d, cluster.id("gone on the stopped bookie"), range(12))
+        bookies.forget_ledger(d, cluster.id("cut"))
+        cluster.damaged[cluster.id("cut"), d] = PlainIndex(frozenset(), readable=False)
+        return
+    cluster.index_file(d, cluster.id("gone on the stopped bookie")).unlink()
+    lengths = {"cut": HEADER_BYTES + 5 * SLOT_BYTES + 3, "half a header": HEADER_BYTES // 2, "empty": 0}
+    for name, length in lengths.items():
+        with cluster.index_file(d, cluster.id(name)).open("r+b") as file:
+            file.truncate(length)
+        slots = max(0, length - HEADER_BYTES) // SLOT_BYTES
+        cluster.damaged[cluster.id(name), d] = PlainIndex(frozenset(range(slots)), readable=False)

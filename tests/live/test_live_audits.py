@@ -1,0 +1,142 @@
+"""Audits of a running cluster, each way to its indexes: a brute force over what the bookies said agrees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.corpora.audited import Audited, Row, entries, missing
+from tests.corpora.brute_force import World, foreign, judge, orphans, stale, surplus, undecided
+from tests.live.metadata import ETCD
+from tests.live.scenario import LiveCluster
+from tests.live.traces import Traces, traces
+from tests.live.ways import WAYS, Way
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLASSES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
+
+
+@pytest.fixture(scope="module", params=WAYS, ids=[way.name for way in WAYS])
+def way(request: pytest.FixtureRequest) -> Way:
+    found: Way = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def before(cluster: LiveCluster) -> Traces:
+    return traces(cluster)
+
+
+@pytest.fixture(scope="module")
+def audited(
+    cluster: LiveCluster,
+    before: Traces,
+    way: Way,
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Audited:
+    return way.audit(cluster, spark, tmp_path_factory.mktemp(way.name))
+
+
+@pytest.fixture(scope="module")
+def world(cluster: LiveCluster, way: Way) -> World:
+    """What is true, as far as this way shows it."""
+    return way.sees(cluster, cluster.world())
+
+
+def pairs(rows: list[Row]) -> set[tuple[int, str]]:
+    return {(row["ledger_id"], row["bookie_id"]) for row in rows}
+
+
+def test_availability_is_what_the_bookies_said(audited: Audited, world: World) -> None:
+    rows = [row for row in audited.table("availability") if row["ledger_id"] is not None]
+    # What RocksDB's locations have of a ledger that its ledger index lacks is held by nobody.
+    served = [row for row in rows if row["state"] != "not-indexed"]
+    read = {(row["ledger_id"], row["bookie_id"]): entries(row["groups"] or b"") for row in served}
+    assert len({(row["ledger_id"], row["bookie_id"]) for row in rows}) == len(rows)
+    said = {pair: index.entries for pair, index in world.indexes.items()}
+    assert {pair: held for pair, held in read.items() if held} == {
+        pair: held for pair, held in said.items() if held
+    }
+    unread = {(row["ledger_id"], row["bookie_id"]) for row in rows if row["state"] != "ok"}
+    assert unread == {pair for pair, index in world.indexes.items() if not index.readable}
+
+
+def test_every_ledger_has_the_class_that_brute_force_gives(audited: Audited, world: World) -> None:
+    rows = audited.verdicts()
+    assert set(rows) == set(world.ledgers)
+    for ledger, row in rows.items():
+        verdict = judge(world, ledger)
+        found = (row["class"], row["potential_class"], row["m"], row["mu"], row["unread_bookies"])
+        wanted = (verdict.name, verdict.potential, verdict.m, verdict.mu, list(verdict.unknown))
+        assert found == wanted, ledger
+
+
+def test_findings_of_copies_name_every_missing_entry(
+    audited: Audited, world: World, cluster: LiveCluster
+) -> None:
+    wanted = {}
+    for ledger in world.ledgers:
+        verdict = judge(world, ledger)
+        if verdict.name in CLASSES:
+            wanted[ledger] = (verdict.name, verdict.missing)
+    found = {row["ledger_id"]: (row["id"], missing(row)) for id in CLASSES for row in audited.of(id)}
+    assert found == wanted
+    # etcd keeps no times: any ledger may have changed after its index was written.
+    confidence = "suspect" if cluster.kind.layout == ETCD else "confirmed"
+    assert {row["confidence"] for id in CLASSES for row in audited.of(id)} == {confidence}
+    undecideds = {row["ledger_id"] for row in audited.of("replication-undecided")}
+    assert undecideds == {ledger for ledger in world.ledgers if undecided(world, ledger)}
+
+
+def test_copies_that_an_open_ledger_still_lacks_lag(audited: Audited, world: World) -> None:
+    lagging = {ledger for ledger in world.ledgers if judge(world, ledger).lagging}
+    assert {row["ledger_id"] for row in audited.of("copy-lagging")} == lagging
+
+
+def test_entries_too_many_are_found_on_their_bookie(audited: Audited, world: World) -> None:
+    assert pairs(audited.of("stale-segment")) == set(stale(world))
+    assert pairs(audited.of("surplus-entries")) == set(surplus(world))
+
+
+def test_ledgers_too_many_are_found_where_a_bookie_lists_its_own(
+    audited: Audited, world: World, way: Way
+) -> None:
+    assert pairs(audited.of("orphan-ledger")) == (orphans(world) if way.lists_ledgers else set())
+    assert pairs(audited.of("over-replicated-ledger")) == (foreign(world) if way.lists_ledgers else set())
+
+
+def test_a_spoiled_index_is_named(audited: Audited, cluster: LiveCluster, way: Way) -> None:
+    id = "ledger-not-indexed" if cluster.has_rocksdb else "index-unreadable"
+    assert pairs(audited.of(id)) == (set(cluster.damaged) if way.lists_ledgers else set())
+
+
+def test_the_bookie_that_was_stopped_is_named(audited: Audited, cluster: LiveCluster) -> None:
+    assert [row["bookie_id"] for row in audited.of("bookie-down")] == [cluster.stopped]
+    assert not audited.of("ghost-bookie")
+
+
+def test_nothing_else_is_found(audited: Audited) -> None:
+    expected = {
+        *CLASSES,
+        "replication-undecided",
+        "copy-lagging",
+        "stale-segment",
+        "surplus-entries",
+        "orphan-ledger",
+        "over-replicated-ledger",
+        "index-unreadable",
+        "ledger-not-indexed",
+        "bookie-down",
+        "mark-missing",
+        "on-unregistered-bookie",
+    }
+    assert {seen.id for seen in audited.seen()} <= expected
+
+
+def test_the_audit_wrote_nothing(audited: Audited, cluster: LiveCluster, before: Traces) -> None:
+    assert traces(cluster).files == before.files
+    assert cluster.metadata.writes_after(before.position) == []
