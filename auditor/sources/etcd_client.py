@@ -69,7 +69,8 @@ class Keys(NamedTuple):
 class Asked:
     """A question: the keys from ``start``, and before ``end``, at ``revision`` (0: the newest).
 
-    ``limit`` 0 is no limit. ``bare`` leaves the values out, ``counted`` the keys too.
+    Without an ``end``, the key ``start`` alone. ``limit`` 0 is no limit. ``bare`` leaves the values out,
+    ``counted`` the keys too.
     """
 
     start: bytes
@@ -104,7 +105,11 @@ class _Endpoint:
     """One server: its channel, the call that reads, and a token once there is one."""
 
     def __init__(self, host: str, credentials: EtcdCredentials, timeout_s: float) -> None:
-        options = [("grpc.max_receive_message_length", MESSAGE_LIMIT)]
+        options = [
+            ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+            # Or a new channel would inherit how long the one before it was going to wait.
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
         if credentials.tls is None:
             self._channel = grpc.insecure_channel(host, options)
         else:

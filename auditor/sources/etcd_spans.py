@@ -1,8 +1,8 @@
 """The ledgers of an etcd cut into spans of keys that are worth reading by themselves.
 
-A server answers a page at the cost of the whole range that is asked for: up to 3.4 it walks the index to
-the end of the range for every page. So a range of millions is read in spans with ends of their own, and
-these are also what is dealt out to tasks.
+A server answers a page at the cost of the whole range that is asked for: the answer says how many keys that
+has, so the index is walked to its end for every page (half a microsecond a key in 3.4.23). So a range of
+millions is read in spans with ends of their own, and these are also what is dealt out to tasks.
 
 Ids are made in 128 buckets, ``bucket << 56 | n``, so the buckets' edges are tried first, eight buckets at a
 time, and mostly suffice. A span that holds too many still, because a cluster's ids are of its own making, is

@@ -109,6 +109,21 @@ def test_endpoints_of_two_clusters_are_not_read_as_one(server: Etcd, tmp_path: P
         reader.close()
 
 
+def test_a_server_that_comes_back_is_waited_for(server: Etcd) -> None:
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        server.start().wait()
+
+    reader = EtcdClient([server.host], StoreOptions(), sleep=wait)
+    revision = reader.ask(ALL).revision
+    server.stop()
+    assert reader.ask(Asked(b"/bk/", b"/bk0", revision)).count == 20
+    assert waited == [0.5]
+    reader.close()
+
+
 def test_nobody_there_is_said_after_three_rounds(waits: list[float]) -> None:
     hosts = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     reader = client(hosts, StoreOptions(timeout_s=2), waits)
