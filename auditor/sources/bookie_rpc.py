@@ -77,6 +77,7 @@ class Heard:
 class BookieClient:
     """Asks one bookie, ``options.in_flight`` requests at a time and ``options.rate_limit`` a second.
 
+    A request whose time is over counts as in flight no more, though the bookie may still have it.
     ``given_up`` is the reason why it is asked no more; whatever it has not said by then is unknown.
     ``operations`` counts connections and requests.
     """

@@ -7,6 +7,7 @@ may look like an address and not be one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ Address = tuple[str, int]
 Endpoint = Address | str
 """Host and port of a bookie, or the reason why it has none."""
 
+SHARED = "another bookie is registered with the same address: whose answers they are cannot be told"
 NOT_REGISTERED = "not registered: nobody says where it can be asked"
 _MAX_PORT = 65_535
 _KEYS = ("scope_id", "ledger_id", "bookie_id")
@@ -32,12 +34,18 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
     >>> endpoints(rows, ["b1", "b2"])
     {'b1': ('h', 3181), 'b2': 'not registered: nobody says where it can be asked'}
     """
-    found: dict[str, Endpoint] = dict.fromkeys(bookies, NOT_REGISTERED)
+    offered: dict[str, Endpoint] = {}
     for row in registrations:
         # One that is registered twice, while it turns read-only, may have an address in either place.
-        if isinstance(found.get(row["bookie_id"]), str):
-            found[row["bookie_id"]] = _endpoint(row)
-    return found
+        if isinstance(offered.get(row["bookie_id"], NOT_REGISTERED), str):
+            offered[row["bookie_id"]] = _endpoint(row)
+    sharing = Counter(offered.values())
+    found = {bookie_id: offered.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
+    return {
+        # The protocol has no word for who answers: what one of two lacks would be the other's loss.
+        bookie_id: SHARED if not isinstance(endpoint, str) and sharing[endpoint] > 1 else endpoint
+        for bookie_id, endpoint in found.items()
+    }
 
 
 def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.codecs.pb.service_info_pb2 import BookieServiceInfoFormat
-from auditor.sources.rpc_pairs import NOT_REGISTERED, endpoints, every_replica, second_look
+from auditor.sources.rpc_pairs import NOT_REGISTERED, SHARED, endpoints, every_replica, second_look
 from auditor.sources.store import ClusterNodes, Znode
 from auditor.tables.registry import registrations
 
@@ -71,6 +71,13 @@ def test_one_that_is_registered_twice_is_asked_where_either_says() -> None:
     rows = registrations(ClusterNodes(nodes, 0, "0"))
     assert len(rows) == 2
     assert endpoints(rows, ["b"]) == endpoints(rows[::-1], ["b"]) == {"b": ("h", 3181)}
+
+
+def test_an_address_that_two_bookies_share_is_asked_for_neither() -> None:
+    rows = registered(
+        ("a", info(("h", 3181, RPC))), ("b", info(("h", 3181, RPC))), ("c", info(("h", 1, RPC)))
+    )
+    assert endpoints(rows, ["a", "c"]) == {"a": SHARED, "c": ("h", 1)}
 
 
 LEDGERS = "scope_id long, ledger_id long, replicas array<struct<bookie_id: string, groups: binary>>"
