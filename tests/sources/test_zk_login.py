@@ -16,6 +16,7 @@ from auditor.sources.layout_choice import choose_layout
 from auditor.sources.store import StoreOptions, Tree, open_store
 from tests.servers.certificates import Certificates, certificates
 from tests.servers.zookeeper import ZooKeeperProcess, free_ports, write, writer
+from tests.servers.zookeeper_debian import debian_jars
 
 SECRET = "hunter2-hunter2"
 OPEN = {f"/bk/00/0000/L{n:04}": b"open" for n in range(20)}
@@ -57,8 +58,10 @@ def read(
     return paths, gaps
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+@pytest.fixture(scope="module", params=["3.9", "3.8"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ZooKeeperProcess]:
     """A server that knows ann by SASL, half of whose ledgers only ann may read."""
     directory = tmp_path_factory.mktemp("sasl")
     jaas = directory / "jaas.conf"
@@ -69,6 +72,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProces
         directory / "server",
         ["authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"],
         {"java.security.auth.login.config": str(jaas)},
+        debian_jars() if request.param == "3.8" else None,
     ) as running:
         with writer(running.hosts) as client:
             write(client, OPEN | CLOSED)
@@ -78,7 +82,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProces
         yield running
 
 
-@pytest.mark.parametrize("who", [DIGEST, SASL, DIGEST + SASL])
+@pytest.mark.parametrize("who", [DIGEST, SASL, DIGEST + SASL], ids=["digest", "sasl", "both"])
 def test_who_may_read_it_reads_everything(server: ZooKeeperProcess, named: Named, who: str) -> None:
     assert read(server.hosts, named(who)) == ({*OPEN, *CLOSED}, [])
 
@@ -101,7 +105,7 @@ def test_a_wrong_password_for_sasl_is_not_authorised_and_soon_given_up(
     begin = time.monotonic()
     with pytest.raises(StoreError, match=rf"not authorised: .*{server.hosts} .*--credentials") as refused:
         read(server.hosts, wrong)
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < 15
     assert refused.value.exit_code == 4
     assert SECRET not in "".join(traceback.format_exception(refused.value)) + caplog.text
 

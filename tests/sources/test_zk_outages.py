@@ -17,6 +17,7 @@ from auditor.sources.store import StoreOptions, Tree, ZnodeBatch, open_store
 from auditor.sources.zk_live import LiveStore, SubtreesPart
 from auditor.sources.zk_walk import Top
 from tests.servers.zookeeper import Ensemble, ZooKeeperProcess, write, writer
+from tests.servers.zookeeper_debian import debian_jars
 
 LEDGERS = {f"/bk/{hierarchical.to_path(n * 2_500)}": b"%d" % n for n in range(600)}
 AFTER = 3  # batches after which something happens
@@ -24,9 +25,10 @@ AFTER = 3  # batches after which something happens
 Act = Callable[[LiveStore], object]
 
 
-@pytest.fixture(scope="module")
-def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    with Ensemble(tmp_path_factory.mktemp("ensemble")) as running:
+@pytest.fixture(scope="module", params=["3.9", "3.8"])
+def ensemble(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    jars = debian_jars() if request.param == "3.8" else None
+    with Ensemble(tmp_path_factory.mktemp("ensemble"), jars) as running:
         with writer(running.hosts) as client:
             write(client, LEDGERS)
         yield running
