@@ -92,8 +92,7 @@ def collect(
     """
     made = _now()
     options, progress = options or AuditOptions(), progress or Silent()
-    target = Collection(out if "://" in out else str(Path(out).absolute()))
-    directories = _claim(bookies, target)
+    target, directories = claimed(bookies, out)
     progress.stage("directories")
     places = find_places(directories)
     if not any(found.has_current for place in places for found in place.directories):
@@ -117,15 +116,19 @@ def collect(
     return Collected(target.path, manifest, count, told)
 
 
-def _claim(bookies: Sequence[str], target: Collection) -> tuple[str, ...]:
-    """The sources, if they can be collected, and the target is new."""
+def claimed(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
+    """Where the collection goes, and what it is of; `UsageError` if that cannot be meant. Writes nothing.
+
+    `collect` asks this first; ask it yourself before you start a session, which takes seconds.
+    """
+    target = Collection(out if "://" in out else str(Path(out).absolute()))
     sources = split_sources(bookies)
     if sources.rpc or sources.collections:
         other = "rpc:" if sources.rpc else sources.collections[0]
         raise UsageError(f"--bookies {other}: collect reads bookies' own directories")
     if target.files.get_file_info(target.base).type != fs.FileType.NotFound:
         raise UsageError(f"--out {target.path}: is there already; name a new directory")
-    return sources.directories
+    return target, sources.directories
 
 
 def _place_tables(
