@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from auditor.errors import AuditorError, StoreError, UsageError
+from auditor.errors import AuditorError, CompactedError, StoreError, UsageError
 
-_OWN: dict[str, type[AuditorError]] = {each.__name__: each for each in (StoreError, UsageError)}
+_OWN: dict[str, type[AuditorError]] = {
+    each.__name__: each for each in (StoreError, CompactedError, UsageError)
+}
 # The last line of a Python traceback, in whatever Spark and Java wrap around it.
 _RAISED = re.compile(rf"^(?:.*\s)?auditor\.errors\.({'|'.join(_OWN)}): (.*)$", re.MULTILINE)
 
@@ -27,7 +29,7 @@ def own_errors() -> Iterator[None]:
     auditor.errors.StoreError: nobody answers
 
     Raises:
-        StoreError: a task could not read the store.
+        StoreError: a task could not read the store; CompactedError, because its moment is gone.
         UsageError: a task was told what cannot be meant.
     """
     try:

@@ -9,7 +9,7 @@ etcd keeps old revisions until they are compacted: by itself with ``--auto-compa
 off unless given, or by an operator's job. A retention longer than a scan makes the following rare. If the
 pinned revision goes while it is read, the read ends with `CompactedError`, because what was read before and
 what would be read now belong to no one moment. `EtcdStore.moment_lost` says so afterwards, to the process
-that started the tasks; that reads everything again from `EtcdStore.cluster` on, at most `RESTARTS` times.
+that started the tasks; that reads everything again from `EtcdStore.cluster` on, which pins a newer one.
 
 etcd keeps no times. A ledger's mtime is the time at which the revision was pinned: it was changed no later.
 """
@@ -33,7 +33,7 @@ from auditor.sources.store import NO_TIME, ClusterNodes, Part, StoreOptions, Tre
 from auditor.sources.uri import MetadataUri
 
 RESTARTS = 3
-"""How often what was read of a compacted revision is read again, at a newer one."""
+"""How often `EtcdStore.cluster` begins anew, at a newer revision, because its own was compacted."""
 
 _SINGLE = (
     "layout",

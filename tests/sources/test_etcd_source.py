@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from auditor.errors import CompactedError
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
 from auditor.sources import store_source
 from auditor.sources.store import open_store
+from auditor.task_errors import own_errors
 from tests.servers.etcd import Etcd, running
 
 if TYPE_CHECKING:
@@ -61,5 +63,24 @@ def test_a_revision_that_is_gone_ends_the_job_with_its_reason(spark: SparkSessio
     server.compact(server.load([("/other", b"")]))
     store_source.register(spark)
     reader = spark.read.format("bookkeeper_ledgers").option("metadata", f"etcd://{server.host}{SCOPE}")
-    with pytest.raises(Exception, match=r"CompactedError.*revision 80 was compacted"):
+    with pytest.raises(CompactedError, match="revision 80 was compacted"), own_errors():
         reader.option("revision", 80).option("layout", "etcd").load().collect()
+
+
+def test_a_revision_that_goes_while_tasks_read_ends_the_job_with_its_reason(
+    spark: SparkSession, server: Etcd
+) -> None:
+    store_source.register(spark)
+    uri = f"etcd://{server.host}{SCOPE}"
+    # The parts are cut when the table is loaded and read when it is collected.
+    store = open_store(uri)
+    revision = store.cluster().revision
+    table = (
+        spark.read.format("bookkeeper_ledgers").options(metadata=uri, revision=revision, layout="etcd").load()
+    )
+    table.rdd.getNumPartitions()
+    server.compact(server.load([("/other", b"")]))
+    with pytest.raises(CompactedError, match=f"revision {revision} was compacted"), own_errors():
+        table.collect()
+    assert store.moment_lost()
+    store.close()
