@@ -113,7 +113,7 @@ def test_a_flag_overrides_the_file_and_the_file_the_default(done: Any, tmp_path:
 
 def test_every_flag_overrides(tmp_path: Path) -> None:
     for name, (kind, _) in declared().items():
-        value: Any = {str: "other", float: 7.0}.get(kind, 7)
+        value: Any = {str: "other", str | None: "other", float: 7.0}.get(kind, 7)
         value = "note" if name == "fail_on" else value
         options = chosen(None, {**dict.fromkeys(declared()), name: value})
         assert getattr(options, name) == value
