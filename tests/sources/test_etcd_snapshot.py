@@ -194,6 +194,21 @@ def test_a_wrong_hash_makes_what_is_not_found_unknown_and_hides_nothing(tmp_path
     assert any("SHA-256" in note for note in store.cluster().notes)
 
 
+def test_a_cut_file_says_so(tmp_path: Path) -> None:
+    file = unpacked("etcd-snapshot.db", tmp_path).read_bytes()
+    whole = ledgers_of(store_of(file, tmp_path, SCOPE))[0]
+    # Its last pages are free; the root of all buckets is page 10.
+    for left in (13 * 4096 - 1, 11 * 4096):
+        held, gaps = ledgers_of(store_of(file[:left], tmp_path, SCOPE))
+        assert held == whole
+        assert [path for path, _ in gaps] == [SCOPE]
+        assert f"cut off: 53248 bytes were written, {left} are there" in gaps[0][1]
+    with pytest.raises(StoreError, match="the file ends before the end of page 10"):
+        ledgers_of(store_of(file[: 11 * 4096 - 1], tmp_path, SCOPE))
+    # Only the hash is gone: the database is whole.
+    assert ledgers_of(store_of(file[:-32], tmp_path, SCOPE)) == (whole, [])
+
+
 def leaf_pages(file: bytes) -> list[Span]:
     data = memoryview(file)
     meta = read_meta(data)
