@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -156,8 +157,11 @@ class LineStore(ABC):
         return nodes, [gap for gap in gaps if self._concerns(gap, None)], newest
 
     def _size(self) -> int:
+        return self._stat().st_size
+
+    def _stat(self) -> os.stat_result:
         try:
-            return self._file.stat().st_size
+            return self._file.stat()
         except OSError as error:
             raise StoreError(f"cannot read the dump {self._file}: {error.strerror}") from error
 

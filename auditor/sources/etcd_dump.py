@@ -65,6 +65,6 @@ class EtcdDumpStore(LineStore):
                 f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
                 "?root=/path, taken as it is written"
             )
-        changed = self._file.stat().st_mtime_ns // 1_000_000
+        changed = self._stat().st_mtime_ns // 1_000_000
         revision = max(newest.czxid, newest.mzxid) if newest else 0
         return ClusterNodes(named(self.root, found), changed, f"revision {revision}", tuple(gaps), (NOTE,))
