@@ -76,6 +76,16 @@ class ZooKeeperReader:
             self.close()
             self._seen = zxid
 
+    def catch_up(self) -> None:
+        """From here on, take answers only from a server that has all that the leader has now."""
+        if self._session is None:
+            return  # connecting does the same
+        self.operations["sync"] += 1
+        try:
+            self._session.sync(self._probe)
+        except NotReachedError:
+            self.close()
+
     def data(self, paths: Sequence[str]) -> list[Stored | Failed]:
         """Read znodes; answers in the order of the paths.
 

@@ -86,6 +86,8 @@ class LiveStore:
         ZooKeeper tells a reader no clock, so ``scan_time`` is this machine's, but never before the largest
         ctime or mtime that was read: those are the server's.
         """
+        # A second scan on the same connection must not see less than there was when it began.
+        self._reader.catch_up()
         newest = self._check_root()
         gaps: list[tuple[str, str]] = []
         names = [name for name in CLUSTER_CHILDREN if name != "underreplication"]
@@ -107,6 +109,7 @@ class LiveStore:
 
     def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
         """Subtrees dealt out to ``wanted`` parts; see `MetadataStore.parts`."""
+        self._reader.catch_up()
         wanted = max(1, wanted)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()

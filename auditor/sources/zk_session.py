@@ -76,7 +76,8 @@ class Session:
         try:
             self._client.start(timeout=timeout_s)
         except (KazooTimeoutError, KazooException, OSError) as error:
-            self._client.close()
+            if not isinstance(error, WriterNotClosedException):  # else its thread closes it, as in close
+                self._client.close()
             self._refuse(error)
             raise NotReachedError(f"within {timeout_s:g} s{self._trouble}") from error
 

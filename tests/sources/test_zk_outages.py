@@ -144,6 +144,17 @@ def test_a_member_that_lags_is_not_believed(ensemble: Ensemble) -> None:
     assert len(ledgers(batches)) == 10
 
 
+def test_a_second_scan_on_one_connection_sees_what_was_written_before_it(ensemble: Ensemble) -> None:
+    store = open_store(f"zk://{ensemble.hosts}/twice")
+    with writer(ensemble.hosts) as client:
+        for number in range(20):
+            write(client, {f"/twice/cookies/{number}": b""})
+            # Written through one member, and read through another, which may not have it yet.
+            assert f"cookies/{number}" in store.cluster().nodes
+        client.delete("/twice", recursive=True)
+    store.close()
+
+
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_single_server_that_starts_again_is_waited_for(server: ZooKeeperProcess, at_once: bool) -> None:
     def restart(store: LiveStore) -> None:
