@@ -1,4 +1,4 @@
-"""The file system of a run directory: for the one that writes it and the one that reads it."""
+"""The file system of a run directory or collection: for the one that writes it and the one that reads it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,31 @@ REPORT = "report.json"
 def run_files(path: str) -> tuple[Any, str]:
     """The pyarrow file system that a run lies on, and its path there; a path without a scheme is local.
 
-    Raises `RunError` where there is no such file system. pyarrow is imported here: opening a run is the
-    first thing that needs it.
+    Raises `RunError` where there is no such file system, and for a URI with a password in it: paths are
+    shown and kept. pyarrow is imported here: opening a run is the first thing that needs it.
     """
     import pyarrow as pa
     from pyarrow import fs
 
     if "://" not in path:
         return fs.LocalFileSystem(), str(Path(path).absolute())
+    if _has_password(path):
+        raise RunError("a URI of a directory must not have a password in it; set it in the environment")
     try:
         # Spark says s3a where pyarrow says s3.
         files, base = fs.FileSystem.from_uri(path.replace("s3a://", "s3://", 1).rstrip("/"))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunError(f"{path}: no file system for it: {error}") from error
     return files, base
+
+
+def _has_password(uri: str) -> bool:
+    """
+    >>> [_has_password(f"s3://{rest}") for rest in ("KEY:se/cret@bucket/a", "bucket/a@b", "host:80/a@b")]
+    [True, False, False]
+    """
+    rest = uri.partition("://")[2]
+    before, at, _ = rest.partition("@")
+    tail = before.partition("/")[0].partition(":")
+    port = tail[2].isdecimal() and "/" in before
+    return bool(at and tail[1]) and not port

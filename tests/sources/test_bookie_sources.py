@@ -74,6 +74,14 @@ def test_kinds_may_be_mixed_and_a_collection_given_twice_counts_once(tmp_path: P
     assert found == BookieSources((bookies,), (one,), True)
 
 
+@pytest.mark.parametrize("path", ["bucket/collected", "bucket/*", "bucket/a/[b]"])
+def test_a_password_in_a_uri_is_refused_and_not_repeated(path: str) -> None:
+    for source in (f"s3://KEY:hidden@{path}", f"s3a://KEY:hid/den@{path}"):
+        with pytest.raises(UsageError, match="password") as error:
+            split_sources([source])
+        assert "hid" not in str(error.value)
+
+
 def test_what_cannot_be_meant_is_a_usage_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "bookies" / "bk-a").mkdir(parents=True)
     for source, said in {
