@@ -4,7 +4,7 @@
     user = "auditor"
     password_env = "ZK_PASSWORD"        # the value of that environment variable
 
-    [zookeeper.sasl]                    # DIGEST-MD5, or GSSAPI with the process's own Kerberos ticket
+    [zookeeper.sasl]                    # DIGEST-MD5; GSSAPI is handed on to kazoo, and was never tried
     mechanism = "DIGEST-MD5"
     user = "auditor"
     password = "..."
@@ -61,7 +61,7 @@ class Login(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class Sasl(_Stays):
-    """How a SASL client logs in; ``login`` for DIGEST-MD5, ``principal`` (or the ticket's own) for GSSAPI."""
+    """How a SASL client logs in; ``login`` for DIGEST-MD5; for GSSAPI the ticket of the process, or ``principal``'s."""
 
     mechanism: str
     login: Login | None = None
