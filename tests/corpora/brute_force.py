@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.corpora.plain_readers import (
     PlainIndex,
     PlainLedger,
+    bookie_of,
     ledger_znodes,
     locks,
     marks,
@@ -63,8 +64,7 @@ class World:
                 ledgers[ledger] = read_metadata(data)
             except (ValueError, KeyError, IndexError):
                 undecodable.add(ledger)
-        places = {path.name.rpartition("_") for path in bookies.iterdir()}
-        read = {f"{host}:{port}" for host, _, port in places} - (unread or set())
+        read = {bookie_of(path.name) for path in bookies.iterdir()} - (unread or set())
         return cls(ledgers, undecodable, read_indexes(bookies), read, marks(znodes), locks(znodes))
 
     def held(self, ledger: int, bookie: str) -> frozenset[int]:
@@ -159,8 +159,8 @@ def orphans(world: World) -> set[tuple[int, str]]:
     """Ledgers on a bookie that no metadata record knows, decodable or not."""
     return {
         (ledger, bookie)
-        for ledger, bookie in world.indexes
-        if ledger not in world.ledgers and ledger not in world.undecodable
+        for (ledger, bookie), index in world.indexes.items()
+        if index.served and ledger not in world.ledgers and ledger not in world.undecodable
     }
 
 
@@ -168,8 +168,8 @@ def foreign(world: World) -> set[tuple[int, str]]:
     """Ledgers on a bookie that is in none of their ensembles."""
     return {
         (ledger, bookie)
-        for ledger, bookie in world.indexes
-        if ledger in world.ledgers and bookie not in members(world.ledgers[ledger])
+        for (ledger, bookie), index in world.indexes.items()
+        if index.served and ledger in world.ledgers and bookie not in members(world.ledgers[ledger])
     }
 
 

@@ -12,7 +12,7 @@ from tests.corpora.corpora import Corpus, unpack
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CORPORA = ("interleaved-hier", "flat-v1")
+CORPORA = ("interleaved-hier", "flat-v1", "dbledger-long")
 
 
 @pytest.fixture(scope="session", params=CORPORA)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import tarfile
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.corpora.brute_force import World
-from tests.corpora.cluster import set_clocks
+from tests.corpora.cluster import NOW, set_clocks
 from tests.corpora.plain_readers import read_dump
 
 DATA = Path(__file__).parent.parent / "data"
@@ -34,7 +35,7 @@ class Corpus:
     name: str
     root: Path
     oracle: dict[str, Any]
-    scan_time: int  # ms, the newest time in the dump
+    scan_time: int  # ms, the newest time in the dump; etcd's has none, and was saved then
 
     @property
     def dump(self) -> Path:
@@ -47,6 +48,11 @@ class Corpus:
     @property
     def zookeeper(self) -> Path:
         return self.root / "zookeeper"
+
+    @property
+    def snapshot(self) -> Path:
+        """What etcdctl saved."""
+        return self.root / "etcd-snapshot.db"
 
     def world(self) -> World:
         return World.of(self.dump, self.bookies)
@@ -69,8 +75,16 @@ def unpack(name: str, root: Path) -> Corpus:
     (root / "metadata.jsonl").write_bytes(gzip.decompress((data / "metadata.jsonl.gz").read_bytes()))
     with tarfile.open(data / "bookies.tar.gz") as archive:
         archive.extractall(root, filter="data")
-    shutil.copytree(data / "zookeeper", root / "zookeeper")
-    times = [max(node["ctime"], node["mtime"]) for node in read_dump(root / "metadata.jsonl").values()]
-    set_clocks(root / "bookies", max(times))
     oracle = json.loads(gzip.decompress((data / "oracle.json.gz").read_bytes()))
-    return Corpus(name, root, oracle, max(times))
+    if name == "etcd":
+        saved = root / "etcd-snapshot.db"
+        saved.write_bytes(gzip.decompress((data / "etcd-snapshot.db.gz").read_bytes()))
+        for path in (saved, root / "metadata.jsonl"):
+            os.utime(path, (NOW / 1000, NOW / 1000))
+        newest = NOW
+    else:
+        shutil.copytree(data / "zookeeper", root / "zookeeper")
+        znodes = read_dump(root / "metadata.jsonl").values()
+        newest = max(max(node["ctime"], node["mtime"]) for node in znodes)
+    set_clocks(root / "bookies", newest)
+    return Corpus(name, root, oracle, newest)

@@ -28,10 +28,20 @@ SEVERITY = {
     "index-unreadable": "error",
     "stray-file": "note",
     "ghost-bookie": "error",
+    "bookie-down": "warning",
+    "ledger-not-indexed": "error",
+    "cookie-key-mismatch": "error",
+    "cookie-missing": "error",
+    "disk-id-mismatch": "error",
+    "instance-mismatch": "critical",
 }
 UNKNOWN = ("replication-undecided", "bookie-unread")
 
-Subject = int | str | tuple[int, ...]
+Subject = int | str | tuple[int, ...] | tuple[str, ...]
+
+
+SWAPPED = ("bk-a.rack1", "bk-b.rack1")
+"""Each has a disk of the other: whatever rests on what they hold is no more than suspect."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,8 @@ class Fault:
 def subject_of(fault: dict[str, Any]) -> Subject:
     if "ledger" in fault:
         return int(fault["ledger"])
-    return str(fault["bookie"]) if "bookie" in fault else tuple(fault["ledgers"])
+    several = fault.get("ledgers", fault.get("between"))
+    return str(fault.get("bookie", fault.get("registeredAs"))) if several is None else tuple(several)
 
 
 def _find(id: str, ledger: int | None = None, bookie: str | None = None, confidence: str = "") -> Seen:
@@ -62,11 +73,13 @@ def _ghost(bookie: str) -> tuple[Seen, ...]:
 
 
 def _orphans(ledger: int, *bookies: str) -> tuple[Seen, ...]:
-    return tuple(_find("orphan-ledger", ledger, bookie) for bookie in bookies)
+    return tuple(
+        _find("orphan-ledger", ledger, bookie, "suspect" if bookie in SWAPPED else "") for bookie in bookies
+    )
 
 
-def _missing(ledger: int, id: str) -> Fault:
-    return Fault("entries-missing", ledger, (_find(id, ledger),))
+def _missing(ledger: int, id: str, confidence: str = "") -> Fault:
+    return Fault("entries-missing", ledger, (_find(id, ledger, confidence=confidence),))
 
 
 def _unreadable(ledger: int, bookie: str, why: str) -> Fault:
@@ -196,4 +209,136 @@ FLAT = [
     Fault("mark-locked", 77, why="a rightly held lock is not a finding"),
 ]
 
-FAULTS = {"interleaved-hier": INTERLEAVED, "flat-v1": FLAT}
+DA, DB = SWAPPED
+DC, D4 = "bk-c.rack2", "127.0.103.4:3181"
+DZ, GHOST, RENAMED = "bk-z.rack9", "bk-ghost.rack9", "127.0.103.1:3181"
+FIRST = 9223372036854770000  # the longest ids
+
+
+def _long(number: int, id: str, confidence: str = "") -> Fault:
+    return _missing(FIRST + number, id, confidence)
+
+
+def _removed(entry_of: int) -> Fault:
+    found = _find("below-ack-quorum", entry_of, confidence="suspect")
+    return Fault("entry-location-removed", entry_of, (found,), "what has no location is not there")
+
+
+def _unserved(ledger: int, bookie: str, confidence: str = "") -> Fault:
+    finds = (_find("ledger-not-indexed", ledger, bookie, confidence), _find("replication-undecided", ledger))
+    return Fault("ledger-removed-from-ledgers-index", ledger, finds, "its copies there are unknown, not lost")
+
+
+DBLEDGER = [
+    Fault("ensemble-change", (99999999990, 99999999991, 99999999992), why=NOTHING_WRONG),
+    Fault("open", 1234567890123456, why=NOT_CLOSED),
+    Fault("open", 1234567890123457, why=NOT_CLOSED),
+    Fault("open", 1234567890123458, why=NOT_CLOSED),
+    Fault("in-recovery", 1234567890123459, why=NOT_CLOSED),
+    Fault("in-recovery", 1234567890123460, why=NOT_CLOSED),
+    Fault("deleted-ledger-on-bookies", 4611686018427387900, _orphans(4611686018427387900, DB)),
+    Fault("deleted-ledger-on-bookies", 4611686018427387901, _orphans(4611686018427387901, DA, DB)),
+    Fault("deleted-ledger-on-bookies", 4611686018427387902, _orphans(4611686018427387902, D4, DB, DC)),
+    Fault("deleted-ledger-on-bookies", 4611686018427387903, _orphans(4611686018427387903, D4, DB, DC)),
+    _long(0, "below-write-quorum"),
+    _long(1, "below-ack-quorum"),
+    _long(2, "entry-lost", "suspect"),
+    _long(3, "below-write-quorum", "suspect"),
+    _long(4, "below-write-quorum"),
+    _long(5, "below-ack-quorum", "suspect"),
+    _long(6, "below-ack-quorum"),
+    _long(7, "below-ack-quorum"),
+    _long(8, "entry-lost"),
+    _long(9, "below-write-quorum", "suspect"),
+    _long(10, "entry-lost"),
+    _long(11, "entry-lost", "suspect"),
+    Fault("entries-missing", FIRST + 12, why=AS_MADE),
+    _long(13, "below-write-quorum"),
+    _long(14, "entry-lost", "suspect"),
+    _long(15, "below-ack-quorum", "suspect"),
+    _long(16, "entry-lost", "suspect"),
+    _missing(2147483640, "below-ack-quorum"),
+    Fault("empty-last-segment", 2147483641, why=EMPTY),
+    Fault("empty-closed-ledger", 2147483642, why=EMPTY),
+    Fault("unknown-bookie-in-ensemble", 2147483643, _ghost(DZ), SAID),
+    Fault(
+        "unknown-bookie-in-ensemble", 2147483644, (_find("below-ack-quorum", 2147483644), *_ghost(DZ)), SAID
+    ),
+    Fault(
+        "entries-missing",
+        2147483645,
+        (_find("copy-lagging", 2147483645, confidence="suspect"),),
+        "the ledger is open",
+    ),
+    Fault("over-replicated", 5000000000000, (_find("over-replicated-ledger", 5000000000000, D4),)),
+    Fault(
+        "over-replicated",
+        5000000000001,
+        (
+            _find("over-replicated-ledger", 5000000000001, DB, "suspect"),
+            _find("below-ack-quorum", 5000000000001, confidence="suspect"),
+        ),
+    ),
+    Fault(
+        "over-replicated-open",
+        5000000000002,
+        (_find("over-replicated-ledger", 5000000000002, D4, "suspect"),),
+    ),
+    Fault(
+        "entries-past-last",
+        5000000000003,
+        (_find("surplus-entries", 5000000000003, DC), _find("surplus-entries", 5000000000003, D4)),
+    ),
+    Fault("entries-not-striped-here", 5000000000004, (_find("surplus-entries", 5000000000004, D4),)),
+    Fault("ledger-never-in-metadata", 5000000000005, _orphans(5000000000005, DC)),
+    Fault(
+        "bookie-renamed",
+        5000000000006,
+        (
+            _find("over-replicated-ledger", 5000000000006, DA, "suspect"),
+            *(
+                _find(id, bookie=RENAMED)
+                for id in ("bookie-down", "bookie-unread", "on-unregistered-bookie", "mark-missing")
+            ),
+        ),
+        "the entries are there under the new id, and the ledger names the old one",
+    ),
+    _removed(10000000009),
+    _removed(10000000009),
+    _removed(10000000009),
+    _unserved(2, DC),
+    _unserved(3, DB, "suspect"),
+    Fault("cookie-id-disagrees", DC, (_find("cookie-key-mismatch", bookie=DC),)),
+    Fault("registered-without-cookie", GHOST, (_find("cookie-missing", bookie=GHOST),)),
+    Fault("mark", FIRST + 2, why=RIGHT),
+    Fault("mark", FIRST + 7, why=RIGHT),
+    Fault("stale-mark", 0, (_find("mark-stale", 0),)),
+    Fault("stale-mark", 5000000000005, (_find("mark-of-deleted-ledger", 5000000000005),)),
+    Fault("mark-locked", FIRST + 7, why="a rightly held lock is not a finding"),
+    Fault(
+        "disks-swapped",
+        (f"{DA} ledgers1", f"{DB} ledgers1"),
+        (_find("disk-id-mismatch", bookie=DA), _find("disk-id-mismatch", bookie=DB)),
+        "nothing is lost by it",
+    ),
+    Fault("instance-id-disagrees", D4, (_find("instance-mismatch", bookie=D4),)),
+]
+
+E1, E2, E3 = (f"127.0.107.{n}:3181" for n in (1, 2, 3))
+NOWHERE = (
+    _find("ghost-bookie", bookie=DZ),
+    _find("bookie-unread", bookie=DZ),
+    _find("on-unregistered-bookie", bookie=DZ),
+)  # and no mark is missing: etcd keeps none
+
+ETCD = [
+    Fault("deleted-ledger-on-bookies", 792633534417207297, _orphans(792633534417207297, E1, E2)),
+    Fault("deleted-ledger-on-bookies", 1369094286720630785, _orphans(1369094286720630785, E1, E2, E3)),
+    *(
+        Fault("ledger-on-no-bookie", ledger, (_find("entry-lost", ledger), *NOWHERE), SAID)
+        for ledger in (1001, 1002, 1003)
+    ),
+    Fault("bookie-read-only", E3, why="read-only bookies are not findings"),
+]
+
+FAULTS = {"interleaved-hier": INTERLEAVED, "flat-v1": FLAT, "dbledger-long": DBLEDGER, "etcd": ETCD}

@@ -10,7 +10,9 @@ import base64
 import gzip
 import json
 import re
+import shutil
 import struct
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,10 +144,14 @@ def groups_entries(groups: list[tuple[int, int, int, int]]) -> set[int]:
 
 @dataclass(frozen=True)
 class PlainIndex:
-    """One ledger on one bookie. ``readable`` False: ``entries`` are held, of others nothing is known."""
+    """One ledger on one bookie. ``readable`` False: ``entries`` are held, of others nothing is known.
+
+    ``served`` False: entries of it are on the disk, and the bookie does not know the ledger.
+    """
 
     entries: frozenset[int]
     readable: bool = True
+    served: bool = True
 
 
 def read_index(path: Path) -> PlainIndex:
@@ -163,13 +169,46 @@ def read_index(path: Path) -> PlainIndex:
 
 
 def read_indexes(bookies: Path) -> dict[tuple[int, str], PlainIndex]:
-    """Every .idx below ``bookies``, by ledger and bookie; a directory is named like its bookie."""
+    """Every index below ``bookies``, by ledger and bookie: files, or RocksDB.
+
+    A directory is named like its bookie, which file indexes go by; RocksDB's go by the cookie beside them.
+    """
     found: dict[tuple[int, str], PlainIndex] = {}
     for path in sorted(bookies.glob("*/*/current/*/*/*.idx")):
-        bookie = path.relative_to(bookies).parts[0]
-        host, _, port = bookie.rpartition("_")
-        found[int(path.stem, 16), f"{host}:{port}"] = read_index(path)
+        found[int(path.stem, 16), bookie_of(path.relative_to(bookies).parts[0])] = read_index(path)
+    for path in sorted(bookies.glob("*/*/current/locations")):
+        owner = re.search(r'bookieHost: "([^"]*)"', (path.parent / "VERSION").read_text())
+        assert owner is not None
+        locations, ledgers = read_rocksdb(path), read_rocksdb(path.parent / "ledgers")
+        listed = {struct.unpack(">q", key)[0] for key in ledgers if len(key) == 8}
+        held: dict[int, set[int]] = {ledger: set() for ledger in listed if ledger >= 0}
+        for ledger, entry in (struct.unpack(">qq", key) for key in locations):
+            if ledger >= 0 and entry >= 0:  # the others are the bookie's own notes
+                held.setdefault(ledger, set()).add(entry)
+        for ledger, entries in held.items():
+            served = ledger in listed
+            there = frozenset(entries if served else ())
+            assert (ledger, owner[1]) not in found
+            found[ledger, owner[1]] = PlainIndex(there, readable=served, served=served)
     return found
+
+
+def bookie_of(directory: str) -> str:
+    """The bookie that a corpus's directory is named after: "127.0.101.1_3181", "bk-a.rack1"."""
+    return directory.replace("_", ":")
+
+
+def read_rocksdb(path: Path) -> dict[bytes, Any]:
+    """Every key of a database, from a copy: RocksDB itself writes beside what it reads."""
+    from rocksdict import AccessType, Options, Rdict
+
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = shutil.copytree(path, Path(scratch, "copy"))
+        db = Rdict(str(copy), Options(raw_mode=True), access_type=AccessType.read_only())
+        try:
+            return {key: value for key, value in db.items() if isinstance(key, bytes)}
+        finally:
+            db.close()
 
 
 def read_dump(path: Path) -> dict[str, dict[str, Any]]:
@@ -183,16 +222,23 @@ def read_dump(path: Path) -> dict[str, dict[str, Any]]:
 
 
 LEDGER_PATH = re.compile(r"/ledgers/(L\d{10,}|\d\d/\d{4}/L\d{4}|\d{3}/\d{4}/\d{4}/\d{4}/L\d{4})")
+ETCD_PATH = re.compile(r"/bk/cluster1/ledgers/0{8}-0{4}-0{4}-([0-9a-f]{4})-([0-9a-f]{12})")  # scope 0
 MARK_PATH = re.compile(r"/ledgers/underreplication/ledgers/.*/urL(\d+)")
 LOCK_PATH = re.compile(r"/ledgers/underreplication/locks/urL(\d+)")
 
 
 def ledger_znodes(znodes: dict[str, dict[str, Any]]) -> dict[int, bytes]:
-    return {
+    ledgers = {
         int(re.sub(r"\D", "", found[1])): node["data"]
         for path, node in znodes.items()
         if (found := LEDGER_PATH.fullmatch(path))
     }
+    on_etcd = {
+        int(found[1] + found[2], 16): node["data"]
+        for path, node in znodes.items()
+        if (found := ETCD_PATH.fullmatch(path))
+    }
+    return ledgers | on_etcd
 
 
 def marks(znodes: dict[str, dict[str, Any]]) -> dict[int, list[str]]:
