@@ -61,7 +61,7 @@ class Login(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class Sasl(_Stays):
-    """How a SASL client logs in; ``login`` for DIGEST-MD5; for GSSAPI the ticket of the process, or ``principal``'s."""
+    """How a SASL client logs in: with ``login`` (DIGEST-MD5), or as ``principal`` by a ticket (GSSAPI)."""
 
     mechanism: str
     login: Login | None = None
