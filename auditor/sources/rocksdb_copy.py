@@ -171,9 +171,6 @@ def _check_logs(
             directory,
             f"no write-ahead log of number {manifest.log_number} or later is there; a bookie always has one",
         )
-    # A lower number than the MANIFEST's own can be one that recovery set aside without a log of that name.
-    if manifest.log_number > manifest_number and manifest.log_number != counting[0]:
-        raise DamagedError(f"{directory}/{manifest.log_number:06}.log", "the MANIFEST asks for it; not there")
     for number, synced in manifest.logs.items():
         if number >= manifest.log_number and sizes.get(number, -1) < synced:
             raise DamagedError(
@@ -189,6 +186,11 @@ def _check_logs(
     if spans and spans[0][1].first > manifest.last_sequence + 1:
         number, span = spans[0]
         raise _gap(directory, number, manifest.last_sequence + 1, span)
+    # Without a write no number tells whether a log is missing. One of this name there was: a number below the
+    # MANIFEST's own can be one that a recovery used for nothing.
+    asked = manifest.log_number
+    if not spans and asked > manifest_number and asked != counting[0]:
+        raise DamagedError(f"{directory}/{asked:06}.log", "the MANIFEST asks for it, and it is not there")
     for (_, before), (number, span) in pairwise(spans):
         if span.first != before.end:
             raise _gap(directory, number, before.end, span)

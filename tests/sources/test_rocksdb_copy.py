@@ -155,6 +155,14 @@ def test_a_log_that_is_missing_between_two_others_is_missed(tmp_path: Path) -> N
     assert found.value.path == str(later)
 
 
+def test_a_log_without_writes_does_not_stand_for_the_one_that_is_missing(database: Path) -> None:
+    log_with_data(database).rename(database / "000060.log")
+    assert read(database) == FIRST | SECOND | TAIL  # nothing is missing: the numbers go on
+    (database / "000060.log").write_bytes(b"")
+    with pytest.raises(DamagedError, match="the MANIFEST asks for it"):
+        read(database)
+
+
 def test_a_directory_that_cannot_be_listed_is_unread(tmp_path: Path) -> None:
     with pytest.raises(UnreadError) as found:
         read(tmp_path / "nothing")
