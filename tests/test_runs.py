@@ -14,8 +14,11 @@ import pytest
 from auditor.errors import RunError
 from auditor.findings.table import FINDINGS
 from auditor.model.finding import Finding
+from auditor.reports.ledger import render
 from auditor.runs import open_run
+from auditor.tables.published import TABLES
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, report
+from tests.tables.rows import pack
 
 
 def row(finding: Finding) -> dict[str, object]:
@@ -107,3 +110,42 @@ def test_a_file_of_a_table_that_is_cut_is_named(run: Path) -> None:
     (run / "tables" / "marks" / "part-00001.parquet").write_bytes(b"PAR1")
     with pytest.raises(RunError, match="marks"):
         open_run(run).table("marks")
+
+
+def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
+    ends: dict[str, object] = {"bookie_id": "bk1", "groups": pack({0, 1})}
+    metadata = {
+        "ledger_id": 2, "status": "ok", "undecidable": False, "state": "CLOSED", "ensemble_size": 1,
+        "write_quorum": 1, "ack_quorum": 1, "last_entry_id": 1, "version": 2**40,
+        "segments": [{"first_entry_id": 0, "ensemble": ["bk1"]}], "replicas": [ends | {"depends": True}],
+    }  # fmt: skip
+    index = {"ledger_id": 2, "bookie_id": "bk1", "groups": pack({0}), "storage": "rocksdb"}
+    tables: dict[str, list[dict[str, object]]] = {
+        "ledgers": [metadata | {"scope_id": scope} for scope in (0, 1)],
+        "availability": [
+            index | {"scope_id": 0, "state": "limbo", "reason": "in limbo"},
+            index | {"scope_id": 1, "state": "not-indexed"},
+            index | {"scope_id": 2, "state": "ok"},
+        ],
+        "bookies": [{"bookie_id": "bk1", "read": "read", "foreign_instance": False}],
+        "verdicts": [{"scope_id": 1, "ledger_id": 2, "class": "healthy", "potential_class": "entry-lost"}],
+    }
+    for name in ("ledgers", "availability", "bookies", "verdicts", "judged", "unequal"):
+        table = pa.Table.from_pylist(tables.get(name, []), schema=TABLES[name])
+        (run / "tables" / name).mkdir()
+        pq.write_table(table, run / "tables" / name / "part-00000.parquet")
+
+    stock, scoped, gone = (open_run(run).ledger(2, scope) for scope in (0, 1, 2))
+    assert (stock.judged_class, scoped.judged_class, scoped.potential_class) == (
+        None,
+        "healthy",
+        "entry-lost",
+    )
+    seen = [[(one.state, one.known, one.held) for one in view.replicas] for view in (stock, scoped, gone)]
+    # What a bookie does not serve is not held there; what one in limbo has not yet, it may still get.
+    assert seen == [[("limbo", False, pack({0}))], [("not-indexed", False, b"")], [("ok", True, pack({0}))]]
+    assert gone.status == "gone"
+    assert "ledger 2 of scope 1: healthy (could be entry-lost)" in render(scoped)
+    assert "bk1 is limbo: in limbo" in render(stock)
+    with pytest.raises(RunError, match="knows ledger 2 of scope 3"):
+        open_run(run).ledger(2, 3)
