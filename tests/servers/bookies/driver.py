@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import random
+import select
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ from typing import Any
 from auditor.java import find_java
 from tests.servers.bookies.jars import classpath
 
+ANSWER_LIMIT_S = 300.0
 STOP_LIMIT_S = 60.0
 HOST = "127.0.0.1"
 # Below the ports that systems give to outgoing connections: a stopped bookie's stays free.
@@ -191,8 +193,12 @@ class Bookies:
     def _answer(self) -> Any:
         assert self._process is not None
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        answer = json.loads(line) if line else {"error": "the bookies' process ended"}
+        # Each answer is one line, and none is sent unasked: nothing waits in a buffer.
+        if select.select([self._process.stdout], [], [], ANSWER_LIMIT_S)[0]:
+            line = self._process.stdout.readline()
+            answer = json.loads(line) if line else {"error": "the bookies' process ended"}
+        else:
+            answer = {"error": f"no answer within {ANSWER_LIMIT_S:g} s"}
         if "error" in answer:
             raise RuntimeError(f"{answer['error']}; see {self.root / 'bookies.log'}")
         return answer["answer"]
