@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from auditor.sources.index_parts import IndexDirectory, parts, to_json
+from auditor.sources.index_parts import ROCKSDB, IndexDirectory, parts, to_json
 from auditor.sources.index_rows import SCHEMA, read_part
 from auditor.sources.index_source import FORMAT, SPARK_SCHEMA, register
 from tests.sources.bookie_corpora import unpack_bookies
@@ -26,3 +26,19 @@ def test_spark_reads_what_the_parts_say(spark: SparkSession, tmp_path: Path) -> 
     assert sorted(map(tuple, table.collect())) == sorted(expected)
     assert table.columns == SCHEMA.names
     assert all(field.metadata["comment"] for field in SPARK_SCHEMA)
+
+
+def test_spark_reads_databases_part_by_part_as_well(spark: SparkSession, tmp_path: Path) -> None:
+    place = unpack_bookies("dbledger-long", tmp_path) / "bk-a.rack1"
+    directories = [
+        IndexDirectory.seen(
+            str(place / name), (place / name / "current" / "VERSION").read_bytes(), ROCKSDB, position, 2
+        )
+        for position, name in enumerate(("ledgers0", "ledgers1"))
+    ]
+    planned = parts([("bk-a.rack1", directories)], wanted=1)
+    register(spark)
+    table = spark.read.format(FORMAT).option("parts", to_json(planned)).load()
+    counted = table.groupBy("storage", "state").count().collect()
+    # The disks were swapped: the second one is bk-b's, which lost a ledger from its index.
+    assert sorted(map(tuple, counted)) == [("rocksdb", "not-indexed", 1), ("rocksdb", "ok", 39)]
