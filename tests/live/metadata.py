@@ -30,6 +30,8 @@ class Metadata(Protocol):
 
     def ledgers(self) -> dict[int, bytes]: ...
 
+    def registered(self, bookie: str) -> bool: ...
+
     def writes_after(self, position: int) -> list[Any]: ...
 
 
@@ -65,6 +67,14 @@ class InZooKeeper:
         client.close()
         return ledger_znodes(found)
 
+    def registered(self, bookie: str) -> bool:
+        client = KazooClient(hosts=self._server.hosts)
+        client.start()
+        found = client.exists(f"/ledgers/available/{bookie}") is not None
+        client.stop()
+        client.close()
+        return found
+
     def writes_after(self, position: int) -> list[Any]:
         """A session that only read leaves its beginning and its end, and no path with either."""
         done = [
@@ -94,6 +104,9 @@ class InEtcd:
         answer = json.loads(self._member.ctl("get", "--prefix", f"{SCOPE}/ledgers/", "--write-out=json"))
         rows = [(base64.b64decode(row["key"]), base64.b64decode(row["value"])) for row in answer["kvs"]]
         return {int(key.decode()[-36:].replace("-", ""), 16): value for key, value in rows}
+
+    def registered(self, bookie: str) -> bool:
+        return bool(self._member.ctl("get", f"{SCOPE}/bookies/writable/{bookie}", "--keys-only").strip())
 
     def writes_after(self, position: int) -> list[Any]:
         """Every write, and nothing else, makes a revision."""

@@ -9,6 +9,7 @@ reaches a third before the bookie is replaced, is a race of BookKeeper's own.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from tests.live.metadata import ETCD, Metadata, metadata_store
 from tests.servers.bookies.driver import Bookies, Held
 
 HEADER_BYTES, SLOT_BYTES = 1024, 8
+UNREGISTERED_LIMIT_S = 180.0
 
 
 class Kind(NamedTuple):
@@ -207,6 +209,11 @@ def _lose_on_a_running_bookie(cluster: LiveCluster) -> None:
 def _stop_and_damage(cluster: LiveCluster) -> None:
     d, bookies = cluster.stopped, cluster.bookies
     bookies.stop(d)
+    # On etcd a registration outlives its bookie until the lease runs out.
+    deadline = time.monotonic() + UNREGISTERED_LIMIT_S
+    while cluster.metadata.registered(d):
+        assert time.monotonic() < deadline, f"{d} is still registered"
+        time.sleep(0.2)
     del cluster.held[d][cluster.id("gone on the stopped bookie")]
     if cluster.has_rocksdb:
         bookies.forget_entries(d, cluster.id("gone on the stopped bookie"), range(12))
