@@ -1,7 +1,7 @@
 """One audit, from sources to report: the only module that runs Spark actions.
 
     M0       all metadata, with the version of each ledger
-    I        every bookie's index
+    I        every bookie's index; where that is asked for, what bookies say themselves
     M1       all metadata again (a saved store: the same scan stands for both)
     join     what should be held and what is, in one form; only unequal pairs go on
     check    every check asks its question of the tables
@@ -15,13 +15,14 @@ does: so what is on a disk and not in the metadata read afterwards can only have
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor import checks
+from auditor.asking import Asked, ask
 from auditor.bookie_scan import BookieScan
 from auditor.findings.confirm import confirm
 from auditor.findings.table import found, numbered
@@ -33,9 +34,12 @@ from auditor.model.version import program_version
 from auditor.scan import MetadataScan
 from auditor.session import build_session
 from auditor.sources.bookie_places import find_places
+from auditor.sources.bookie_sources import split_sources
+from auditor.sources.credentials import credentials_file, read_credentials
 from auditor.sources.uri import parse_metadata_uri
 from auditor.summary import summarise
 from auditor.tables import ClusterFacts, Tables
+from auditor.tables.answers import combined, merged
 from auditor.tables.judged import judged
 from auditor.tables.marked import of_first_scan, stock
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
@@ -83,8 +87,11 @@ class Audit:
             metadata.ledgers()
             bookies = BookieScan(landing, metadata, self.bookies, self.options)
             availability = bookies.availability()
+            pages = bookies.page_sizes(availability)
+            indexes = combined(held(availability, pages), bookies.overlapping(availability))
+            asked = ask(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
             again = metadata.again()  # M1, after the indexes
-            tables = self._compare(landing, metadata, bookies, availability)
+            tables = self._compare(landing, metadata, bookies, availability, indexes, pages, asked)
             # Landed before they are sorted: a sort looks at its input twice, and this one is forty questions.
             unsorted = landing.land(
                 "checks", lambda: confirm(found(checks.ALL, tables), tables.ledgers, again)
@@ -92,7 +99,7 @@ class Audit:
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
             landing.run.remove("tables/checks")
             progress.stage("report")
-            report = summarise(tables, findings, metadata, bookies, self.options, started)
+            report = summarise(tables, findings, metadata, bookies, asked, self.options, started)
             landing.finish(report)
         return report
 
@@ -115,7 +122,9 @@ class Audit:
 
     def _landing(self, spark: SparkSession | None, progress: Progress, kind: str) -> Landing:
         parse_metadata_uri(self.metadata)  # wrong usage is said before a session costs five seconds
-        find_places(self.bookies)  # for its errors: what counts is how they lie after M0, so it looks again
+        read_credentials(credentials_file(self.options.credentials))
+        # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
+        find_places(split_sources(self.bookies).directories)
         run = RunDirectory(self.out)
         identity = {
             "kind": kind,
@@ -138,18 +147,19 @@ class Audit:
         metadata: MetadataScan,
         bookies: BookieScan,
         availability: DataFrame,
+        indexes: DataFrame,
+        pages: Mapping[str, int],
+        asked: Asked | None,
     ) -> Tables:
         """Join both sides and judge what differs; the tables that checks ask."""
         ledgers, again, marks = metadata.ledgers(), metadata.again(), stock(metadata.marks())
-        pages = bookies.page_sizes(availability)
-        rows = bookies.bookies(availability, marks, pages)
+        rows = bookies.bookies(availability, marks, pages, asked.bookies if asked else {})
         states = bookies.states(rows)
         who = landing.rows("bookies", rows, BOOKIES)
         metadata.registrations()
         metadata.state()
-        indexes = held(availability, pages)
-        foreign = [name for name, state in states.items() if state.foreign]
-        pairs = landing.land("unequal", lambda: unequal(expected(ledgers), indexes, foreign))
+        told = merged(indexes, asked.rows.where("ledger_id is not null")) if asked else indexes
+        pairs = landing.land("unequal", lambda: unequal(expected(ledgers), told, bookies.foreign))
         answers = landing.land(
             "judged", lambda: judged(ledgers, pairs, states, round(self.options.grace * 1000))
         )

@@ -12,6 +12,9 @@ from auditor.model.options import AuditOptions, moment
 from auditor.scan import MetadataScan
 from auditor.sources import bookie_owners, index_parts, index_source, page_size
 from auditor.sources.bookie_places import find_places
+from auditor.sources.bookie_sources import split_sources
+from auditor.sources.collected_index import collected_availability
+from auditor.sources.collected_places import collected_places, settled
 from auditor.tables.judgement import UNREAD, BookieState
 from auditor.tables.registry import registered_modes, registrations, store_cookies
 
@@ -34,17 +37,22 @@ class BookieScan:
         self._options = options
         self.sources = tuple(sources)
         landing.progress.stage("directories")
-        self.places = find_places(sources)
+        kinds = split_sources(sources)
+        self.rpc = kinds.rpc
+        self._collected = collected_places(kinds.collections)
+        self.places = [*find_places(kinds.directories), *self._collected.places]
         self.members = {row["bookie_id"]: row.asDict() for row in self._members().collect()}
         cookies = store_cookies(metadata.before)
         connected = registered_modes(registrations(metadata.before))
         known = {*self.members, *(cookie.bookie_id for cookie in cookies), *connected}
-        self.attribution = bookie_owners.attribute(
+        attribution = bookie_owners.attribute(
             self.places,
             known,
             {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
             metadata.instance_id,
         )
+        self._settled = settled(attribution, self._collected)
+        self.attribution = self._settled.attribution
         index_source.register(landing.spark)
 
     def _members(self) -> DataFrame:
@@ -73,12 +81,45 @@ class BookieScan:
             self.wants_times,
             self._options.threads,
         )
-        return self._landing.land(
-            "availability",
-            lambda: (
-                spark.read.format("bookkeeper_indexes").option("parts", index_parts.to_json(parts)).load()
-            ),
+
+        def read() -> DataFrame:
+            here = spark.read.format("bookkeeper_indexes").option("parts", index_parts.to_json(parts)).load()
+            whole, owners = self._collected.whole, self._settled.owner_of_piece
+            return here.unionByName(collected_availability(spark, whole, owners)) if whole else here
+
+        return self._landing.land("availability", read)
+
+    def overlapping(self, availability: DataFrame) -> list[str]:
+        """Bookies of which a ledger may have more than one row.
+
+        Their index came in several pieces; or one of their databases has a ledger that belongs into another.
+        """
+        several = [
+            name
+            for name, bookie in self.attribution.bookies.items()
+            if any(each.storage == index_parts.ROCKSDB and each.of > 1 for each in bookie.index_directories)
+        ]
+        odd = (
+            availability.where("state = 'unreadable' and storage = 'rocksdb'").select("bookie_id").distinct()
         )
+        found = {row["bookie_id"] for row in odd.collect()} if several or self._collected.whole else set()
+        return sorted({*self._settled.overlapping, *found})
+
+    @property
+    def foreign(self) -> list[str]:
+        """Bookies whose directories all carry another cluster's instance id."""
+        found = self.attribution.bookies
+        return [bookie_id for bookie_id, bookie in found.items() if bookie.foreign_instance]
+
+    def notes(self) -> list[str]:
+        """What a reader of the report should know of the sources."""
+        broken = [f"collection {path} was not used: {reason}" for path, reason in self._collected.broken]
+        return [*broken, *self._collected.notes]
+
+    def unseen(self, bookie_id: str) -> bool:
+        """Whether no directory and no collection shows anything of a bookie's index."""
+        bookie = self.attribution.bookies.get(bookie_id)
+        return bookie is None or bookie.read == bookie_owners.UNREAD
 
     @property
     def wants_times(self) -> bool:
@@ -122,11 +163,16 @@ class BookieScan:
         return [asdict(directory) for directory in self.attribution.directories]
 
     def bookies(
-        self, availability: DataFrame, marks: DataFrame, pages: Mapping[str, int]
+        self,
+        availability: DataFrame,
+        marks: DataFrame,
+        pages: Mapping[str, int],
+        asked: Mapping[str, str | None],
     ) -> list[dict[str, Any]]:
         """Rows of the table bookies: every id that anything names.
 
-        A bookie whose index broke off while it was read was not read whole.
+        A bookie whose index broke off while it was read was not read whole. ``asked`` are those that were
+        asked for everything, over the wire, and why one could not answer whole.
         """
         broken = self._broken(availability)
         marked = _marked(marks)
@@ -135,7 +181,7 @@ class BookieScan:
         members = {name: row for name, row in self.members.items() if accepted(name)}
         found = self.attribution.bookies
         return [
-            self._bookie(name, members.get(name), broken)
+            self._bookie(name, members.get(name), broken, asked)
             | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
             | {"page_size": pages.get(name)}
             for name in sorted({*members, *cookies, *modes, *found, *marked})
@@ -146,10 +192,14 @@ class BookieScan:
         name: str,
         member: dict[str, Any] | None,
         broken: dict[str, str],
+        asked: Mapping[str, str | None],
     ) -> dict[str, Any]:
         attributed = self.attribution.bookies.get(name)
         read = attributed.read if attributed else UNREAD
         reason = attributed.reason if attributed else "no --bookies source has a place for it"
+        if name in asked:
+            reason = asked[name]
+            read = bookie_owners.READ if reason is None else bookie_owners.PARTIAL
         if name in broken and read == bookie_owners.READ:
             read, reason = bookie_owners.PARTIAL, broken[name]
         foreign = bool(attributed and attributed.foreign_instance)

@@ -92,6 +92,10 @@ class Run:
         here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
         found = self.table("ledgers", filter=here).to_pylist()
         indexes = [_served(each) for each in self.table("availability", filter=here).to_pylist()]
+        if "answers" in self._names("tables"):
+            shown = {each["bookie_id"] for each in indexes}
+            answers = self.table("answers", filter=here).to_pylist()
+            indexes += [each for each in answers if each["bookie_id"] not in shown]
         if not found and not indexes:
             scope = f" of scope {scope_id}" if scope_id else ""
             raise RunError(f"{self.path}: neither the metadata nor a bookie knows ledger {ledger_id}{scope}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from auditor.errors import StoreError
 from auditor.landing import Landing
 from auditor.model.options import AuditOptions, moment
 from auditor.sources import store_source
@@ -25,6 +27,9 @@ from auditor.tables.registry import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+RESTARTS = 3
+"""How often a scan begins anew because the moment that it read was taken away (a compacted revision)."""
+
 
 class MetadataScan:
     """A cluster's metadata: read once from a saved store, before and after the bookies from a live one."""
@@ -39,6 +44,7 @@ class MetadataScan:
         landing.progress.stage("cluster")
         self.before = self._store.cluster()
         self._after: ClusterNodes | None = None if self.live else self.before
+        self._restarts = 0
         self.layout, self._layout_said = choose_layout(self._store, self.before)
         self.instance_id = instance_id(self.before)
         observed = landing.remember("scan_time", self.before.scan_time)
@@ -47,13 +53,35 @@ class MetadataScan:
 
     def ledgers(self) -> DataFrame:
         """M0: every ledger, decoded, with what each bookie should hold."""
-        return self._landing.land("ledgers", lambda: self._read("bookkeeper_ledgers"))
+        return self._scanned("ledgers", self._first)
 
     def again(self) -> DataFrame | None:
         """M1: id, version and standing of every ledger; None where one scan stands for both (saved)."""
         if not self.live:
             return None
-        return self._landing.land("ledgers_again", lambda: self._read("bookkeeper_ledgers").select(*AGAIN))
+        return self._scanned("ledgers_again", lambda: self._second().select(*AGAIN))
+
+    def _first(self) -> DataFrame:
+        return self._read("bookkeeper_ledgers", self.before)
+
+    def _second(self) -> DataFrame:
+        return self._read("bookkeeper_ledgers", self.after)
+
+    def _scanned(self, name: str, read: Callable[[], DataFrame]) -> DataFrame:
+        """Land all ledgers as they are at one moment; where that moment is lost, at a newer one."""
+        for _ in range(RESTARTS):
+            try:
+                return self._landing.land(name, read)
+            except StoreError:
+                if not self._store.moment_lost():
+                    raise
+                self._restarts += 1
+                nodes = self._store.cluster()
+                if name == "ledgers":
+                    self.before = nodes
+                else:
+                    self._after = nodes
+        return self._landing.land(name, read)
 
     @property
     def after(self) -> ClusterNodes:
@@ -64,7 +92,7 @@ class MetadataScan:
 
     def marks(self) -> DataFrame:
         """Marks and locks, read last: they explain what is being repaired at this moment."""
-        return self._landing.land("marks", lambda: self._read("bookkeeper_marks"))
+        return self._landing.land("marks", lambda: self._read("bookkeeper_marks", self.after))
 
     def cookies(self) -> DataFrame:
         """The cookies of the store."""
@@ -88,7 +116,7 @@ class MetadataScan:
         return sorted({*self.before.gaps, *self.after.gaps})
 
     def positions(self) -> list[str]:
-        """Where the store stood at each scan (zxids)."""
+        """Where the store stood at each scan: zxids, or etcd's revisions."""
         return [self.before.position, self.after.position] if self.live else [self.before.position]
 
     def notes(self) -> list[str]:
@@ -96,6 +124,8 @@ class MetadataScan:
         notes = [] if "LAYOUT" in self.before.nodes else [self._layout_said]
         if not self.live:
             notes.append("saved metadata: one scan stands for both")
+        if self._restarts:
+            notes.append(f"etcd compacted a revision while it was read: {self._restarts} scans began anew")
         return [*notes, *dict.fromkeys((*self.before.notes, *self.after.notes))]
 
     def operations(self) -> dict[str, int]:
@@ -116,14 +146,16 @@ class MetadataScan:
             credentials=credentials_file(options.credentials),
         )
 
-    def _read(self, table: str) -> DataFrame:
+    def _read(self, table: str, at: ClusterNodes) -> DataFrame:
         at_once = self._landing.spark.sparkContext.defaultParallelism
         reader = self._landing.spark.read.format(table).option("metadata", self.uri)
-        settings = {
+        settings: dict[str, Any] = {
             **asdict(self._politeness()),
             "layout": self.layout.value,
             "parts": at_once * self._options.parts_per_core,
             "at_once": at_once,
         }
+        if at.revision is not None:
+            settings |= {"revision": at.revision, "revision_time": at.scan_time}
         given = {key: str(value) for key, value in settings.items() if value is not None}
         return reader.options(**given).load()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from auditor.asking import Asked
 from auditor.bookie_scan import BookieScan
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
@@ -36,6 +37,7 @@ def summarise(
     findings: DataFrame,
     metadata: MetadataScan,
     bookies: BookieScan,
+    asked: Asked | None,
     options: AuditOptions,
     started: int,
 ) -> Report:
@@ -48,9 +50,9 @@ def summarise(
         live=metadata.live,
         positions=metadata.positions(),
         bookie_sources=list(bookies.sources),
-        operations=_operations(tables, metadata),
+        operations=_operations(tables, metadata, asked),
         gaps=_gaps(tables, metadata),
-        notes=metadata.notes(),
+        notes=[*metadata.notes(), *bookies.notes()],
         tally=_tally(findings),
     )
     cluster = Cluster(metadata.instance_id, metadata.uri, metadata.layout.value)
@@ -77,20 +79,21 @@ def _coverage(tables: Tables) -> Coverage:
     )
 
 
-def _operations(tables: Tables, metadata: MetadataScan) -> dict[str, int]:
+def _operations(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> dict[str, int]:
     """What was asked of the sources; all of it is reading."""
     from pyspark.sql import functions as F
 
     counted = tables.availability.agg(F.count_if(F.expr("path is not null")).alias("files")).first()
     assert counted is not None
     scans = [tables.ledgers, *([again] if (again := metadata.again()) is not None else [])]
-    asked = {
+    made = {
         **metadata.operations(),
-        "ledger znodes read by tasks": sum(scan.where("status != 'gap'").count() for scan in scans),
-        "mark znodes read by tasks": metadata.marks().where("kind != 'gap'").count(),
-        "index files read": counted["files"],
+        "ledger records read by tasks": sum(scan.where("status != 'gap'").count() for scan in scans),
+        "marks and locks read by tasks": metadata.marks().where("kind != 'gap'").count(),
+        "indexes read": counted["files"],
+        "listings asked of bookies": asked.rows.where("state != 'gap'").count() if asked else 0,
     }
-    return {name: count for name, count in asked.items() if count}
+    return {name: count for name, count in made.items() if count}
 
 
 def _gaps(tables: Tables, metadata: MetadataScan) -> list[str]:

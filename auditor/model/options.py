@@ -84,6 +84,12 @@ class AuditOptions:
         str | None,
         Option("A file of users, passwords and certificates for a live store; only its path goes anywhere."),
     ] = None
+    bookie_rate_limit: Annotated[
+        float, Option("Listings a second asked of one bookie (rpc:); 0: as fast as it goes.", 0)
+    ] = 1_000.0
+    bookie_in_flight: Annotated[
+        int, Option("Listings that one bookie (rpc:) may have unanswered.", 1, 1_000)
+    ] = 32
     threads: Annotated[
         int, Option("Threads of one task that read index files; 4 to 8 where they are cold.", 1, 64)
     ] = 1

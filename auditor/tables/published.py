@@ -34,6 +34,7 @@ TABLES: dict[str, pa.Schema] = {
     "directories": DIRECTORIES,
     "bookies": BOOKIES,
     "availability": AVAILABILITY,
+    "answers": AVAILABILITY,
     "unequal": commented(
         ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
         ("ledger_id", pa.int64(), "the ledger"),
