@@ -8,24 +8,36 @@ from dataclasses import dataclass
 
 from auditor.codecs import ledger_metadata
 from auditor.errors import DecodeError, StoreError, UsageError
-from auditor.keys.ledger_tree import LayoutKind, classify, to_path
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, to_path
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
 from auditor.sources.layout_choice import choose_layout
-from auditor.sources.store import MetadataStore, Part, StoreOptions, Tree, ZnodeBatch, open_store
+from auditor.sources.store import (
+    MetadataStore,
+    OnePathStore,
+    Part,
+    StoreOptions,
+    Tree,
+    ZnodeBatch,
+    open_store,
+)
 
 _PARTS = 1  # read one after the other, in this process
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLedger:
-    """A ledger's record; times in ms. ``metadata`` is None where ``damage`` says why."""
+    """A ledger's record; ``metadata`` is None where ``damage`` says why.
+
+    ``ctime`` and ``mtime`` are the store's, in ms; None in etcd, which keeps none.
+    """
 
     ledger: LedgerId
     path: str
     version: int
-    ctime: int
-    mtime: int
+    ctime: int | None
+    mtime: int | None
     metadata: LedgerMetadata | None
     damage: str | None
     rules: tuple[str, ...]
@@ -35,71 +47,85 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
     """The record of one ledger. A live store is asked for one path; a saved one is read until it is found.
 
     Raises:
-        UsageError: the store has no such ledger, or the scope is not 0.
+        UsageError: the store has no such ledger, or is a ZooKeeper and the scope is not 0.
         StoreError: the store cannot be read, or may have the ledger where it could not be read.
     """
-    _stock_scope(ledger)
     with closing(open_store(uri, options)) as store:
         layout, _ = choose_layout(store, store.cluster())
-        path = f"{store.root}/{to_path(layout, ledger.id)}"
+        path = f"{store.root}/{_rel(layout, ledger)}"
         gaps: list[tuple[str, str]] = []
-        for batch in _batches(store, layout, path):
-            gaps += batch.gaps
-            if path in batch.paths:
-                return _stored(batch, batch.paths.index(path), ledger)
+        for part in _parts(store, layout, path):
+            for batch in store.read(part):
+                gaps += batch.gaps
+                if path in batch.paths:
+                    return _stored(store, batch, batch.paths.index(path), ledger)
     at_path = [reason for gap, reason in gaps if path == gap or path.startswith(f"{gap.rstrip('/')}/")]
     if at_path:
         raise StoreError(f"{path} could not be read: {at_path[0]}")
-    raise UsageError(f"{uri} has no ledger {ledger.id} (no znode {path})")
+    scoped = f" in scope {ledger.scope}" if ledger.scope else ""
+    kept_as = "key" if layout is LayoutKind.ETCD else "znode"
+    raise UsageError(f"{uri} has no ledger {ledger.id}{scoped} (no {kept_as} {path})")
 
 
-def list_ledgers(uri: str, options: StoreOptions | None = None) -> Iterator[StoredLedger | tuple[str, str]]:
-    """Every ledger of a store, in its order; (path, reason) for what was not listed or is no ledger's path.
+def list_ledgers(
+    uri: str, scope_id: int = 0, options: StoreOptions | None = None
+) -> Iterator[StoredLedger | tuple[str, str]]:
+    """Every ledger of one scope, in the store's order; (path, reason) for what was not listed or is no path.
+
+    What could be of this scope counts as of it.
 
     Raises:
+        UsageError: the store is a ZooKeeper, and the scope is not 0.
         StoreError: the store cannot be read.
     """
     with closing(open_store(uri, options)) as store:
         layout, _ = choose_layout(store, store.cluster())
+        _check_scope(layout, scope_id)
+        below = len(store.root) + 1
         for part in store.parts(Tree.LEDGERS, layout, _PARTS):
             for batch in store.read(part):
                 for row, path in enumerate(batch.paths):
-                    place = classify(layout, path[len(store.root) + 1 :])
+                    place = classify(layout, path[below:])
+                    if not _may_be_in(place, scope_id):
+                        continue
                     if place.kind == "ledger" and place.ledger_id is not None:
-                        yield _stored(batch, row, LedgerId(place.ledger_id))
+                        yield _stored(store, batch, row, LedgerId(place.ledger_id, place.scope_id))
                     elif place.kind == "malformed":
                         yield path, "its path and its id disagree, or it is no ledger's path"
-                yield from batch.gaps
+                for path, reason in batch.gaps:
+                    if _may_be_in(classify(layout, path[below:]), scope_id):
+                        yield path, reason
 
 
-def _batches(store: MetadataStore, layout: LayoutKind, path: str) -> Iterator[ZnodeBatch]:
-    for part in _parts(store, layout, path):
-        yield from store.read(part)
+def _rel(layout: LayoutKind, ledger: LedgerId) -> str:
+    _check_scope(layout, ledger.scope)
+    return etcd.to_path(ledger) if layout is LayoutKind.ETCD else to_path(layout, ledger.id)
+
+
+def _check_scope(layout: LayoutKind, scope_id: int) -> None:
+    if scope_id and layout is not LayoutKind.ETCD:
+        raise UsageError(f"scope {scope_id}: BookKeeper keeps no ledgers of scopes other than 0 in ZooKeeper")
+
+
+def _may_be_in(place: Place, scope_id: int) -> bool:
+    """Whether a place is of a scope, or could be: one that stands for more than one id has no scope."""
+    return place.scope_id == scope_id or place.low is None or place.low != place.high
 
 
 def _parts(store: MetadataStore, layout: LayoutKind, path: str) -> list[Part]:
-    if not store.live:
-        return store.parts(Tree.LEDGERS, layout, _PARTS)
-    from auditor.sources.zk_live import SubtreesPart
-    from auditor.sources.zk_walk import Top
-
-    return [SubtreesPart((Top(path, deep=False),))]
+    if isinstance(store, OnePathStore):
+        return [store.part_of(path)]
+    return store.parts(Tree.LEDGERS, layout, _PARTS)
 
 
-def _stored(batch: ZnodeBatch, row: int, ledger: LedgerId) -> StoredLedger:
-    metadata, damage = None, None
-    ctime = int(batch.ctime[row])
+def _stored(store: MetadataStore, batch: ZnodeBatch, row: int, ledger: LedgerId) -> StoredLedger:
+    metadata, damage, ctime, mtime = None, None, None, None
+    if store.keeps_times:  # else a live etcd has the moment of reading as mtime
+        ctime, mtime = int(batch.ctime[row]), int(batch.mtime[row])
     try:
         metadata = ledger_metadata.parse(batch.data[row], ctime)
     except DecodeError as error:
         damage = str(error)
     rules = tuple(f"{rule.rule}: {rule.reason}" for rule in broken_rules(metadata)) if metadata else ()
-    version, mtime = int(batch.version[row]), int(batch.mtime[row])
+    version = int(batch.version[row])
     return StoredLedger(ledger, batch.paths[row], version, ctime, mtime, metadata, damage, rules)
-
-
-def _stock_scope(ledger: LedgerId) -> None:
-    if ledger.scope:
-        raise UsageError(
-            f"--ledger-scope-id {ledger.scope}: BookKeeper keeps no ledgers in scopes other than 0"
-        )

@@ -150,7 +150,7 @@ LEAN = {
         "kazoo",
     ),
     "from auditor.cli import main; main(['ledger', 'show', '--metadata', {dump!r}, '--ledger-id', '5'], "
-    "standalone_mode=False)": ("pyspark", "pandas", "pyarrow", "kazoo"),
+    "standalone_mode=False)": ("pyspark", "pandas", "pyarrow", "kazoo", "grpc"),
     "import auditor.checks, auditor.reports.text, auditor.runs": ("pyspark", "pandas", "pyarrow"),
 }
 

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import ledger_options, metadata_option, named_ledger
+from auditor.cli.options import (
+    credentials_option,
+    ledger_options,
+    metadata_option,
+    named_ledger,
+    named_scope,
+)
 
 if TYPE_CHECKING:
     from auditor.ledgers import StoredLedger
@@ -21,25 +27,39 @@ def ledger() -> None:
 @ledger.command()
 @metadata_option
 @ledger_options
+@credentials_option
 def show(
-    metadata: str, ledger_id: int | None, ledger_scope_id: int | None, ledger_qualified_name: str | None
+    metadata: str,
+    ledger_id: int | None,
+    ledger_scope_id: int | None,
+    ledger_qualified_name: str | None,
+    credentials: str | None,
 ) -> None:
     """Show the metadata of one ledger, as JSON."""
     named = named_ledger(ledger_id, ledger_scope_id, ledger_qualified_name)
     from auditor.ledgers import find_ledger
+    from auditor.sources.store import StoreOptions
 
-    click.echo(json.dumps(_shown(find_ledger(metadata, named)), indent=2, ensure_ascii=False))
+    found = find_ledger(metadata, named, StoreOptions(credentials=credentials))
+    click.echo(json.dumps(_shown(found), indent=2, ensure_ascii=False))
 
 
 @ledger.command(name="list")
 @metadata_option
-def list_(metadata: str) -> None:
-    """List all ledgers, one JSON object a line; what could not be listed goes to standard error."""
+@click.option("--ledger-scope-id", type=int, help="The scope whose ledgers to list.  [default: 0]")
+@credentials_option
+def list_(metadata: str, ledger_scope_id: int | None, credentials: str | None) -> None:
+    """List the ledgers of one scope, one JSON object a line.
+
+    What could not be listed goes to standard error, and the exit code is 3 then.
+    """
+    scope_id = named_scope(ledger_scope_id)
     from auditor.errors import UnreadError
     from auditor.ledgers import list_ledgers
+    from auditor.sources.store import StoreOptions
 
     gaps = 0
-    for each in list_ledgers(metadata):
+    for each in list_ledgers(metadata, scope_id, StoreOptions(credentials=credentials)):
         if isinstance(each, tuple):
             gaps += 1
             click.echo(f"bkaudit: {each[0]}: {each[1]}", err=True)

@@ -23,6 +23,15 @@ metadata_option = click.option(
     "--metadata", metavar="URI", required=True, help="Where the metadata is; see README."
 )
 
+credentials_option = click.option(
+    "--credentials",
+    metavar="FILE",
+    help=f"{declared()['credentials'][1].help}  [default: the one that BKAUDIT_CREDENTIALS names]",
+)
+
+_LONG = range(-(2**63), 2**63)
+"""Scopes and ids are signed 64-bit numbers; others would be taken for what is left of them."""
+
 
 def tuning_options(command: Command) -> Command:
     """Every option of conf/audit.toml as a flag, and --conf."""
@@ -111,4 +120,13 @@ def named_ledger(
         return LedgerId.parse(ledger_qualified_name)
     if ledger_id is None:
         raise UsageError("name a ledger: --ledger-id, or --ledger-qualified-name")
-    return LedgerId(ledger_id, ledger_scope_id or 0)
+    if ledger_id not in _LONG:
+        raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
+    return LedgerId(ledger_id, named_scope(ledger_scope_id))
+
+
+def named_scope(ledger_scope_id: int | None) -> int:
+    """The scope that was named; 0 where none was."""
+    if ledger_scope_id is not None and ledger_scope_id not in _LONG:
+        raise UsageError(f"--ledger-scope-id {ledger_scope_id}: scopes are signed 64-bit numbers")
+    return ledger_scope_id or 0

@@ -134,9 +134,13 @@ class EtcdStore:
             lambda start, end: self._pages.first(start, end, moment.revision),
             wanted,
         )
-        cluster_id = self._client.cluster_id
-        assert cluster_id is not None  # it has answered
-        return [EtcdPart(_edges(lot), moment, cluster_id) for lot in dealt(found, wanted)]
+        return [self._part(_edges(lot), moment) for lot in dealt(found, wanted)]
+
+    def part_of(self, path: str) -> Part:
+        """The key ``path``, at the revision that `cluster` pinned last; see `OnePathStore.part_of`."""
+        assert self._moment is not None
+        key = etcd.key_bytes(path)
+        return self._part((key, key + b"\0"), self._moment)
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part at its revision; see `MetadataStore.read`.
@@ -168,6 +172,11 @@ class EtcdStore:
     def close(self) -> None:
         """Let go of the connection; the pinned revision stays."""
         self._client.close()
+
+    def _part(self, edges: tuple[bytes, ...], moment: Moment) -> EtcdPart:
+        cluster_id = self._client.cluster_id
+        assert cluster_id is not None  # it has answered
+        return EtcdPart(edges, moment, cluster_id)
 
     def _pin(self) -> Moment:
         if self._given is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +169,14 @@ class MetadataStore(Protocol):
 
     def close(self) -> None:
         """Let go of connections; the store may be used again."""
+
+
+@runtime_checkable
+class OnePathStore(Protocol):
+    """A store that can be asked for one path alone, as running ones can."""
+
+    def part_of(self, path: str) -> Part:
+        """The part that reads the znode or key at an absolute path and nothing else; after `cluster`."""
 
 
 def tree_of(below_root: str) -> Tree | None:

@@ -137,6 +137,10 @@ class LiveStore:
         dealt = [tuple(tops[share::wanted]) for share in range(wanted)]
         return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
 
+    def part_of(self, path: str) -> Part:
+        """The znode at ``path`` without what is below it; see `OnePathStore.part_of`."""
+        return SubtreesPart((Top(path, deep=False),), self._reader.last_zxid)
+
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
 

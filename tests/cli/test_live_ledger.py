@@ -1,4 +1,4 @@
-"""``bkaudit ledger`` on a real ZooKeeper says what it says on the dump of the same tree."""
+"""``bkaudit ledger`` on a real ZooKeeper and on its files says what it says on the dump of the same tree."""
 
 from __future__ import annotations
 
@@ -9,45 +9,96 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from kazoo.security import make_digest_acl
 
-from auditor.cli import main
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.sources.credentials import VARIABLE
+from tests.cli.test_doors import bkaudit
+from tests.servers.zookeeper import ZooKeeperProcess, writer
 
 DATA = Path(__file__).parents[1] / "data" / "interleaved-hier"
+SECRET = "hunter2-hunter2"
 
 
 @pytest.fixture(scope="module")
-def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The same tree, saved and served."""
+def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
+    """The same tree, as a dump, as a server's files, and served."""
     work = tmp_path_factory.mktemp("ledger")
     dump = work / "metadata.jsonl"
     dump.write_bytes(gzip.decompress((DATA / "metadata.jsonl.gz").read_bytes()))
-    shutil.copytree(DATA / "zookeeper" / "version-2", work / "server" / "version-2")
+    for copy in ("server", "files"):
+        shutil.copytree(DATA / "zookeeper" / "version-2", work / copy / "version-2")
     with EmbeddedZooKeeper(work / "server") as server:
-        yield f"dump://{dump}", f"zk://{server.hosts}/ledgers"
+        yield (
+            f"dump://{dump}",
+            f"zk-snapshot://{work}/files/version-2",
+            f"zk://{server.hosts}/ledgers",
+        )
 
 
 def said(*arguments: str) -> str:
-    result = CliRunner().invoke(main, ["ledger", *arguments])
+    result = bkaudit("ledger", *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def test_show_says_the_same_of_a_ledger(uris: tuple[str, str]) -> None:
-    saved, live = (said("show", "--metadata", uri, "--ledger-id", "28") for uri in uris)
-    assert saved == live
-    assert "127.0.101.1:3181" in live
-    assert "golden" not in live  # the password of every ledger of this cluster
+def test_show_says_the_same_of_a_ledger(uris: tuple[str, ...]) -> None:
+    shown = {said("show", "--metadata", uri, "--ledger-id", "28") for uri in uris}
+    assert len(shown) == 1
+    [one] = shown
+    assert "127.0.101.1:3181" in one
+    assert json.loads(one)["ctime"] > 0
+    assert "golden" not in one  # the password of every ledger of this cluster
 
 
-def test_list_says_the_same_of_every_ledger(uris: tuple[str, str]) -> None:
-    saved, live = (said("list", "--metadata", uri).splitlines() for uri in uris)
-    assert sorted(saved) == sorted(live)
-    assert len({json.loads(line)["ledger_id"] for line in live}) == 70
+def test_list_says_the_same_of_every_ledger(uris: tuple[str, ...]) -> None:
+    listed = [sorted(said("list", "--metadata", uri).splitlines()) for uri in uris]
+    assert listed[0] == listed[1] == listed[2]
+    assert len({json.loads(line)["ledger_id"] for line in listed[0]}) == 70
+
+
+def test_a_ledger_that_is_not_there_has_no_znode(uris: tuple[str, ...]) -> None:
+    for uri in uris:
+        result = bkaudit("ledger", "show", "--metadata", uri, "--ledger-id", "2100000000")
+        assert result.exit_code == 2
+        assert "has no ledger 2100000000 (no znode /ledgers/21/0000/L0000)" in result.stderr
+
+
+def test_another_scope_than_0_is_refused(uris: tuple[str, ...]) -> None:
+    for uri in uris:
+        for command in (("list",), ("show", "--ledger-id", "28")):
+            result = bkaudit("ledger", *command, "--metadata", uri, "--ledger-scope-id", "1")
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert "no ledgers of scopes other than 0 in ZooKeeper" in result.stderr
 
 
 def test_a_server_that_is_not_there_is_unreachable() -> None:
-    result = CliRunner().invoke(main, ["ledger", "list", "--metadata", "zk://127.0.0.1:1/ledgers"])
+    result = bkaudit("ledger", "list", "--metadata", "zk://127.0.0.1:1/ledgers")
     assert result.exit_code == 4
     assert "127.0.0.1:1" in result.output
+
+
+def test_who_is_named_in_a_credentials_file_may_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = tmp_path / "server"
+    shutil.copytree(DATA / "zookeeper" / "version-2", work / "version-2")
+    file = tmp_path / "credentials.toml"
+    file.touch(mode=0o600)
+    file.write_text(f'[zookeeper.digest]\nuser = "ann"\npassword = "{SECRET}"\n')
+    with ZooKeeperProcess(work) as server:
+        with writer(server.hosts) as client:
+            client.set_acls("/ledgers/00/0000/L0028", [make_digest_acl("ann", SECRET, all=True)])
+        uri = f"zk://{server.hosts}/ledgers"
+        show = ("ledger", "show", "--metadata", uri, "--ledger-id", "28")
+        stranger, named = bkaudit(*show), bkaudit(*show, "--credentials", str(file))
+        strange_list = bkaudit("ledger", "list", "--metadata", uri)
+        named_list = bkaudit("ledger", "list", "--metadata", uri, "--credentials", str(file))
+        monkeypatch.setenv(VARIABLE, str(file))
+        by_variable = bkaudit(*show)
+    assert (stranger.exit_code, stranger.stdout) == (4, "")
+    assert "/ledgers/00/0000/L0028 could not be read" in stranger.stderr
+    assert named.exit_code == 0, named.output
+    assert json.loads(named.stdout)["ledger_id"] == "28"
+    assert by_variable.stdout == named.stdout
+    assert (strange_list.exit_code, len(strange_list.stdout.splitlines())) == (3, 69)
+    assert (named_list.exit_code, len(named_list.stdout.splitlines())) == (0, 70)
+    assert SECRET not in "".join(each.output for each in (stranger, named, strange_list, named_list))
