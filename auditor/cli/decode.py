@@ -19,7 +19,7 @@ from auditor.errors import DecodeError, RuleError, UsageError
 @click.option(
     "--bookie-id", help="service-info: the id it was registered under, which stands in for no data."
 )
-@click.option("--entries", is_flag=True, help="availability, index: list the entries one by one.")
+@click.option("--entries", is_flag=True, help="availability, index, bookie-frame: list the entries.")
 def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
     """Decode FILE, which is of KIND, to JSON; - reads standard input.
 
@@ -30,12 +30,17 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
     for name, value in settings.items():
         if value and name not in decoder.settings:
             raise UsageError(f"--{name.replace('_', '-')}: it means nothing for {kind}")
-    data = file.read(LIMIT + 1)
-    if len(data) > LIMIT:
-        raise DecodeError(kind, LIMIT, f"more than {LIMIT} bytes: take an audit for files of this size")
+    source = file if decoder.by_parts else _whole(kind, file)
     try:
-        value = decoder.decode(data, **{name: settings[name] for name in decoder.settings})
+        value = decoder.decode(source, **{name: settings[name] for name in decoder.settings})
     except RuleError as error:
         click.echo(json.dumps(plain(error.value), indent=2, ensure_ascii=False))
         raise
     click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+def _whole(kind: str, file: BinaryIO) -> bytes:
+    data = file.read(LIMIT + 1)
+    if len(data) > LIMIT:
+        raise DecodeError(kind, LIMIT, f"more than {LIMIT} bytes: take an audit for files of this size")
+    return data

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
+
+from auditor.errors import DecodeError
 
 LIMIT = 256 * 1024 * 1024
-"""Bytes read of one file: the index of a ledger with 30 million entries."""
+"""Bytes kept of one file: the index of a ledger with 30 million entries."""
+
+_SKIPPED = 1 << 20  # bytes at a time of what a pipe brings and nobody wants
+_LARGEST_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A function from bytes to a value, and the names of the settings it takes besides."""
+    """A function from bytes to a value, and the names of the settings it takes besides.
+
+    ``by_parts``: it takes the open file instead, and reads what it needs of it.
+    """
 
     decode: Callable[..., Any]
     settings: tuple[str, ...] = ()
+    by_parts: bool = False
 
 
 def _ledger_metadata(data: bytes) -> Any:
@@ -122,6 +132,78 @@ def _index(data: bytes, entries: bool) -> Any:
     }
 
 
+def _bookie_frame(data: bytes, entries: bool) -> Any:
+    from auditor.codecs import availability, bookie_wire
+
+    prefix = bookie_wire.LENGTH.size
+    length = bookie_wire.frame_length(data[:prefix])
+    if len(data) != prefix + length:
+        here = min(len(data), prefix + length)
+        raise DecodeError("bookie's answer", here, f"a frame of {length} bytes, {len(data) - prefix} present")
+    begins = prefix
+    try:
+        heard = bookie_wire.answer(data[prefix:])
+        begins += heard.at
+        listed = None if heard.availability is None else availability.decode(heard.availability)
+    except DecodeError as damage:
+        raise DecodeError(damage.what, begins + damage.offset, damage.reason) from damage
+    return {
+        "txn_id": heard.txn_id,
+        "status": bookie_wire.named(heard.status),
+        "ledger_id": None if heard.ledger_id is None else str(heard.ledger_id),
+        "availability": None if listed is None else _groups(listed, entries),
+    }
+
+
+def _ledger_data(data: bytes) -> Any:
+    from auditor.codecs import ledger_data
+
+    return ledger_data.decode(data)
+
+
+def _entry(data: bytes) -> Any:
+    from auditor.codecs import entry
+
+    header = entry.decode_header(data)
+    return {
+        "version": header.version,
+        "scope_id": str(header.ledger.scope),
+        "ledger_id": str(header.ledger.id),
+        "ledger_qualified_name": header.ledger.qualified_name,
+        "entry_id": header.entry_id,
+        "last_add_confirmed": header.last_add_confirmed,
+        "length": header.length,
+        "digest_type": header.digest_type,
+        "header_bytes": header.header_bytes,
+    }
+
+
+def _entry_log(file: BinaryIO) -> Any:
+    """Header and ledgers map; a log is a gigabyte, so what lies between them is passed over."""
+    from auditor.codecs import entry_log
+
+    header = entry_log.decode_header(file.read(entry_log.HEADER_BYTES))
+    if not header.has_map:
+        return {"header": header, "map": None}
+    _skip(file, header.map_offset - entry_log.HEADER_BYTES)
+    data = file.read(min(header.longest_map, LIMIT + 1))
+    if len(data) > LIMIT:
+        raise DecodeError("entry log", header.map_offset, f"more than {LIMIT} bytes of ledgers map")
+    found = sorted(entry_log.decode_map(data, header).tolist(), key=lambda each: (-each[1], each[0]))
+    largest = [{"ledger_id": str(ledger_id), "bytes": size} for ledger_id, size in found[:_LARGEST_SHOWN]]
+    total = sum(size for _, size in found)
+    return {"header": header, "map": {"ledgers": len(found), "bytes": total, "largest": largest}}
+
+
+def _skip(file: BinaryIO, length: int) -> None:
+    if file.seekable():
+        here, end = file.tell(), file.seek(0, os.SEEK_END)
+        file.seek(min(here + length, end))  # a damaged offset can lie where no file reaches
+        return
+    while length > 0 and (read := file.read(min(length, _SKIPPED))):
+        length -= len(read)
+
+
 def _group_type() -> Any:
     from auditor.codecs.groups import GROUP
 
@@ -141,6 +223,10 @@ KINDS = {
     "cookie": Kind(_cookie),
     "availability": Kind(_availability, ("java", "entries")),
     "index": Kind(_index, ("entries",)),
+    "bookie-frame": Kind(_bookie_frame, ("entries",)),
+    "entry-log": Kind(_entry_log, by_parts=True),
+    "entry": Kind(_entry),
+    "ledger-data": Kind(_ledger_data),
     "last-mark": Kind(_last_mark),
     "layout": Kind(_layout),
     "service-info": Kind(_service_info, ("bookie_id",)),

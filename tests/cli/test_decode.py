@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from auditor.cli.kinds import KINDS
+from auditor.cli.kinds import KINDS, LIMIT
 from tests.cli.test_doors import bkaudit
 
+LOGS = Path(__file__).parents[1] / "data" / "entry-logs"
 V1 = b"BookieMetadataFormatVersion\t1\n2\n2\n0\n0\tbk1:3181\tbk2:3181\n9\tCLOSED"
 GROUP = struct.pack(">qqii", 1, 4, 2, 3)
+VALUE = struct.pack(">ii", 0, 1) + bytes(56) + GROUP
+FRAME = bytes.fromhex("0000006b 0a060803100b1807 1000 e2065e 0800 1063 1a58") + VALUE
+V2_ENTRY = struct.pack(">Bqqqqq", 0xA3, -1, -2, 9, 8, 500)
+LEDGERS = struct.pack(">iqqi4q", 52, -1, -2, 2, 9, 22, 5, 44)
+LOG = struct.pack(">4siqi", b"BKLO", 1, 1090, 2).ljust(1090, b"s") + LEDGERS
 INDEX = b"BKLE" + struct.pack(">ii", 0, 6) + b"secret" + bytes(1006) + struct.pack(">4q", 9, 0, 9, 9)
 
 GOOD: dict[str, tuple[bytes, Any]] = {
@@ -23,10 +32,53 @@ GOOD: dict[str, tuple[bytes, Any]] = {
         lambda value: value["bookie_id"] == "a:1",
     ),
     "availability": (
-        struct.pack(">ii", 0, 1) + bytes(56) + GROUP,
+        VALUE,
         lambda value: value == {"groups": [[1, 4, 2, 3]], "total": 4},
     ),
     "index": (INDEX, lambda value: value["groups"] == [[0, 0, 1, 0], [2, 2, 2, 0]] and value["total"] == 3),
+    "bookie-frame": (
+        FRAME,
+        lambda value: (
+            value
+            == {
+                "txn_id": 7,
+                "status": "EOK (0)",
+                "ledger_id": "99",
+                "availability": {"groups": [[1, 4, 2, 3]], "total": 4},
+            }
+        ),
+    ),
+    "entry-log": (
+        LOG,
+        lambda value: (
+            value["map"]
+            == {
+                "ledgers": 2,
+                "bytes": 66,
+                "largest": [{"ledger_id": "5", "bytes": 44}, {"ledger_id": "9", "bytes": 22}],
+            }
+        ),
+    ),
+    "entry": (
+        V2_ENTRY + b"digest",
+        lambda value: (
+            (value["scope_id"], value["ledger_id"], value["entry_id"], value["digest_type"])
+            == ("-1", "-2", 9, "CRC32C")
+        ),
+    ),
+    "ledger-data": (
+        bytes.fromhex("080110011a036162632801"),
+        lambda value: (
+            value
+            == {
+                "exists": True,
+                "fenced": True,
+                "has_master_key": True,
+                "has_explicit_lac": False,
+                "limbo": True,
+            }
+        ),
+    ),
     "last-mark": (struct.pack(">qq", 5, 6), lambda value: value == {"file_id": 5, "offset": 6}),
     "layout": (
         b"2\norg.apache.bookkeeper.meta.FlatLedgerManagerFactory:1",
@@ -101,6 +153,71 @@ def test_no_key_is_shown() -> None:
     outcome = decode("index", INDEX)
     assert "secret" not in outcome.output
     assert json.loads(outcome.stdout)["header"]["has_master_key"] is True
+    assert "abc" not in decode("ledger-data", GOOD["ledger-data"][0]).output
+
+
+def test_no_payload_is_shown() -> None:
+    for data in (V2_ENTRY + b"payload", struct.pack(">4q", 7, 0, -1, 7) + b"payload"):
+        outcome = decode("entry", data)
+        assert outcome.exit_code == 0
+        assert "payload" not in outcome.output
+        assert not any(shown in outcome.output for shown in ("cGF5bG9hZA", "7061796c6f6164"))
+
+
+@pytest.mark.parametrize("name", ["interleaved.log.gz", "dbledger.log.gz"])
+def test_a_log_of_a_real_bookie_that_was_left_open_has_no_map(name: str, tmp_path: Path) -> None:
+    (tmp_path / "0.log").write_bytes(gzip.decompress((LOGS / name).read_bytes()))
+    outcome = bkaudit("decode", "entry-log", str(tmp_path / "0.log"))
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout) == {
+        "header": {"version": 1, "map_offset": 0, "map_ledgers": 0},
+        "map": None,
+    }
+
+
+def test_of_an_entry_log_larger_than_any_other_file_only_header_and_map_are_read(tmp_path: Path) -> None:
+    with (tmp_path / "0.log").open("wb") as log:
+        log.write(struct.pack(">4siqi", b"BKLO", 1, 2 * LIMIT, 2))
+        log.seek(2 * LIMIT)
+        log.write(LEDGERS)
+    outcome = bkaudit("decode", "entry-log", str(tmp_path / "0.log"))
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout)["map"]["bytes"] == 66
+
+
+def test_an_entry_log_can_come_through_a_pipe() -> None:
+    command = [sys.executable, "-c", "from auditor.cli import main; main()", "decode", "entry-log", "-"]
+    done = subprocess.run(command, input=LOG, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["map"]["ledgers"] == 2
+
+
+@pytest.mark.parametrize("offset", [1091, 2**63 - 1])
+def test_a_map_that_is_not_where_the_header_says_is_damage_there(offset: int) -> None:
+    outcome = decode("entry-log", struct.pack(">4siqi", b"BKLO", 1, offset, 2).ljust(1090, b"s"))
+    assert (outcome.exit_code, outcome.stdout) == (5, "")
+    assert f"(at byte {offset})" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("frame", "at"),
+    [(FRAME[:-1], len(FRAME) - 1), (FRAME + b"x", len(FRAME)), (FRAME[:-1] + b"\x01", len(FRAME) - 24)],
+    ids=["cut", "longer", "a period shorter than its runs"],
+)
+def test_damage_of_a_frame_is_counted_from_its_length_on(frame: bytes, at: int) -> None:
+    outcome = decode("bookie-frame", frame)
+    assert outcome.exit_code == 5
+    assert f"(at byte {at})" in outcome.stderr
+
+
+def test_a_refusal_of_a_bookie_is_shown() -> None:
+    outcome = decode("bookie-frame", bytes.fromhex("00000013 0a060803100b1807 109203 e20605 089203 1063"))
+    assert json.loads(outcome.stdout) == {
+        "txn_id": 7,
+        "status": "ENOLEDGER (402)",
+        "ledger_id": "99",
+        "availability": None,
+    }
 
 
 @pytest.fixture
@@ -138,6 +255,11 @@ def test_a_ledger_is_shown_by_any_of_its_names(dump: str, name: tuple[str, ...])
         ((), "name a ledger"),
         (("--ledger-id", "6"), "has no ledger 6"),
         (("--ledger-id", "5", "--ledger-scope-id", "1"), "scopes other than 0"),
+        (("--ledger-id", "18446744073709551621"), "--ledger-id 18446744073709551621: ids are signed 64-bit"),
+        (
+            ("--ledger-id", "5", "--ledger-scope-id", "18446744073709551616"),
+            "--ledger-scope-id 18446744073709551616: scopes are signed 64-bit",
+        ),
         (("--ledger-qualified-name", "5"), "32 hexadecimal digits"),
         (("--ledger-qualified-name", "0" * 32, "--ledger-id", "0"), "leave the other options out"),
     ],
