@@ -1,4 +1,4 @@
-"""One running cluster of each kind."""
+"""One running cluster of each kind; tests say of which by parameters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.scenario import KINDS, Kind, LiveCluster, live_cluster
+from tests.live.scenario import Kind, LiveCluster, live_cluster
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=[kind.name for kind in KINDS])
+@pytest.fixture(scope="module")
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LiveCluster]:

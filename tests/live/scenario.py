@@ -103,10 +103,7 @@ class LiveCluster:
 @contextmanager
 def live_cluster(kind: Kind, root: Path) -> Iterator[LiveCluster]:
     """Start it, do to it all that the scenario has, and leave it running."""
-    with (
-        metadata_store(kind.layout, root) as metadata,
-        kind.bookies(metadata.uri, root, NAMES) as bookies,
-    ):
+    with metadata_store(kind.layout, root) as metadata, kind.bookies(metadata.uri, root, NAMES) as bookies:
         cluster = LiveCluster(kind, metadata, bookies)
         _healthy(cluster)
         _not_closed(cluster)

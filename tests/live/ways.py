@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor import Audit
+from auditor.collect import collect
 from auditor.model.options import AuditOptions
 from tests.corpora.audited import Audited
-from tests.corpora.brute_force import World
-from tests.live.scenario import LiveCluster
+from tests.corpora.brute_force import World, members
+from tests.live.scenario import KINDS, Kind, LiveCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,22 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Way:
-    """``sources`` makes the ``--bookies`` values, given a directory to write to.
+    """``sources`` makes the ``--bookies`` values, given a new directory that it may make.
 
-    ``sees`` cuts the truth down to what can be seen this way; ``by_bookie`` are the ids that follow from a
-    bookie's own list of ledgers, which not every way has.
+    ``sees`` cuts the truth down to what can be seen this way. ``lists_ledgers`` is whether a bookie's own
+    list of ledgers is seen; a way without it asks for the ledgers of metadata. What came of it is a table.
     """
 
     name: str
     sources: Callable[[LiveCluster, Path], list[str]]
     sees: Callable[[LiveCluster, World], World]
     lists_ledgers: bool
+    table: str
 
     def audit(self, cluster: LiveCluster, spark: SparkSession, root: Path) -> Audited:
         """Audit the running cluster this way, below ``root``."""
         sources = self.sources(cluster, root / "sources")
         # Everything was flushed after the metadata was written: there is nothing to be patient about.
-        report = Audit(cluster.metadata.uri, sources, str(root / "run"), AuditOptions(grace=0)).run(spark)
+        options = AuditOptions(grace=0, timeout=5)
+        report = Audit(cluster.metadata.uri, sources, str(root / "run"), options).run(spark)
         return Audited(report, root / "run")
 
 
@@ -42,6 +45,36 @@ def _everything(cluster: LiveCluster, world: World) -> World:
     return world
 
 
-DISK = Way("disk", lambda cluster, _: [str(cluster.bookies.directory)], _everything, lists_ledgers=True)
+def _asked(cluster: LiveCluster, world: World) -> World:
+    """Running bookies' answers for the ledgers whose metadata names them."""
+    running = world.read - {cluster.stopped}
+    indexes = {
+        (ledger, bookie): index
+        for (ledger, bookie), index in world.indexes.items()
+        if bookie in running and ledger in world.ledgers and bookie in members(world.ledgers[ledger])
+    }
+    return replace(world, indexes=indexes, read=running)
 
-WAYS = (DISK,)
+
+def _collected(cluster: LiveCluster, out: Path) -> list[str]:
+    return [collect([str(cluster.bookies.directory)], str(out)).path]
+
+
+def _directories(cluster: LiveCluster, _: Path) -> list[str]:
+    return [str(cluster.bookies.directory)]
+
+
+DISK = Way("disk", _directories, _everything, lists_ledgers=True, table="availability")
+COLLECTED = Way("collected", _collected, _everything, lists_ledgers=True, table="availability")
+RPC = Way("rpc", lambda *_: ["rpc:"], _asked, lists_ledgers=False, table="answers")
+BOTH = Way("disk-and-rpc", lambda *given: [*_directories(*given), "rpc:"], _everything, True, "availability")
+
+WAYS = (DISK, COLLECTED, RPC)
+
+
+def answers(kind: Kind, way: Way) -> bool:
+    """Whether bookies of this kind say this way what they hold: DbLedgerStorage lists no entries."""
+    return way is not RPC or kind.storage != "DbLedgerStorage"
+
+
+COMBINATIONS = [(kind, way) for kind in KINDS for way in WAYS if answers(kind, way)]
