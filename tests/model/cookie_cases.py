@@ -1,0 +1,138 @@
+"""Bookies and what the classes of bookkeeper-server 4.17.2 said to their start.
+
+``cookie-validation/vectors.json.gz``: 300 bookies of random cookies, laid out as real directories and given
+to LegacyCookieValidation (``legacy``; with allowStorageExpansion, ``expansion``) and to
+DataIntegrityCookieValidation (``integrity``; with dataIntegrityStampMissingCookies and a check that ends
+well, ``stamping``) behind ``Main.storageDirectoriesFromConf``. Their paths were below a temporary directory,
+written here as /data. The corpora's oracle has both answers of LegacyCookieValidation for every bookie.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from auditor.codecs import cookie as cookie_codec
+from auditor.errors import DecodeError
+from auditor.model.bookie_configuration import configuration
+from auditor.model.cookie import Cookie
+from auditor.model.start_refusal import BookieDirectory, NoVersion, Unreadable, configured_paths
+from tests.corpora.plain_readers import read_dump
+
+DATA = Path(__file__).parents[1] / "data"
+CORPORA = ("dbledger-long", "flat-v1", "interleaved-hier")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A bookie before its start; ``answers`` are the server's by validation: None, or error and message."""
+
+    expected: Cookie
+    stored: Cookie | Unreadable | None
+    directories: list[BookieDirectory]
+    answers: dict[str, dict[str, str] | None]
+
+    @property
+    def candidates(self) -> list[tuple[str, Cookie | Unreadable]]:
+        return [] if self.stored is None else [(self.expected.bookie_id, self.stored)]
+
+
+def read(text: bytes) -> Cookie | Unreadable:
+    try:
+        return cookie_codec.decode(text)
+    except DecodeError as error:
+        return Unreadable(error.reason, too_old="says nothing" in error.reason)
+
+
+@cache
+def vectors() -> list[Case]:
+    rows = json.loads(gzip.decompress((DATA / "cookie-validation" / "vectors.json.gz").read_bytes()))
+    return [_vector(row) for row in rows]
+
+
+def _vector(row: dict[str, Any]) -> Case:
+    index = row["indexDirs"]
+    return Case(
+        Cookie(
+            5,
+            row["bookieId"],
+            ",".join(row["journalDirs"]),
+            tuple(row["ledgerDirs"]),
+            tuple(index) if index else None,
+            row["instanceId"],
+        ),
+        None if row["stored"] is None else read(row["stored"].encode()),
+        [
+            BookieDirectory(
+                each["path"],
+                each["role"],
+                NoVersion(each["empty"], each["oldData"])
+                if each["version"] is None
+                else read(each["version"].encode()),
+            )
+            for each in row["directories"]
+        ],
+        row["answers"],
+    )
+
+
+@cache
+def store_of(name: str) -> tuple[str, dict[str, Cookie | Unreadable], dict[str, bytes]]:
+    """A corpus's instance id, its store's cookies and its registrations' data, by id."""
+    znodes = read_dump(DATA / name / "metadata.jsonl.gz")
+    cookies = {
+        path.rpartition("/")[2]: read(node["data"])
+        for path, node in znodes.items()
+        if path.startswith("/ledgers/cookies/")
+    }
+    registered = {
+        path.rpartition("/")[2]: node["data"]
+        for path, node in znodes.items()
+        if path.startswith("/ledgers/available/") and path != "/ledgers/available/readonly"
+    }
+    return znodes["/ledgers/INSTANCEID"]["data"].decode(), cookies, registered
+
+
+@cache
+def versions_of(name: str) -> dict[str, dict[str, Cookie]]:
+    """By bookie and directory name, the VERSION files of a corpus."""
+    found: dict[str, dict[str, Cookie]] = {}
+    with tarfile.open(DATA / name / "bookies.tar.gz") as archive:
+        for member in archive:
+            parts = PurePosixPath(member.name).parts
+            if parts[-2:] == ("current", "VERSION"):
+                stream = archive.extractfile(member)
+                assert stream is not None
+                cookie = read(stream.read())
+                assert isinstance(cookie, Cookie)
+                found.setdefault(parts[1].replace("_", ":"), {})[parts[2]] = cookie
+    return found
+
+
+def corpus_cases(name: str) -> dict[str, Case]:
+    """A corpus's bookies by id, with the configuration that their cookies tell."""
+    oracle = json.loads(gzip.decompress((DATA / name / "oracle.json.gz").read_bytes()))["cookieValidation"]
+    instance_id, cookies, _ = store_of(name)
+    cases = {}
+    for bookie, said in oracle.items():
+        versions, stored = versions_of(name)[bookie], cookies.get(bookie)
+        inferred = configuration(
+            bookie, list(versions.values()), stored if isinstance(stored, Cookie) else None
+        )
+        assert inferred is not None
+        expected = inferred.expected(bookie, instance_id)
+        directories = [
+            BookieDirectory(path, role, versions[path.rpartition("/")[2]])
+            for role, path in configured_paths(expected)
+        ]
+        answers = {
+            mode: None if said[key] == "ok" else said[key]
+            for mode, key in (("legacy", "validation"), ("expansion", "validationAllowingExpansion"))
+        }
+        cases[bookie] = Case(expected, stored, directories, answers)
+    return cases

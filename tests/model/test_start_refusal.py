@@ -1,0 +1,45 @@
+"""The directories of a bookie, and what is said of those that refuse its start."""
+
+from __future__ import annotations
+
+from auditor.model.cookie import Cookie
+from auditor.model.start_refusal import INVALID_COOKIE, Fault, as_file, configured_paths, differing, lacking
+from tests.model.cookie_cases import vectors
+
+
+def test_directories_are_looked_at_in_the_servers_order() -> None:
+    for case in vectors():
+        there = tuple((directory.role, directory.path) for directory in case.directories)
+        assert configured_paths(case.expected) == there
+
+
+def test_a_directory_of_two_roles_is_looked_at_once() -> None:
+    cookie = Cookie(5, "bk1", "/a,/j", ("/a/", "/l"), ("/l", "//i"))
+    assert configured_paths(cookie) == (
+        ("journal", "/a"),
+        ("journal", "/j"),
+        ("ledger", "/l"),
+        ("index", "//i"),
+    )
+
+
+def test_a_path_is_what_java_makes_of_it() -> None:
+    assert [as_file(path) for path in ("/a//b/", "/", "a/", "/a/./b")] == ["/a/b", "/", "a", "/a/./b"]
+
+
+def test_a_refusal_says_what_differs_and_what_was_expected() -> None:
+    mine, its = Cookie(5, "bk1", "/j", ("/l",), None, "x"), Cookie(5, "bk2", "/j", ("/l",), ("/i",), None)
+    refusal = differing(mine, its, ["bookieHost", "indexDirs"], Fault.VERSION_DIFFERS, "/l", None)
+    assert refusal.error == INVALID_COOKIE
+    assert refusal.reason == (
+        "the VERSION of /l says bookieHost bk2, expected bk1; indexDirs /i, expected (the ledger directories)"
+    )
+    assert differing(mine, its, ["instanceId"], Fault.STORE_INSTANCE, None, "bk1").reason == (
+        "the store's cookie of bk1 says instanceId (none), expected x"
+    )
+
+
+def test_several_directories_are_all_named() -> None:
+    refusal = lacking(Fault.VERSION_MISSING, ["/l0", "/l1"], "no VERSION")
+    assert refusal.reason == "each of /l0, /l1 has no VERSION"
+    assert refusal.paths == ("/l0", "/l1")
