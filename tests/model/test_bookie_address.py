@@ -1,0 +1,89 @@
+"""Where a client looks for a bookie."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from auditor.codecs import service_info
+from auditor.codecs.service_info import Endpoint
+from auditor.model.bookie_address import Address, Nowhere, Registered, Unresolved, resolve
+from tests.codecs.metadata_vectors import Vector, vectors
+from tests.model.cookie_cases import CORPORA, DATA, store_of
+
+RPC = Endpoint("bookie", "10.0.0.1", 3181, "bookie-rpc")
+HTTP = Endpoint("httpserver", "0.0.0.0", 8080, "http")
+
+
+def why(found: Address | Unresolved) -> Nowhere:
+    assert isinstance(found, Unresolved)
+    return found.why
+
+
+@pytest.mark.parametrize("id", ["bookie-7", "bk1:3181"])
+def test_a_registered_bookie_is_at_its_endpoint(id: str) -> None:
+    assert resolve(id, Registered([HTTP, RPC])) == Address("10.0.0.1", 3181, from_id=False)
+
+
+def test_the_first_endpoint_of_the_protocol_counts() -> None:
+    second = Endpoint("b", "10.0.0.2", 3182, "bookie-rpc")
+    assert str(resolve("bk", Registered([second, RPC]))) == "10.0.0.2:3182"
+
+
+def test_without_data_the_id_is_the_address() -> None:
+    assert resolve("bk1:3181", Registered(None)) == Address("bk1", 3181, from_id=True)
+    assert why(resolve("bookie-7", Registered(None))) == Nowhere.NO_ADDRESS
+
+
+def test_without_an_endpoint_of_the_protocol_it_is_nowhere() -> None:
+    assert why(resolve("bk1:3181", Registered([]))) == Nowhere.NO_RPC_ENDPOINT
+    found = resolve("bk1:3181", Registered([HTTP]))
+    assert isinstance(found, Unresolved)
+    assert found.reason == "bk1:3181 registered no endpoint of bookie-rpc (endpoints: http)"
+
+
+def test_what_is_not_registered_is_nowhere_even_if_its_id_is_an_address() -> None:
+    assert why(resolve("bk1:3181", None)) == Nowhere.NOT_REGISTERED
+    assert why(resolve("bookie-7", None)) == Nowhere.NOT_REGISTERED
+
+
+def test_the_stand_in_of_a_host_is_its_own_address() -> None:
+    assert resolve("bk1:0", None) == Address("bk1", 0, from_id=True)
+    assert resolve("bk1:0", Registered(None, damage="cut")) == Address("bk1", 0, from_id=True)
+    assert why(resolve("a:b:0", None)) == Nowhere.NO_ADDRESS
+    assert str(resolve("bk1:0", Registered([RPC]))) == "10.0.0.1:3181"
+
+
+def test_data_that_cannot_be_read_is_as_good_as_none_registered() -> None:
+    found = resolve("bk1:3181", Registered(None, damage="cut at byte 3"))
+    assert why(found) == Nowhere.UNREADABLE
+    assert isinstance(found, Unresolved)
+    assert "cut at byte 3" in found.reason
+
+
+@pytest.mark.parametrize("registered", [None, Registered(None), Registered([RPC]), Registered([], "cut")])
+def test_a_client_that_reads_no_registrations_goes_by_the_id(registered: Registered | None) -> None:
+    found = resolve("bk1:3181", registered, reads_registrations=False)
+    assert found == Address("bk1", 3181, from_id=True)
+    assert why(resolve("bookie-7", registered, reads_registrations=False)) == Nowhere.NO_ADDRESS
+
+
+@pytest.mark.parametrize("vector", vectors("socketAddresses"), ids=lambda vector: repr(vector["text"]))
+def test_an_id_is_read_as_java_reads_it(vector: Vector) -> None:
+    found = resolve(vector["text"], None, reads_registrations=False)
+    if "host" in vector:
+        assert found == Address(vector["host"], vector["port"], from_id=True)
+    else:
+        assert why(found) == Nowhere.NO_ADDRESS
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_every_bookie_of_the_corpora_is_where_the_server_said(corpus: str) -> None:
+    oracle = json.loads(gzip.decompress((DATA / corpus / "oracle.json.gz").read_bytes()))
+    for id, said in oracle["registration"]["bookieServiceInfo"].items():
+        data = store_of(corpus)[2][id]
+        found = resolve(id, Registered(service_info.decode(data, id).endpoints if data else None))
+        [rpc] = [end for end in said["endpoints"] if end["protocol"] == "bookie-rpc"]
+        assert found == Address(rpc["host"], rpc["port"], from_id=not data)
