@@ -1,0 +1,145 @@
+"""Which ids may be one bookie, as far as metadata tells; without DNS.
+
+A bookie has as many natural ids as its host has names: ip:port, name:port, short:port, whatever it
+advertises, and a custom one. A change of configuration makes it another bookie for the cluster: its ledgers
+name an id that nobody answers to, its cookie is not found, and garbage collection of over-replicated ledgers
+may delete what it still serves.
+
+Nothing here proves that two ids are one bookie: a host is set up anew under its old name, an IP passes to
+another machine, every host of a cluster has the same directories. Only the ledgers on a disk prove it. So a
+rule either joins two ids, or is a hint that joins them only if a second rule agrees:
+
+    rule               what it says                                                     strength
+    -----------------  ---------------------------------------------------------------  --------
+    same-address       both are host:port, equal but for letter case or a dot at the    joins
+                       end of the host
+    endpoint-is-id     one answers where the other, not registered, says it is          joins
+    same-endpoint      both are registered, and at one address; nobody else is          joins
+    name-and-ip        one is name:port, the other ip:port, and a registration shows    joins
+                       this name and this IP, and neither with any other
+    short-name         one's host is the first labels of the other's, and of no other   hint
+                       host's: in two data centres bk1 may be either's, and is nobody's
+    cookie-names       the store's cookie of the one carries the other's id: a rename   hint
+                       half done, or a cookie written under the wrong name
+    disks-name         every VERSION in the one's place carries the other's id, and     hint
+                       none elsewhere does: a rename, or a place of the wrong name
+    same-directories   their cookies name the same directories, where hardly any        hint
+                       others do: in a cluster of like hosts it says nothing
+
+What joins is a hint where both ids have a cookie and the directories in them differ: a renamed bookie keeps
+its disks, so this is rather an address that was given away. And no two ids are one bookie that are both
+registered, each at an address of its own: they are both alive. The same port alone never means anything, and
+names that mean another machine to everyone, such as localhost, are no addresses here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from auditor.model.alias_by_address import by_addresses, comparable
+from auditor.model.alias_facts import Edge, Found, Known, Rule
+from auditor.model.components import components
+from auditor.model.cookie import Cookie
+
+_JOINING = frozenset({Rule.SAME_ADDRESS, Rule.ENDPOINT_IS_ID, Rule.SAME_ENDPOINT, Rule.NAME_AND_IP})
+_OF_ADDRESSES = _JOINING | {Rule.SHORT_NAME}
+_LAYOUTS_A_PAIR = 3
+
+
+def alias_edges(ids: Mapping[str, Known]) -> tuple[Edge, ...]:
+    """Every pair of ids that a rule holds for one bookie, ascending; at most one edge a pair and rule.
+
+    ``ids`` are all ids that the cluster mentions, in ensembles, cookies, registrations, marks and on disks.
+    Work and result grow with the number of ids, not with its square.
+
+    >>> ids = {"bk-7": Known(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": Known()}
+    >>> [(edge.one, edge.other, edge.rule.value) for edge in alias_edges(ids)]
+    [('10.0.0.7:3181', 'bk-7', 'endpoint-is-id')]
+    """
+    found: dict[tuple[str, str, Rule], str] = {}
+    for first, second, rule, evidence in (
+        *by_addresses(ids),
+        *_by_cookie(ids),
+        *_by_disks(ids),
+        *_by_directories(ids),
+    ):
+        one, other = sorted((first, second))
+        if not _both_alive(ids[one], ids[other]):
+            found[one, other, rule] = min(evidence, found.get((one, other, rule), evidence))
+    return tuple(
+        Edge(one, other, rule, rule in _JOINING and not _directories_differ(one, other, ids), evidence)
+        for (one, other, rule), evidence in sorted(found.items())
+    )
+
+
+def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
+    """The groups of ids that are one bookie each, as far as ``edges`` tell: those that are joined.
+
+    A pair is joined by an edge that joins, or by two hints of different rules, one of them not on addresses:
+    these often say one thing twice.
+
+    >>> aliases([Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.COOKIE_NAMES, False, "")])
+    (('a', 'b'),)
+    """
+    rules: dict[tuple[str, str], set[Rule | None]] = defaultdict(set)
+    for edge in edges:
+        rules[edge.one, edge.other].add(None if edge.rule in _OF_ADDRESSES else edge.rule)
+    joined = {(edge.one, edge.other) for edge in edges if edge.joins}
+    return components(joined | {pair for pair, several in rules.items() if len(several) > 1})
+
+
+def _own_cookie(id: str, known: Known) -> Cookie | None:
+    """The store's cookie of an id, if it speaks of this id and was not written under it by mistake."""
+    return known.cookie if known.cookie is not None and known.cookie.bookie_id == id else None
+
+
+def _layout(cookie: Cookie) -> tuple[str, ...]:
+    index = cookie.index_dirs or cookie.ledger_dirs
+    return (cookie.journal_dirs, "", *cookie.ledger_dirs, "", *index, "", cookie.instance_id or "")
+
+
+def _directories_differ(one: str, other: str, ids: Mapping[str, Known]) -> bool:
+    first, second = _own_cookie(one, ids[one]), _own_cookie(other, ids[other])
+    return first is not None and second is not None and _layout(first) != _layout(second)
+
+
+def _both_alive(one: Known, other: Known) -> bool:
+    if not (one.registered and other.registered):
+        return False
+    first, second = comparable(one.address), comparable(other.address)
+    return first is None or first != second
+
+
+def _by_cookie(ids: Mapping[str, Known]) -> Found:
+    for id, known in ids.items():
+        if known.cookie is not None and known.cookie.bookie_id != id and known.cookie.bookie_id in ids:
+            names = known.cookie.bookie_id
+            yield id, names, Rule.COOKIE_NAMES, f"the store's cookie of {id} carries the id {names}"
+
+
+def _by_disks(ids: Mapping[str, Known]) -> Found:
+    places: dict[str, list[str]] = defaultdict(list)
+    for id, known in ids.items():
+        for named in set(known.disks):
+            places[named].append(id)
+    for named, in_places in places.items():
+        id = in_places[0]
+        if len(in_places) > 1 or id == named or named not in ids:
+            continue
+        if set(ids[id].disks) == {named} and not ids[named].disks:
+            yield id, named, Rule.DISKS_NAME, f"every VERSION in the place of {id} carries the id {named}"
+
+
+def _by_directories(ids: Mapping[str, Known]) -> Found:
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for id, known in ids.items():
+        cookie = _own_cookie(id, known)
+        if cookie is not None and cookie.instance_id is not None:
+            alike[_layout(cookie)].append(id)
+    several = [same for same in alike.values() if len(same) > 1]
+    # Few pairs among bookies that each have directories of their own; or it is no habit of the cluster.
+    if any(len(same) > 2 for same in several) or len(several) * _LAYOUTS_A_PAIR > len(alike):
+        return
+    evidence = "their cookies name the same directories, and hardly any others do"
+    yield from ((one, other, Rule.SAME_DIRECTORIES, evidence) for one, other in several)

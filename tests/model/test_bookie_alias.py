@@ -1,0 +1,336 @@
+"""Which ids may be one bookie."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs import service_info
+from auditor.model.alias_facts import Edge, Known, Rule
+from auditor.model.bookie_address import Address, Registered, resolve
+from auditor.model.bookie_alias import alias_edges, aliases
+from auditor.model.cookie import Cookie
+from tests.model.cookie_cases import CORPORA, DATA, store_of, versions_of
+
+
+def cookie(id: str, disk: str = "/data", instance_id: str | None = "x") -> Cookie:
+    return Cookie(5, id, f"{disk}/journal", (f"{disk}/ledgers",), None, instance_id)
+
+
+def at(host: str, port: int = 3181, *more_hosts: str, cookie: Cookie | None = None) -> Known:
+    """A bookie that registered there."""
+    return Known(True, (host, port), (host, *more_hosts), cookie)
+
+
+def rules(ids: dict[str, Known]) -> list[tuple[str, str, Rule, bool]]:
+    return [(edge.one, edge.other, edge.rule, edge.joins) for edge in alias_edges(ids)]
+
+
+def joined(ids: dict[str, Known]) -> tuple[tuple[str, ...], ...]:
+    return aliases(alias_edges(ids))
+
+
+DOWN = Known()
+
+
+# Each rule finds what it is for.
+
+
+@pytest.mark.parametrize("other", ["BK1.dc1:3181", "bk1.dc1.:3181"])
+def test_one_address_in_two_spellings(other: str) -> None:
+    [(*_, rule, joins)] = rules({"bk1.dc1:3181": DOWN, other: DOWN})
+    assert (rule, joins) == (Rule.SAME_ADDRESS, True)
+
+
+@pytest.mark.parametrize("old", ["10.0.0.1:3181", "bk1.dc1:3181", "BK1.DC1:3181"])
+def test_a_bookie_that_answers_where_an_old_id_says(old: str) -> None:
+    host = old.removesuffix(":3181").lower()
+    assert rules({old: DOWN, "bookie-7": at(host)}) == [(old, "bookie-7", Rule.ENDPOINT_IS_ID, True)]
+
+
+def test_two_registrations_at_one_address() -> None:
+    ids = {"10.0.0.1:3181": at("10.0.0.1"), "bookie-7": at("10.0.0.1")}
+    assert rules(ids) == [("10.0.0.1:3181", "bookie-7", Rule.SAME_ENDPOINT, True)]
+
+
+def test_a_name_and_an_ip_that_a_neighbour_shows_together() -> None:
+    # Another bookie of the same machine says both.
+    ids = {"bk1:3181": DOWN, "10.0.0.1:3181": DOWN, "bk1:3182": at("10.0.0.1", 3182)}
+    [edge] = alias_edges(ids)
+    assert (edge.one, edge.other, edge.rule, edge.joins) == (
+        "10.0.0.1:3181",
+        "bk1:3181",
+        Rule.NAME_AND_IP,
+        True,
+    )
+    assert edge.evidence == "the registration of bk1:3182 shows bk1 and 10.0.0.1"
+
+
+def test_a_name_and_an_ip_in_the_endpoints_of_one() -> None:
+    ids = {"10.0.0.1:3181": DOWN, "bk1:3181": at("bk1", 3181, "10.0.0.1", "0.0.0.0")}
+    assert rules(ids) == [("10.0.0.1:3181", "bk1:3181", Rule.NAME_AND_IP, True)]
+
+
+@pytest.mark.parametrize("short", ["bk1", "bk1.dc1"])
+def test_a_short_name_is_a_hint(short: str) -> None:
+    ids = {f"{short}:3181": DOWN, "bk1.dc1.example:3181": at("bk1.dc1.example")}
+    assert rules(ids) == [("bk1.dc1.example:3181", f"{short}:3181", Rule.SHORT_NAME, False)]
+    assert joined(ids) == ()
+
+
+def test_ever_longer_names_are_a_chain() -> None:
+    ids = {"bk1:3181": DOWN, "bk1.dc1:3181": DOWN, "bk1.dc1.example:3181": DOWN}
+    assert [edge[:2] for edge in rules(ids)] == [
+        ("bk1.dc1.example:3181", "bk1.dc1:3181"),
+        ("bk1.dc1:3181", "bk1:3181"),
+    ]
+
+
+def test_a_cookie_that_carries_another_id_is_a_hint() -> None:
+    ids = {"bk-new": Known(cookie=cookie("bk-old")), "bk-old": DOWN}
+    assert rules(ids) == [("bk-new", "bk-old", Rule.COOKIE_NAMES, False)]
+
+
+def test_disks_that_all_carry_another_id_are_a_hint() -> None:
+    ids = {"bk-new": Known(disks=("bk-old", "bk-old")), "bk-old": DOWN}
+    assert rules(ids) == [("bk-new", "bk-old", Rule.DISKS_NAME, False)]
+
+
+def test_directories_that_no_others_have_are_a_hint() -> None:
+    ids = {
+        f"bk-{name}": Known(cookie=cookie(f"bk-{name}", f"/disk{name[0]}")) for name in ("1", "1b", "2", "3")
+    }
+    assert rules(ids) == [("bk-1", "bk-1b", Rule.SAME_DIRECTORIES, False)]
+
+
+def test_two_hints_of_different_kinds_join() -> None:
+    ids = {"bk1:3181": Known(cookie=cookie("bk1.dc1:3181")), "bk1.dc1:3181": DOWN}
+    assert joined(ids) == (("bk1.dc1:3181", "bk1:3181"),)
+
+
+def test_aliases_of_an_alias_are_one_bookie() -> None:
+    ids = {"10.0.0.1:3181": DOWN, "bk1:3181": DOWN, "BK1:3181": DOWN, "bookie-7": at("bk1", 3181, "10.0.0.1")}
+    assert joined(ids) == (("10.0.0.1:3181", "BK1:3181", "bk1:3181", "bookie-7"),)
+
+
+# None cries wolf.
+
+
+def test_a_port_in_common_means_nothing() -> None:
+    assert rules({f"bk{number}:3181": at(f"bk{number}") for number in range(20)}) == []
+
+
+def test_another_port_is_another_bookie() -> None:
+    assert rules({"bk1:3181": DOWN, "bk1:3182": DOWN, "BK1:3183": DOWN, "bookie-7": at("bk1", 3184)}) == []
+
+
+def test_a_first_label_in_two_data_centres_is_nobodys() -> None:
+    assert rules({"bk1:3181": DOWN, "bk1.dc1:3181": DOWN, "bk1.dc2:3181": DOWN}) == []
+    assert rules({"bk1.dc1:3181": DOWN, "bk1.dc2:3181": DOWN}) == []
+    # The second one need not be a bookie's id to be seen.
+    assert rules({"bk1:3181": DOWN, "bk1.dc1:3181": DOWN, "bookie-7": at("bk1.dc2")}) == []
+
+
+def test_the_first_numbers_of_an_ip_are_no_short_name() -> None:
+    assert rules({"10.0:3181": DOWN, "10.0.0.1:3181": DOWN}) == []
+
+
+def test_the_beginning_of_a_label_is_no_label() -> None:
+    assert rules({"bk1:3181": DOWN, "bk10.dc1:3181": DOWN}) == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "0.0.0.0"])
+def test_what_everyone_calls_himself_is_no_address(host: str) -> None:
+    assert rules({f"{host}:3181": DOWN, "bookie-7": at(host), "bookie-8": at(host)}) == []
+
+
+def test_custom_ids_with_colons_are_no_addresses() -> None:
+    # To the server both are port 1 of a host dc1.
+    assert rules({"dc1:1:bookie-7": DOWN, "dc1:1:bookie-8": DOWN}) == []
+    assert rules({"dc1:0": DOWN, "DC1:0": DOWN}) == []
+
+
+def test_custom_ids_are_compared_as_they_are_written() -> None:
+    assert rules({"bookie-7": DOWN, "Bookie-7": DOWN}) == []
+
+
+def test_like_hosts_have_like_directories() -> None:
+    for size in (2, 3, 20):
+        assert rules({f"bk{n}": Known(cookie=cookie(f"bk{n}")) for n in range(size)}) == []
+    two_kinds = {f"bk{n}": Known(cookie=cookie(f"bk{n}", f"/disk{n % 2}")) for n in range(4)}
+    assert rules(two_kinds) == []
+
+
+def test_directories_of_another_cluster_are_others() -> None:
+    ids = {f"bk-{n}": Known(cookie=cookie(f"bk-{n}", f"/disk{n}")) for n in range(4)}
+    ids["bk-0b"] = Known(cookie=cookie("bk-0b", "/disk0", "another"))
+    ids["bk-1b"] = Known(cookie=cookie("bk-1b", "/disk1", None))
+    assert rules(ids) == []
+
+
+def test_many_at_one_address_share_a_proxy() -> None:
+    ids = {f"bookie-{number}": at("10.0.0.1") for number in range(3)}
+    assert rules(ids | {"10.0.0.1:3181": DOWN}) == []
+
+
+@pytest.mark.parametrize("second", [at("10.0.0.2"), at("bk1", 3182), Known(registered=True)])
+def test_two_that_are_both_alive_are_two(second: Known) -> None:
+    for ids in (
+        {"bk1:3181": at("10.0.0.1"), "BK1:3181": second},
+        {"bk1:3181": at("10.0.0.1"), "bk1.dc1:3181": second},
+        {"bk1:3181": replace(at("10.0.0.1"), cookie=cookie("bk2:3181")), "bk2:3181": second},
+        {"bk1:3181": replace(at("10.0.0.1"), disks=("bk2:3181",)), "bk2:3181": second},
+    ):
+        assert rules(ids) == []
+
+
+def test_exchanged_addresses_are_no_aliases() -> None:
+    assert rules({"10.0.0.1:3181": at("10.0.0.2"), "10.0.0.2:3181": at("10.0.0.1")}) == []
+
+
+def test_an_address_that_was_given_away_is_a_hint() -> None:
+    # Both have a cookie, and a renamed bookie would have kept its directories.
+    ids = {
+        "10.0.0.1:3181": Known(cookie=cookie("10.0.0.1:3181", "/old")),
+        "bk1:3181": at("10.0.0.1", cookie=cookie("bk1:3181", "/new")),
+    }
+    assert [edge[2:] for edge in rules(ids)] == [(Rule.ENDPOINT_IS_ID, False), (Rule.NAME_AND_IP, False)]
+    assert joined(ids) == ()
+
+
+@pytest.mark.parametrize("moved", [("bk1", "10.0.0.2"), ("bk2", "10.0.0.1")])
+def test_a_name_of_two_ips_or_an_ip_of_two_names_shows_nothing(moved: tuple[str, str]) -> None:
+    name, ip = moved
+    ids = {
+        "bk1:3181": DOWN,
+        "10.0.0.1:3181": DOWN,
+        "bk1:3182": at("10.0.0.1", 3182),
+        f"{name}:3183": at(ip, 3183),
+    }
+    assert rules(ids) == []
+
+
+def test_a_swapped_disk_renames_nobody() -> None:
+    assert rules({"bk-a": Known(disks=("bk-a", "bk-b")), "bk-b": Known(disks=("bk-b", "bk-a"))}) == []
+
+
+def test_swapped_places_rename_nobody() -> None:
+    assert rules({"bk-a": Known(disks=("bk-b", "bk-b")), "bk-b": Known(disks=("bk-a",))}) == []
+
+
+def test_a_disk_that_lies_in_several_places_renames_nobody() -> None:
+    ids = {"bk-a": Known(disks=("bk-c",)), "bk-b": Known(disks=("bk-c",)), "bk-c": DOWN}
+    assert rules(ids) == []
+
+
+def test_an_id_that_only_a_cookie_or_a_disk_knows_is_no_alias() -> None:
+    assert rules({"bk-a": Known(cookie=cookie("bk-x"), disks=("bk-y",))}) == []
+
+
+def test_hints_on_addresses_do_not_add_up() -> None:
+    edges = [Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.ENDPOINT_IS_ID, False, "")]
+    assert aliases(edges) == ()
+
+
+# The corpora.
+
+
+def corpus(name: str) -> dict[str, Known]:
+    """All ids that a corpus's store mentions outside its ledgers, and an ensemble's unknown one."""
+    _, cookies, registered = store_of(name)
+    versions = versions_of(name)
+    ids = {}
+    for id in {*cookies, *registered, *versions, "bk-x.rack9", "bk-z.rack9"}:
+        stored, data = cookies.get(id), registered.get(id)
+        endpoints = service_info.decode(data, id).endpoints if data else ()
+        found = resolve(id, Registered(endpoints if data else None) if id in registered else None)
+        ids[id] = Known(
+            id in registered,
+            (found.host, found.port) if isinstance(found, Address) else None,
+            tuple(endpoint.host for endpoint in endpoints),
+            stored if isinstance(stored, Cookie) else None,
+            tuple(version.bookie_id for version in versions.get(id, {}).values()),
+        )
+    return ids
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_of_the_corpora_the_renamed_bookie_is_found_and_nothing_else(name: str) -> None:
+    oracle = json.loads(gzip.decompress((DATA / name / "oracle.json.gz").read_bytes()))
+    renamed = [fault for fault in oracle["faults"] if fault["kind"] == "bookie-renamed"]
+    found = tuple(tuple(sorted((fault["bookie"], fault["oldId"]))) for fault in renamed)
+    ids = corpus(name)
+    assert joined(ids) == found
+    edges = [edge for edge in alias_edges(ids) if (edge.one, edge.other) not in found]
+    # In the place of bk-c.rack2 the store's cookie carries an id that, here, is known.
+    assert [(edge.one, edge.other, edge.rule) for edge in edges] == (
+        [("bk-c.rack2", "bk-x.rack9", Rule.COOKIE_NAMES)] if renamed else []
+    )
+
+
+# Properties.
+
+HOSTS = st.sampled_from(["a", "A", "a.x", "a.y", "a.x.y", "10.0.0.1", "10.0.0.2", "localhost", "b"])
+IDS = st.builds("{}:{}".format, HOSTS, st.sampled_from([1, 2])) | st.sampled_from(["bk-a", "bk-b"])
+COOKIES = st.builds(cookie, IDS, st.sampled_from(["/1", "/2", "/3", "/4"]))
+ADDRESSES = st.tuples(HOSTS, st.sampled_from([1, 2]))
+KNOWN = st.builds(
+    Known,
+    st.booleans(),
+    st.none() | ADDRESSES,
+    st.lists(HOSTS, max_size=3).map(tuple),
+    st.none() | COOKIES,
+    st.lists(IDS, max_size=2).map(tuple),
+)
+CLUSTERS = st.dictionaries(IDS, KNOWN, max_size=8)
+
+
+@given(CLUSTERS)
+def test_the_order_of_the_ids_does_not_matter(ids: dict[str, Known]) -> None:
+    assert alias_edges(dict(reversed(ids.items()))) == alias_edges(ids)
+
+
+@given(CLUSTERS)
+def test_an_edge_is_between_two_of_the_ids_and_there_is_one_a_rule(ids: dict[str, Known]) -> None:
+    edges = alias_edges(ids)
+    assert all(edge.one < edge.other and {edge.one, edge.other} <= ids.keys() for edge in edges)
+    assert len({(edge.one, edge.other, edge.rule) for edge in edges}) == len(edges)
+    assert all(edge.evidence for edge in edges)
+
+
+@given(CLUSTERS)
+def test_no_two_that_are_alive_at_different_addresses_have_an_edge(ids: dict[str, Known]) -> None:
+    for edge in alias_edges(ids):
+        one, other = ids[edge.one], ids[edge.other]
+        if one.registered and other.registered:
+            assert one.address is not None
+            assert other.address is not None
+            assert (one.address[0].lower(), one.address[1]) == (other.address[0].lower(), other.address[1])
+
+
+@given(CLUSTERS)
+def test_groups_share_nobody(ids: dict[str, Known]) -> None:
+    groups = joined(ids)
+    members = [id for group in groups for id in group]
+    assert len(members) == len(set(members))
+    assert all(len(group) > 1 for group in groups)
+
+
+def test_ten_thousand_bookies_take_no_time() -> None:
+    # As bad as it gets: one first label, one layout, one place's id on all disks, and every second renamed.
+    ids = {}
+    for number in range(5_000):
+        name, ip = f"bk.pod{number}.example", f"10.0.{number // 250}.{number % 250}"
+        ids[f"{name}:3181"] = at(ip, cookie=cookie(f"{name}:3181"))
+        ids[f"{ip}:3181"] = Known(cookie=cookie(f"{ip}:3181"), disks=("bk:3181",))
+        ids[f"bk:{number + 1}"] = at("10.255.0.1", 3181)
+    began = time.process_time()
+    groups = joined(ids)
+    assert time.process_time() - began < 5
+    assert len(groups) == 5_000

@@ -1,0 +1,39 @@
+"""The connected components of a graph."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.model.components import components
+
+NODES = st.sampled_from("abcdefgh")
+EDGES = st.lists(st.tuples(NODES, NODES), max_size=12)
+
+
+def reachable(edges: list[tuple[str, str]], node: str) -> set[str]:
+    found = {node}
+    while more := {b for a, b in edges + [(b, a) for a, b in edges] if a in found} - found:
+        found |= more
+    return found
+
+
+@given(EDGES)
+def test_nodes_are_together_if_one_can_be_reached_from_the_other(edges: list[tuple[str, str]]) -> None:
+    nodes = {node for edge in edges for node in edge}
+    expected = {tuple(sorted(reachable(edges, node))) for node in nodes}
+    assert components(edges) == tuple(sorted(expected))
+
+
+@given(EDGES)
+def test_the_order_of_the_edges_does_not_matter(edges: list[tuple[str, str]]) -> None:
+    turned = [(b, a) for a, b in reversed(edges)]
+    assert components(turned) == components(edges)
+
+
+def test_a_long_chain_is_one_component() -> None:
+    names = [f"{number:05}" for number in range(20_000)]
+    assert components(itertools.pairwise(names)) == (tuple(names),)
+    assert components(reversed(list(itertools.pairwise(names)))) == (tuple(names),)

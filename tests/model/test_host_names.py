@@ -1,0 +1,44 @@
+"""Names of hosts, compared without DNS."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.model.host_names import MAX_NAME, anyones, is_ip, same_name, shorter_names
+
+HOSTS = st.text("ab1.-", max_size=12)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "256.1.2.3", "10", "::1", "fe80::1", "1.2.3"])
+def test_numbers_are_no_names(host: str) -> None:
+    assert is_ip(host)
+    assert not list(shorter_names(host))
+
+
+@pytest.mark.parametrize("host", ["localhost", "LocalHost.", "127.0.0.1", "0.0.0.0", "::", ""])
+def test_some_names_mean_another_machine_to_everyone(host: str) -> None:
+    assert anyones(host)
+
+
+@pytest.mark.parametrize("host", ["127.0.103.1", "localhost1", "bk.localhost.example", "10.0.0.1"])
+def test_others_do_not(host: str) -> None:
+    assert not anyones(host)
+
+
+def test_a_name_is_shortened_at_its_dots() -> None:
+    assert list(shorter_names("a.b.c")) == ["a", "a.b"]
+    assert list(shorter_names("a")) == []
+    assert list(shorter_names(".a")) == []
+    assert list(shorter_names("a." * MAX_NAME)) == []
+
+
+@given(HOSTS)
+def test_a_name_is_the_same_as_itself(host: str) -> None:
+    assert same_name(same_name(host).upper()) == same_name(same_name(host))
+
+
+@given(HOSTS)
+def test_shorter_names_are_its_first_labels(host: str) -> None:
+    assert all(host.startswith(f"{name}.") for name in shorter_names(host))
