@@ -13,8 +13,8 @@ from auditor.scan import MetadataScan
 from auditor.sources import bookie_owners, index_parts, index_source, page_size
 from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
-from auditor.sources.collected_index import collected_availability
-from auditor.sources.collected_places import collected_places, settled
+from auditor.sources.collected_index import collected_availability, unreadable
+from auditor.sources.collected_places import collected_places, settled, without
 from auditor.tables.judgement import UNREAD, BookieState
 from auditor.tables.registry import registered_modes, registrations, store_cookies
 
@@ -45,13 +45,13 @@ class BookieScan:
         cookies = store_cookies(metadata.before)
         connected = registered_modes(registrations(metadata.before))
         known = {*self.members, *(cookie.bookie_id for cookie in cookies), *connected}
-        attribution = bookie_owners.attribute(
+        self._attributed = bookie_owners.attribute(
             self.places,
             known,
             {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
             metadata.instance_id,
         )
-        self._settled = settled(attribution, self._collected)
+        self._settled = settled(self._attributed, self._collected)
         self.attribution = self._settled.attribution
         index_source.register(landing.spark)
 
@@ -87,7 +87,19 @@ class BookieScan:
             whole, owners = self._collected.whole, self._settled.owner_of_piece
             return here.unionByName(collected_availability(spark, whole, owners)) if whole else here
 
-        return self._landing.land("availability", read)
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._landing.land("availability", read)
+        except (Py4JError, PySparkException):
+            damaged = unreadable(spark, self._collected.whole, self._settled.owner_of_piece)
+            if not damaged:
+                raise
+            self._collected = without(self._collected, damaged)
+            self._settled = settled(self._attributed, self._collected)
+            self.attribution = self._settled.attribution
+            return self._landing.land("availability", read)
 
     def overlapping(self, availability: DataFrame) -> list[str]:
         """Bookies of which a ledger may have more than one row.

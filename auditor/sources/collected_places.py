@@ -128,6 +128,19 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     )
 
 
+def without(collected: CollectedPlaces, reasons: Mapping[str, str]) -> CollectedPlaces:
+    """The same with some collections, by path, among the broken ones: damage that showed late."""
+    return replace(
+        collected,
+        directories={
+            name: replace(found, trouble=reasons.get(found.collection, found.trouble))
+            for name, found in collected.directories.items()
+        },
+        whole=tuple(each for each in collected.whole if each[0].path not in reasons),
+        broken=tuple(sorted({**dict(collected.broken), **reasons}.items())),
+    )
+
+
 def settled(attribution: Attribution, collected: CollectedPlaces) -> Settled:
     """Take the collected index directories out of an attribution, and say whose each piece is instead.
 
