@@ -112,7 +112,10 @@ def test_damage_that_could_be_anything_is_seen_by_every_reader(tmp_path: Path) -
 
 def test_a_dump_that_mixes_two_stores_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "dump"
-    of_etcd = b'{"path":"/ledgers/x","key":"L2xlZGdlcnMveA==","data":"","createRevision":2,"modRevision":2,"lease":0}\n'
+    of_etcd = (
+        b'{"path":"/ledgers/x","key":"L2xlZGdlcnMveA==","data":"",'
+        b'"createRevision":2,"modRevision":2,"lease":0}\n'
+    )
     for mixed in (line("/ledgers") + of_etcd, b"damaged\n" + of_etcd + line("/ledgers")):
         file.write_bytes(mixed)
         store = open_store(f"dump://{file}")
