@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     metavar="PATH",
     multiple=True,
     required=True,
-    help="Where bookies' directories are: one sub-directory a bookie, or an inventory file. May be repeated.",
+    help="Where bookies' indexes are: a directory with one sub-directory a bookie, an inventory file, "
+    "collected tables (a directory or a glob of them), or rpc: to ask the bookies. May be repeated.",
 )
 @click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
 @format_option(*FORMATS)
