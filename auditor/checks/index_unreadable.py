@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import LEDGER, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
 
@@ -21,9 +21,9 @@ def index_unreadable(tables: Tables) -> DataFrame:
     What it finds:
         Index files that are empty, shorter than their header, without the right magic, of an unknown
         version, or cut inside a page. One finding a ledger and bookie, with the file, the byte and the
-        reason. Of a cut file, what is left of it counts as held. Of DbLedgerStorage: a directory whose
-        RocksDB database is damaged, one finding each, without a ledger. What could be read of it counts as
-        held, and all else on that bookie as unknown.
+        reason. Of a cut file, what is left of it counts as held. Of DbLedgerStorage: damaged RocksDB
+        databases, one finding a bookie, without a ledger, told by the first. What could be read of them
+        counts as held, and all else on that bookie as unknown.
 
     Why it matters:
         The bookie cannot serve the entries behind the damage, and may serve none of the ledger. Worse, a
@@ -46,19 +46,29 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    what = F.when(F.col("state") == "damaged", words("the index at ", F.col("path"))).otherwise(
+    state = F.col("state")
+    read = tables.availability.where("storage <> 'rpc'").select(
+        *LEDGER, "bookie_id", "state", "path", "offset", "reason"
+    )
+    rows = read.where("state in ('cut', 'unreadable')").withColumn("total", F.lit(1))
+    # A disk that failed takes several databases along: one fact, told by the first of them.
+    first = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
+    damaged = read.where("state = 'damaged'").groupBy("bookie_id").agg(first, F.count("*").alias("total"))
+    rows = rows.unionByName(damaged.select("bookie_id", "first.*", F.col("total").cast("int")))
+    what = F.when(state == "damaged", words("the index at ", F.col("path"))).otherwise(
         words("the index of ledger ", ledger_name())
     )
     how = (
-        F.when(F.col("state") == "damaged", " is damaged: ")
-        .when(F.col("state") == "cut", " is cut short: ")
+        F.when(state == "damaged", " is damaged: ")
+        .when(state == "cut", " is cut short: ")
         .otherwise(" cannot be read: ")
     )
+    more = F.when(F.col("total") > 1, words("; ", F.col("total"), " of its databases are damaged"))
     return finding_rows(
-        tables.availability.where("state in ('cut', 'unreadable', 'damaged') and storage <> 'rpc'"),
+        rows,
         ledger_id="ledger_id",
         bookie_id="bookie_id",
         unknown=F.array("bookie_id"),
-        message=words(what, " on ", F.col("bookie_id"), how, F.col("reason")),
+        message=words(what, " on ", F.col("bookie_id"), how, F.col("reason"), F.coalesce(more, F.lit(""))),
         evidence={"state": "state", "path": "path", "offset": "offset", "reason": "reason"},
     )

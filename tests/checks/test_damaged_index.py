@@ -38,7 +38,9 @@ def test_a_damaged_index_is_told_with_its_byte(spark: SparkSession) -> None:
     assert cut.message == "the index of ledger 2 on bk1 is cut short: ends inside a page"
 
 
-def test_a_damaged_database_is_told_with_its_path_and_no_ledger(spark: SparkSession) -> None:
+def test_damaged_databases_are_told_once_with_the_path_of_the_first_and_no_ledger(
+    spark: SparkSession,
+) -> None:
     damaged = {"scope_id": None, "bookie_id": "bk1", "state": "damaged", "storage": "rocksdb"}
     paths = ["ledgers0/current/locations", "ledgers1/current/ledgers"]
     asked = tables(
@@ -49,15 +51,13 @@ def test_a_damaged_database_is_told_with_its_path_and_no_ledger(spark: SparkSess
             {"ledger_id": 4, "bookie_id": "bk1", "state": "unreadable", "storage": "rpc"},
         ],
     )
-    found = sorted(find("index-unreadable", asked), key=lambda each: each.message)
-    assert [(each.scope_id, each.ledger_id, each.bookie_id, each.severity) for each in found] == [
-        (None, None, "bk1", "error")
-    ] * 2
-    assert (
-        found[0].message == "the index at ledgers0/current/locations on bk1 is damaged: a block of wrong sum"
+    [found] = find("index-unreadable", asked)
+    assert (found.scope_id, found.ledger_id, found.bookie_id, found.severity) == (None, None, "bk1", "error")
+    assert found.message == (
+        "the index at ledgers0/current/locations on bk1 is damaged: a block of wrong sum; "
+        "2 of its databases are damaged"
     )
-    assert [each.evidence["path"] for each in found] == paths
-    assert found[0].unknown == ["bk1"]
+    assert (found.evidence["path"], found.unknown) == (paths[0], ["bk1"])
 
 
 def test_a_ledger_in_limbo_is_no_damage(spark: SparkSession) -> None:
