@@ -23,7 +23,7 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
             write(client, {f"/bk/00/0000/L{n:04}": b"" for n in range(900)})
         options = {
             "metadata": f"zk://{server.hosts}/bk",
-            "rate_limit": "100",
+            "rate_limit": "20",
             "timeout_s": "1",
             "batch": "10",
         }

@@ -226,6 +226,7 @@ def test_no_scratch_directory_is_left_behind(
 WRITER = """
 import sys
 import tempfile
+import time
 from pathlib import Path
 from tests.sources.rocksdb_databases import key, location, open_database
 
@@ -233,6 +234,8 @@ database = open_database(Path(sys.argv[1]), write_buffer=64 << 10)
 print("ready", flush=True)
 for number in range(10**9):
     database[key(number // 1000, number % 1000)] = location()
+    if number % 1_000 == 999:
+        time.sleep(0.1)  # some six flushes a second: a bookie makes one a minute
     if number % 20_000 == 19_999:
         database.compact_range(None, None)
 """
