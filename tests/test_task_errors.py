@@ -34,7 +34,7 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
                 time.sleep(0.05)
             server.kill()
 
-        away = threading.Thread(target=end_amid)
+        away = threading.Thread(target=end_amid, daemon=True)  # a test that fails must not keep the run
         away.start()
         with (
             pytest.raises(StoreError, match=rf"^cannot connect to ZooKeeper at {server.hosts} .*TLS$"),

@@ -85,7 +85,9 @@ class FakeBookie:
 
     def __enter__(self) -> FakeBookie:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()))
+        self._thread = threading.Thread(
+            target=lambda: self._loop.run_until_complete(self._serve()), daemon=True
+        )
         self._thread.start()
         assert self._started.wait(10)
         return self

@@ -197,7 +197,7 @@ def test_a_pinned_revision_sees_nothing_of_what_is_written_meanwhile(server: Etc
             server.ctl("del", items[number][0])
             written.set()
 
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=write, daemon=True)
     writer.start()
     try:
         assert written.wait(20)

@@ -63,7 +63,7 @@ def scan(
         for batch in store.read(part):
             batches.append(batch)
             if len(batches) == AFTER:
-                acting = threading.Thread(target=act, args=(store,))
+                acting = threading.Thread(target=act, args=(store,), daemon=True)
                 acting.start()
                 if not at_once:
                     acting.join()
