@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from auditor.bookie_scan import BookieScan
+from auditor.bookie_scan import BookieScan, gap_reasons
 from auditor.landing import Landing
 from auditor.model.options import AuditOptions
 from auditor.scan import MetadataScan
@@ -54,16 +54,8 @@ def ask(
         return rpc_availability(pairs, endpoints(registered, [*unseen, *seen]), _politeness(options))
 
     rows = landing.land("answers", answers)
-    return Asked(rows, dict.fromkeys(unseen) | _gave_up(rows, unseen))
-
-
-def _gave_up(answers: DataFrame, unseen: list[str]) -> dict[str, str | None]:
-    """The bookies that could not be asked to the end, and why."""
-    from pyspark.sql import functions as F
-
-    gaps = answers.where((F.col("state") == "gap") & F.col("bookie_id").isin(unseen)).groupBy("bookie_id")
-    rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
-    return {row["bookie_id"]: row["reason"] for row in rows}
+    gave_up = gap_reasons(rows)
+    return Asked(rows, {name: gave_up.get(name) for name in unseen})
 
 
 def _politeness(options: AuditOptions) -> StoreOptions:

@@ -106,16 +106,16 @@ class BookieScan:
 
         Their index came in several pieces; or one of their databases has a ledger that belongs into another.
         """
-        several = [
-            name
-            for name, bookie in self.attribution.bookies.items()
-            if any(each.storage == index_parts.ROCKSDB and each.of > 1 for each in bookie.index_directories)
-        ]
-        odd = (
-            availability.where("state = 'unreadable' and storage = 'rocksdb'").select("bookie_id").distinct()
+        several = any(
+            directory.storage == index_parts.ROCKSDB and directory.of > 1
+            for bookie in self.attribution.bookies.values()
+            for directory in bookie.index_directories
         )
-        found = {row["bookie_id"] for row in odd.collect()} if several or self._collected.whole else set()
-        return sorted({*self._settled.overlapping, *found})
+        if not several and not self._collected.whole:
+            return sorted(self._settled.overlapping)
+        odd = availability.where("state = 'unreadable' and storage = 'rocksdb'")
+        rows = odd.select("bookie_id").distinct().collect()
+        return sorted({*self._settled.overlapping, *(row["bookie_id"] for row in rows)})
 
     @property
     def foreign(self) -> list[str]:
@@ -186,7 +186,7 @@ class BookieScan:
         A bookie whose index broke off while it was read was not read whole. ``asked`` are those that were
         asked for everything, over the wire, and why one could not answer whole.
         """
-        broken = self._broken(availability)
+        broken = gap_reasons(availability)
         marked = _marked(marks)
         cookies = {cookie.bookie_id for cookie in store_cookies(self._metadata.after)}
         modes = self._metadata.modes()
@@ -231,13 +231,14 @@ class BookieScan:
             "foreign_instance": foreign,
         }
 
-    def _broken(self, availability: DataFrame) -> dict[str, str]:
-        """Bookies of which something could not be listed, and one reason each."""
-        from pyspark.sql import functions as F
 
-        gaps = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
-        rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
-        return {row["bookie_id"]: row["reason"] for row in rows}
+def gap_reasons(availability: DataFrame) -> dict[str, str]:
+    """The bookies of which something could not be listed or asked for, and one reason each."""
+    from pyspark.sql import functions as F
+
+    gaps = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
+    rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
+    return {row["bookie_id"]: row["reason"] for row in rows}
 
 
 def _marked(marks: DataFrame) -> set[str]:

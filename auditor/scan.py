@@ -13,7 +13,7 @@ from auditor.sources import store_source
 from auditor.sources.credentials import credentials_file
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_rows import AGAIN
-from auditor.sources.store import ClusterNodes, StoreOptions, open_store
+from auditor.sources.store import RESTARTS, ClusterNodes, StoreOptions, open_store
 from auditor.tables.cluster_state import CLUSTER, cluster_state
 from auditor.tables.registry import (
     COOKIES,
@@ -26,9 +26,6 @@ from auditor.tables.registry import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-RESTARTS = 3
-"""How often a scan begins anew because the moment that it read was taken away (a compacted revision)."""
 
 
 class MetadataScan:

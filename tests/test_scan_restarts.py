@@ -12,7 +12,8 @@ from auditor.errors import CompactedError
 from auditor.landing import Landing, RunDirectory
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
-from auditor.scan import RESTARTS, MetadataScan
+from auditor.scan import MetadataScan
+from auditor.sources.store import RESTARTS
 from tests.servers.etcd import Etcd, running
 
 SCOPE = "/bk/cluster1"

@@ -29,11 +29,8 @@ from auditor.sources.etcd_client import Asked, EtcdClient, Keys
 from auditor.sources.etcd_nodes import NOTE, key_znode, named
 from auditor.sources.etcd_pages import EtcdPages
 from auditor.sources.etcd_spans import Span, dealt, spans
-from auditor.sources.store import NO_TIME, ClusterNodes, Part, StoreOptions, Tree, Znode, ZnodeBatch
+from auditor.sources.store import NO_TIME, RESTARTS, ClusterNodes, Part, StoreOptions, Tree, Znode, ZnodeBatch
 from auditor.sources.uri import MetadataUri
-
-RESTARTS = 3
-"""How often `EtcdStore.cluster` begins anew, at a newer revision, because its own was compacted."""
 
 _SINGLE = (
     "layout",

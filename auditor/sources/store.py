@@ -37,6 +37,9 @@ CLUSTER_CHILDREN = (
 NO_TIME = -1
 """The ctime and mtime of what a store keeps without times (etcd); null in tables."""
 
+RESTARTS = 3
+"""How often a scan begins anew at a newer moment, because its own was lost (`MetadataStore.moment_lost`)."""
+
 MARK_ROOTS = ("underreplication/ledgers", "underreplication/locks")
 
 

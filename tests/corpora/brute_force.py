@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.corpora.plain_readers import (
     PlainIndex,
@@ -201,3 +202,13 @@ def _extra(world: World, stale: bool) -> dict[tuple[int, str], set[int]]:
             if is_stale if stale else is_surplus:
                 found[ledger_id, bookie].add(entry)
     return dict(found)
+
+
+def hold_classes(world: World, rows: Mapping[int, Mapping[str, Any]]) -> None:
+    """Hold an audit's verdicts, by ledger, to what is true."""
+    assert set(rows) == set(world.ledgers)
+    for ledger, row in rows.items():
+        verdict = judge(world, ledger)
+        found = (row["class"], row["potential_class"], row["m"], row["mu"], row["unread_bookies"])
+        wanted = (verdict.name, verdict.potential, verdict.m, verdict.mu, list(verdict.unknown))
+        assert found == wanted, ledger

@@ -8,7 +8,7 @@ again without the marks.
 from __future__ import annotations
 
 from tests.corpora.audited import Audited, entries
-from tests.corpora.brute_force import class_of, foreign, judge, orphans
+from tests.corpora.brute_force import class_of, foreign, hold_classes, judge, orphans
 from tests.corpora.corpora import Corpus
 from tests.corpora.plain_readers import read_availability
 
@@ -143,18 +143,7 @@ def test_availability_is_what_the_bookies_served(corpus: Corpus, audited: Audite
 
 
 def test_every_ledger_has_the_class_that_brute_force_gives(corpus: Corpus, audited: Audited) -> None:
-    world = corpus.world()
-    rows = audited.verdicts()
-    assert set(rows) == set(world.ledgers)
-    for ledger, row in rows.items():
-        verdict = judge(world, ledger)
-        assert (row["class"], row["potential_class"], row["m"], row["mu"]) == (
-            verdict.name,
-            verdict.potential,
-            verdict.m,
-            verdict.mu,
-        ), ledger
-        assert row["unread_bookies"] == list(verdict.unknown), ledger
+    hold_classes(corpus.world(), audited.verdicts())
 
 
 def test_every_closed_ledger_has_the_class_that_the_server_gives(corpus: Corpus, audited: Audited) -> None:
