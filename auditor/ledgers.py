@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from auditor.codecs import ledger_metadata
 from auditor.errors import DecodeError, StoreError, UsageError
-from auditor.keys import etcd
+from auditor.keys import etcd, scoped
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, to_path
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
@@ -47,7 +47,7 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
     """The record of one ledger. A live store is asked for one path; a saved one is read until it is found.
 
     Raises:
-        UsageError: the store has no such ledger, or is a ZooKeeper and the scope is not 0.
+        UsageError: the store has no such ledger.
         StoreError: the store cannot be read, or may have the ledger where it could not be read.
     """
     with closing(open_store(uri, options)) as store:
@@ -75,12 +75,10 @@ def list_ledgers(
     What could be of this scope counts as of it.
 
     Raises:
-        UsageError: the store is a ZooKeeper, and the scope is not 0.
         StoreError: the store cannot be read.
     """
     with closing(open_store(uri, options)) as store:
         layout, _ = choose_layout(store, store.cluster())
-        _check_scope(layout, scope_id)
         below = len(store.root) + 1
         for part in store.parts(Tree.LEDGERS, layout, _PARTS):
             for batch in store.read(part):
@@ -88,7 +86,7 @@ def list_ledgers(
                     place = classify(layout, path[below:])
                     if not _may_be_in(place, scope_id):
                         continue
-                    if place.kind == "ledger" and place.ledger_id is not None:
+                    if place.kind == "ledger" and place.ledger_id is not None and place.scope_id is not None:
                         yield _stored(store, batch, row, LedgerId(place.ledger_id, place.scope_id))
                     elif place.kind == "malformed":
                         yield path, "its path and its id disagree, or it is no ledger's path"
@@ -98,18 +96,14 @@ def list_ledgers(
 
 
 def _rel(layout: LayoutKind, ledger: LedgerId) -> str:
-    _check_scope(layout, ledger.scope)
-    return etcd.to_path(ledger) if layout is LayoutKind.ETCD else to_path(layout, ledger.id)
-
-
-def _check_scope(layout: LayoutKind, scope_id: int) -> None:
-    if scope_id and layout is not LayoutKind.ETCD:
-        raise UsageError(f"scope {scope_id}: BookKeeper keeps no ledgers of scopes other than 0 in ZooKeeper")
+    if layout is LayoutKind.ETCD:
+        return etcd.to_path(ledger)
+    return scoped.to_path(ledger) if ledger.scope else to_path(layout, ledger.id)
 
 
 def _may_be_in(place: Place, scope_id: int) -> bool:
-    """Whether a place is of a scope, or could be: one that stands for more than one id has no scope."""
-    return place.scope_id == scope_id or place.low is None or place.low != place.high
+    """Whether a place is of a scope, or could be; what is no place of the layout could be of any."""
+    return place.low is None or place.scope_id in (scope_id, None)
 
 
 def _parts(store: MetadataStore, layout: LayoutKind, path: str) -> list[Part]:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, Protocol
 
-from auditor.keys import etcd, flat, hierarchical, legacy_hierarchical, long_hierarchical
+from auditor.keys import etcd, flat, hierarchical, legacy_hierarchical, long_hierarchical, scoped
 from auditor.model.layout import LayoutKind
 from auditor.model.ledger_id import LedgerId
 
 __all__ = ["LayoutKind", "Place", "PlaceKind", "classify", "from_path", "to_path"]
 
 MAX_LEDGER_ID = 2**63 - 1
+MIN_LEDGER_ID = -(2**63)
+"""Only scopes other than 0 have negative ids: half of all UUIDs."""
 
 PlaceKind = Literal["ledger", "inner", "malformed", "other"]
 
@@ -28,14 +30,14 @@ class Place(NamedTuple):
     ``ledger_id``: the ledger's, or for ``malformed`` the id that Java would list, if any. ``low`` and
     ``high``: the ids it is, leads to, or could stand for, inclusive; an id that Java makes up can lie outside
     of them. All three are signed 64-bit numbers; ``other`` has none. ``scope_id``: the scope of them (BP-35),
-    signed too; 0 wherever ledgers lie in ZooKeeper.
+    signed too; None where it could be any.
     """
 
     kind: PlaceKind
     ledger_id: int | None = None
     low: int | None = None
     high: int | None = None
-    scope_id: int = 0
+    scope_id: int | None = 0
 
 
 class _Layout(Protocol):
@@ -110,6 +112,8 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     Place(kind='other', ledger_id=None, low=None, high=None, scope_id=0)
     >>> classify(LayoutKind.ETCD, "ledgers/00000000-0000-0001-0000-000000000002")
     Place(kind='ledger', ledger_id=2, low=2, high=2, scope_id=1)
+    >>> classify(LayoutKind.FLAT, "scopes/0000/0000/0000/0001/0000/0000/0000/L0002")
+    Place(kind='ledger', ledger_id=2, low=2, high=2, scope_id=1)
     """
     if kind is LayoutKind.ETCD:
         return _etcd(rel)
@@ -117,6 +121,8 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     if ledger_id is not None:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
     names = rel.split("/")
+    if names[0] == scoped.TOP:  # beside the tree of every layout
+        return _scoped(rel, names)
     if kind is LayoutKind.FLAT:
         return _below(_flat(names[0]), len(names) > 1)
     for shape in _SHAPES[kind]:
@@ -137,7 +143,7 @@ def _etcd(rel: str) -> Place:
     """A key is one name and no path: the driver reads the id out of what stands after its last slash.
 
     A name that it cannot read makes its listing fail as a whole, so that nothing is collected. No id can be
-    read out of such a name, hence none can be ruled out either: it stands for any, as in the flat layout.
+    read out of such a name, hence none can be ruled out either: it stands for any, of any scope.
     Only below the key of a ledger it is taken to belong to that ledger.
     """
     ledger = etcd.from_path(rel)
@@ -151,8 +157,22 @@ def _etcd(rel: str) -> Place:
     above = "/".join(rel.split("/", 2)[:2])
     read = etcd.read_by_java(rel) or etcd.from_path(above)
     if read is None:
-        return Place("malformed", None, 0, MAX_LEDGER_ID)
+        return Place("malformed", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
     return Place("malformed", None, read.id, read.id, read.scope)
+
+
+def _scoped(rel: str, names: list[str]) -> Place:
+    """Java passes over the whole tree, so it makes no id of anything in it.
+
+    A ledger of scope 0 does not belong there; it could be one that was put in the wrong place.
+    """
+    ledger = scoped.spelled("/".join(names[: scoped.LEVELS + 2]))
+    if ledger is not None:
+        own = len(names) == scoped.LEVELS + 2 and ledger.scope != 0
+        kind: PlaceKind = "ledger" if own else "malformed"
+        return Place(kind, ledger.id if own else None, ledger.id, ledger.id, ledger.scope)
+    span = scoped.span(rel)
+    return Place("inner" if scoped.is_inner(rel) else "malformed", None, span.low, span.high, span.scope)
 
 
 def _flat(name: str) -> Place:
@@ -164,7 +184,7 @@ def _flat(name: str) -> Place:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
     if _JAVA_LONG.fullmatch(name, 1) and len(name) <= _MAX_NAME:
         ledger_id = int(name[1:])
-        if -MAX_LEDGER_ID - 1 <= ledger_id <= MAX_LEDGER_ID:
+        if MIN_LEDGER_ID <= ledger_id <= MAX_LEDGER_ID:
             return Place("malformed", ledger_id, ledger_id, ledger_id)
     return Place("malformed", None, 0, MAX_LEDGER_ID)
 

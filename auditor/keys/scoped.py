@@ -11,14 +11,20 @@ here, because an id that is taken from a UUID is negative as a signed number.
 from __future__ import annotations
 
 import re
+from itertools import takewhile
+from typing import NamedTuple
 
 from auditor.model.ledger_id import LedgerId
 
 TOP = "scopes"
 """The child of the root below which all of them lie."""
 
-_PATH = re.compile(TOP + r"/" + "/".join(["([0-9a-f]{4})"] * 7) + r"/L([0-9a-f]{4})")
-_INNER = re.compile(TOP + r"((?:/[0-9a-f]{4}){0,7})")
+LEVELS = 7
+"""Steps between `TOP` and a ledger: four of its scope, three of its id."""
+
+_PATH = re.compile(TOP + r"/" + "/".join(["([0-9a-f]{4})"] * LEVELS) + r"/L([0-9a-f]{4})")
+_STEP = re.compile(r"[0-9a-f]{4}")
+_SCOPE_DIGITS = 16
 
 
 def to_path(ledger: LedgerId) -> str:
@@ -42,11 +48,18 @@ def from_path(rel: str) -> LedgerId | None:
     >>> from_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002") is None
     True
     """
+    ledger = spelled(rel)
+    return ledger if ledger is not None and ledger.scope else None
+
+
+def spelled(rel: str) -> LedgerId | None:
+    """The ledger that ``rel`` spells, of scope 0 too: where none belongs, and one could still be put.
+
+    >>> spelled("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
+    LedgerId(id=2, scope=0)
+    """
     match = _PATH.fullmatch(rel)
-    if match is None:
-        return None
-    ledger = LedgerId.parse("".join(match.groups()))
-    return ledger if ledger.scope else None
+    return None if match is None else LedgerId.parse("".join(match.groups()))
 
 
 def is_inner(rel: str) -> bool:
@@ -55,4 +68,32 @@ def is_inner(rel: str) -> bool:
     >>> is_inner("scopes"), is_inner("scopes/0000/0000"), is_inner("scopes/x")
     (True, True, False)
     """
-    return _INNER.fullmatch(rel) is not None
+    top, *steps = rel.split("/")
+    return top == TOP and len(steps) <= LEVELS and all(map(_STEP.fullmatch, steps))
+
+
+class Span(NamedTuple):
+    """Ids that a znode could lead to: ``low`` to ``high`` of one scope, or of any where that is None."""
+
+    scope: int | None
+    low: int
+    high: int
+
+
+def span(rel: str) -> Span:
+    """What a ledger could be that lies at or below ``rel``: as far as its steps, from the top, spell one.
+
+    >>> span("scopes/0000/0000/0000/0001/ffff")
+    Span(scope=1, low=-281474976710656, high=-1)
+    >>> span("scopes/0000/x/0000/0001").scope is None
+    True
+    """
+    digits = "".join(takewhile(_STEP.fullmatch, rel.split("/")[1 : LEVELS + 1]))
+    if len(digits) < _SCOPE_DIGITS:
+        return Span(None, -(2**63), 2**63 - 1)
+    scope = LedgerId.parse(digits[:_SCOPE_DIGITS] + "0" * 16).scope
+    if len(digits) == _SCOPE_DIGITS:
+        return Span(scope, -(2**63), 2**63 - 1)
+    # The first step of an id has its sign, so the ids below it are neighbours as signed numbers too.
+    ends = (LedgerId.parse(digits.ljust(2 * _SCOPE_DIGITS, digit)).id for digit in "0f")
+    return Span(scope, *ends)

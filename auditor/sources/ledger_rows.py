@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.expected import Seats, expected
 from auditor.codecs.ledger_columns import LedgerColumns, decode_batch
-from auditor.keys.ledger_tree import MAX_LEDGER_ID, LayoutKind, Place, classify
+from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, Place, classify
 from auditor.sources.columns import commented
 from auditor.sources.store import NO_TIME, ZnodeBatch
 
@@ -25,7 +25,7 @@ _SEGMENT = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.s
 _RULE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
 
 LEDGERS = commented(
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null where it could be any"),
     ("ledger_id", pa.int64(), "the ledger; of a misplaced znode the id that the server would list"),
     ("path", pa.string(), "its znode, or its key in etcd"),
     ("version", pa.int64(), "its version in this scan: the znode's, or etcd's mod revision"),
@@ -257,7 +257,7 @@ def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> pa.RecordBatch:
             "path": [path for path, _ in batch.gaps],
             "status": ["gap"] * len(spans),
             # Of what is no place of this layout nothing is known: it could be any ledger.
-            "low": [place.low if place.low is not None else 0 for place in spans],
+            "low": [place.low if place.low is not None else MIN_LEDGER_ID for place in spans],
             "high": [place.high if place.high is not None else MAX_LEDGER_ID for place in spans],
             "undecidable": [True] * len(spans),
             "damage": [reason for _, reason in batch.gaps],

@@ -38,7 +38,7 @@ LISTED_LIMIT = 2000
 
 # Inner znodes whose children are inner too: listing parents of leaves would bring all ledgers to the driver.
 _DIVISIBLE = {
-    Tree.LEDGERS: re.compile(r"[0-9]{2}|[0-9]{3}(/[0-9]{4}){0,2}"),
+    Tree.LEDGERS: re.compile(r"[0-9]{2}|[0-9]{3}(/[0-9]{4}){0,2}|scopes(/[0-9a-f]{4}){0,6}"),
     Tree.MARKS: re.compile(r"underreplication/ledgers(/[0-9a-f]{4}){0,3}"),
 }
 

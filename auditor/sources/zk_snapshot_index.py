@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from auditor.codecs.zk_snapshot import Boundaries, boundaries, check_seals, nodes_begin, tails
 from auditor.errors import DecodeError
+from auditor.keys import scoped
 from auditor.sources.store import Tree, Znode, tree_of
 
 SLICE_RECORDS = 100_000
 SLICE_BYTES = 64 * 1024 * 1024
 
 _ZERO, _NINE, _L = b"09L"
+_SCOPES = np.frombuffer(f"{scoped.TOP}/".encode(), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ def surely_ledgers(
 ) -> NDArray[np.bool_]:
     """Which of the rows below a root are in the ledger tree, by the first bytes of their names.
 
-    Digits, or L and a digit: ledgers and the znodes above them. The few others are told one by one.
+    Digits, L and a digit, or ``scopes/``: ledgers and the znodes above them. The few others are told one
+    by one.
     """
     octets = np.frombuffer(data, np.uint8)
     begins = found.path_at()[rows] + len(root.encode()) + 1
@@ -111,6 +114,8 @@ def surely_ledgers(
     first, second = octets[begins], octets[begins + 1]
     digit = (first >= _ZERO) & (first <= _NINE)
     ledger: NDArray[np.bool_] = digit | ((first == _L) & (second >= _ZERO) & (second <= _NINE))
+    rest = np.flatnonzero(~ledger & (ends - begins > len(_SCOPES)))
+    ledger[rest] = (octets[begins[rest, None] + np.arange(len(_SCOPES))] == _SCOPES).all(axis=1)
     return ledger & (begins < ends)
 
 

@@ -18,9 +18,9 @@ from auditor.sources.store import BATCH_ZNODES, Znode
 from auditor.sources.zk_client import NO_NODE, Failed, ZooKeeperReader
 
 DEPTH_LIMIT = 16
-"""Levels below the znode where a walk starts; BookKeeper's deepest tree has six."""
+"""Levels below the znode where a walk starts; the deepest tree, that of scopes, has nine."""
 
-LEAF = re.compile(r"(L|urL|ID-)-?[0-9]+")
+LEAF = re.compile(r"(L|urL|ID-)-?[0-9]+|L[0-9a-f]{4}")
 """Names of znodes that hold no others: ledgers, marks and locks, id generation."""
 
 

@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.keys import etcd
+from auditor.keys import etcd, scoped
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, from_path, to_path
 from auditor.model.ledger_id import LedgerId
 
 FLAT, LEGACY, HIERARCHICAL, LONG, ETCD = LayoutKind
 TREES = (FLAT, LEGACY, HIERARCHICAL, LONG)
-MAX = 2**63 - 1
+MAX, MIN = 2**63 - 1, -(2**63)
+ANY = Place("malformed", None, MIN, MAX, None)
+LONGS = st.integers(MIN, MAX)
 
 
 @given(st.sampled_from(TREES), st.integers(0, 10**10 - 1))
@@ -44,7 +46,6 @@ def test_a_ledger_is_found_where_its_layout_keeps_it(kind: LayoutKind, ledger_id
         "ms-idgen",
         "disableHealthCheck",
         "underreplication/ledgers/0000/0000/0000/0001/urL0000000001",
-        "scopes/0000/0000/0000/0001/0000/0000/0000/L0002",
         "foo",
         "0a",
     ],
@@ -155,7 +156,10 @@ def test_special_names_among_the_leaves_are_skipped_as_java_skips_them(name: str
 @given(
     st.sampled_from(LayoutKind),
     st.lists(
-        st.one_of(st.sampled_from(["00", "000", "0000", "9999", "L0001"]), st.text(max_size=24)), max_size=7
+        st.one_of(
+            st.sampled_from(["00", "000", "0000", "9999", "L0001", "scopes", "ff00"]), st.text(max_size=24)
+        ),
+        max_size=10,
     ),
 )
 def test_every_name_has_a_place_and_its_ids_fit_64_bits(kind: LayoutKind, names: list[str]) -> None:
@@ -167,7 +171,51 @@ def test_every_name_has_a_place_and_its_ids_fit_64_bits(kind: LayoutKind, names:
         assert place.low <= place.high
 
 
-@given(st.integers(-(2**63), MAX), st.integers(-(2**63), MAX))
+@given(st.sampled_from(TREES), LONGS.filter(bool), LONGS)
+def test_a_ledger_of_another_scope_lies_beside_every_layout(
+    kind: LayoutKind, scope: int, ledger_id: int
+) -> None:
+    path = scoped.to_path(LedgerId(ledger_id, scope))
+    assert from_path(kind, path) is None
+    assert classify(kind, path) == Place("ledger", ledger_id, ledger_id, ledger_id, scope)
+    assert classify(kind, f"{path}/x") == Place("malformed", None, ledger_id, ledger_id, scope)
+    steps = path.split("/")
+    for depth in range(1, 9):
+        inner = classify(kind, "/".join(steps[:depth]))
+        assert inner.kind == "inner"
+        assert inner.scope_id == (scope if depth > 4 else None)
+        assert inner.low is not None
+        assert inner.high is not None
+        assert inner.low <= ledger_id <= inner.high
+        broken = classify(kind, "/".join([*steps[:depth], "X", *steps[depth + 1 :]]))
+        assert broken == inner._replace(kind="malformed")
+
+
+@pytest.mark.parametrize("kind", TREES)
+@pytest.mark.parametrize(
+    ("rel", "place"),
+    [
+        # What does not spell a scope could be of any.
+        ("scopes/x", ANY),
+        ("scopes/0000/0000/0000/001", ANY),
+        ("scopes/0000/0000/0000/000A/0000/0000/0000/L0002", ANY),
+        # What spells one is of it, and of the ids whose first steps it has.
+        ("scopes/0000/0000/0000/0001/L0002", Place("malformed", None, MIN, MAX, 1)),
+        ("scopes/0000/0000/0000/0001/ffff/x", Place("malformed", None, -(2**48), -1, 1)),
+        ("scopes/ffff/ffff/ffff/ffff/0000/0000/0000/L2", Place("malformed", None, 0, 65_535, -1)),
+        ("scopes/ffff/ffff/ffff/ffff/8000/0000/0000/0002", Place("malformed", None, MIN, MIN + 65_535, -1)),
+        # Scope 0 is at home elsewhere, and its server looks for none of its ledgers here.
+        ("scopes/0000/0000/0000/0000/0000/0000/0000/L0002", Place("malformed", None, 2, 2, 0)),
+        ("scopes/" + "7" * 1_000_000, ANY),
+    ],
+)
+def test_what_is_no_ledgers_path_below_scopes_is_of_the_scope_it_spells(
+    kind: LayoutKind, rel: str, place: Place
+) -> None:
+    assert classify(kind, rel) == place
+
+
+@given(LONGS, LONGS)
 def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> None:
     rel = etcd.to_path(LedgerId(ledger_id, scope))
     assert classify(ETCD, rel) == Place("ledger", ledger_id, ledger_id, ledger_id, scope)
@@ -187,9 +235,9 @@ def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> N
         ("ledgers/00000000-0000-0000-1/0-0-9-0-5", Place("malformed", 5, 5, 5)),
         # What lies below the key of a ledger belongs to it; no other name says which ledger it is.
         ("ledgers/00000000-0000-0001-0000-000000000005/x", Place("malformed", None, 5, 5, 1)),
-        ("ledgers/L0001", Place("malformed", None, 0, MAX)),
-        ("ledgers/", Place("malformed", None, 0, MAX)),
-        ("ledgers/0-0-0-0-5/x", Place("malformed", None, 0, MAX)),
+        ("ledgers/L0001", ANY),
+        ("ledgers/", ANY),
+        ("ledgers/0-0-0-0-5/x", ANY),
     ],
 )
 def test_a_key_that_is_no_ledgers_stands_for_what_java_reads(rel: str, place: Place) -> None:
@@ -206,6 +254,7 @@ def test_a_key_that_is_no_ledgers_stands_for_what_java_reads(rel: str, place: Pl
         "bookies/writable/bk1:3181",
         "buckets/007",
         "ledgers2/0-0-0-0-1",
+        "scopes/0000/0000/0000/0001/0000/0000/0000/L0002",
     ],
 )
 def test_other_keys_of_etcd_are_left_alone(rel: str) -> None:

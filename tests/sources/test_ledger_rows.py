@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from auditor.codecs.availability import expand
-from auditor.keys import etcd
-from auditor.keys.ledger_tree import MAX_LEDGER_ID, LayoutKind, to_path
+from auditor.keys import etcd, scoped
+from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, to_path
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.ledger_rows import LEDGERS, ledger_rows
 from auditor.sources.store import NO_TIME, Znode, ZnodeBatch
@@ -104,7 +104,7 @@ def test_a_gap_keeps_the_ids_below_it() -> None:
     found = rows({}, [("/ledgers/00/0003", "vanished"), ("/ledgers", "no answer")])
     assert [(row["status"], row["low"], row["high"]) for row in found] == [
         ("gap", 30_000, 39_999),
-        ("gap", 0, MAX_LEDGER_ID),
+        ("gap", MIN_LEDGER_ID, MAX_LEDGER_ID),
     ]
 
 
@@ -126,6 +126,31 @@ def test_ledgers_of_etcd_have_their_scope_and_no_times() -> None:
     expected = [each for each in keys.values() if each]
     assert [(r["status"], r["scope_id"], r["ledger_id"]) for r in found[:4]] == expected
     assert all((row["ctime"], row["mtime"]) == (None, None) for row in found)
-    assert [(r["low"], r["high"]) for r in found[3:]] == [(9, 9), (8, 8), (0, MAX_LEDGER_ID)]
+    assert [(r["low"], r["high"]) for r in found[3:]] == [(9, 9), (8, 8), (MIN_LEDGER_ID, MAX_LEDGER_ID)]
     # A gap that is no ledger's place can hide ledgers of any scope.
     assert [(r["status"], r["scope_id"]) for r in found[4:]] == [("gap", 4), ("gap", None)]
+
+
+@pytest.mark.parametrize("layout", [kind for kind in LayoutKind if kind is not LayoutKind.ETCD])
+def test_ledgers_of_scopes_beside_any_layout_of_zookeeper_have_their_scope(layout: LayoutKind) -> None:
+    closed = metadata("1", "1", "0", "0\ta", "5\tCLOSED")
+    one, other = scoped.to_path(LedgerId(7, scope=1)), scoped.to_path(LedgerId(-7, scope=-3))
+    steps = [one.rsplit("/", up)[0] for up in range(8, 0, -1)]
+    znodes = {to_path(layout, 7): closed, **dict.fromkeys(steps, b""), one: closed, other: closed}
+    strays = {"scopes/x": closed, f"{one}/x": closed}
+    numbers = (2, 3, 4, 5, 0, 0)
+    batch = ZnodeBatch.of(
+        [Znode(f"/bk/{rel}", data, *numbers) for rel, data in (znodes | strays).items()],
+        [("/bk/scopes", "refused"), (f"/bk/{steps[4]}", "refused")],
+    )
+    found = ledger_rows(batch, "/bk", layout).to_pylist()
+    everything = (MIN_LEDGER_ID, MAX_LEDGER_ID)
+    assert [(r["status"], r["scope_id"], r["ledger_id"], r["low"], r["high"]) for r in found] == [
+        ("ok", 0, 7, None, None),
+        ("ok", 1, 7, None, None),
+        ("ok", -3, -7, None, None),
+        ("misplaced", None, None, *everything),
+        ("misplaced", 1, None, 7, 7),
+        ("gap", None, None, *everything),
+        ("gap", 1, None, *everything),
+    ]

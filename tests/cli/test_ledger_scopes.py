@@ -1,0 +1,104 @@
+"""``bkaudit ledger`` on scopes other than 0 in ZooKeeper: running, its files, and a dump."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.keys import scoped
+from auditor.model.ledger_id import LedgerId
+from auditor.sources.store import Znode
+from tests.cli.test_doors import bkaudit
+from tests.corpora.cluster import Cluster, metadata_bytes
+from tests.corpora.plain_readers import PlainLedger
+
+BOOKIES = ("a:3181", "b:3181", "c:3181")
+SAME_ID = [LedgerId(7), LedgerId(7, scope=1), LedgerId(7, scope=-1)]
+OF_SCOPE_1 = [LedgerId(7, scope=1), LedgerId(-2, scope=1)]
+ODD = {
+    "/ledgers/scopes/odd/L0001": "any",
+    "/ledgers/scopes/0000/0000/0000/0001/0000/0000/0000/L2": "1",
+}
+
+
+def last_entry(ledger: LedgerId) -> int:
+    return 10 + ledger.scope
+
+
+def cluster() -> Cluster:
+    made = Cluster(layout="longhierarchical")
+    made.ledger(7, {0: BOOKIES}, (3, 2), last_entry(LedgerId(7)))
+    for ledger in {*SAME_ID[1:], *OF_SCOPE_1}:
+        plain = PlainLedger("CLOSED", 3, 3, 2, last_entry(ledger), ((0, BOOKIES),))
+        made.node(f"/ledgers/{scoped.to_path(ledger)}", metadata_bytes(plain))
+    for path in ODD:
+        made.node(path, b"odd")
+    return made
+
+
+@pytest.fixture(scope="module")
+def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """One tree as a dump, as logs without a snapshot of it, as a snapshot, and served."""
+    work = tmp_path_factory.mktemp("scopes")
+    made = cluster()
+    made.write(work / "dump")
+    with EmbeddedZooKeeper(work / "server") as server:
+        server.load(Znode(path, _bytes(row), 0, 0, 0, 0, 0, 0) for path, row in sorted(made.znodes.items()))
+    shutil.copytree(work / "server" / "version-2", work / "logs")
+    # A server that starts writes a snapshot of what its logs hold.
+    with EmbeddedZooKeeper(work / "server") as server:
+        shutil.copytree(work / "server" / "version-2", work / "snapshot")
+        yield {
+            "dump": f"dump://{work}/dump/metadata.jsonl",
+            "logs": f"zk-snapshot://{work}/logs",
+            "snapshot": f"zk-snapshot://{work}/snapshot",
+            "live": f"zk://{server.hosts}/ledgers",
+        }
+
+
+def _bytes(row: dict[str, object]) -> bytes:
+    from base64 import b64decode
+
+    return b64decode(str(row["data"]))
+
+
+STORES = pytest.mark.parametrize("kind", ["dump", "logs", "snapshot", "live"])
+
+
+def named(shown: dict[str, Any]) -> LedgerId:
+    return LedgerId(int(shown["ledger_id"]), int(shown["scope_id"]))
+
+
+@STORES
+@pytest.mark.parametrize("scope", [0, 1, -1, 2])
+def test_a_listing_is_of_one_scope(kind: str, scope: int, uris: dict[str, str]) -> None:
+    more = ("--ledger-scope-id", str(scope)) if scope else ()
+    outcome = bkaudit("ledger", "list", "--metadata", uris[kind], *more)
+    shown = [json.loads(line) for line in outcome.stdout.splitlines()]
+    of_it = {ledger for ledger in (*SAME_ID, *OF_SCOPE_1) if ledger.scope == scope}
+    assert {named(each): each["metadata"]["last_entry_id"] for each in shown} == {
+        ledger: last_entry(ledger) for ledger in of_it
+    }
+    assert outcome.exit_code == 3
+    assert {path for path in ODD if path in outcome.stderr} == {
+        path for path, whose in ODD.items() if whose in ("any", str(scope))
+    }
+
+
+@STORES
+def test_a_ledger_is_shown_by_its_qualified_name(kind: str, uris: dict[str, str]) -> None:
+    for ledger in (*SAME_ID, *OF_SCOPE_1):
+        names = (
+            ("--ledger-qualified-name", ledger.qualified_name),
+            ("--ledger-id", str(ledger.id), "--ledger-scope-id", str(ledger.scope)),
+        )
+        for name in names:
+            outcome = bkaudit("ledger", "show", "--metadata", uris[kind], *name)
+            assert outcome.exit_code == 0, outcome.output
+            shown = json.loads(outcome.stdout)
+            assert (named(shown), shown["metadata"]["last_entry_id"]) == (ledger, last_entry(ledger))
