@@ -16,6 +16,7 @@ class IndexFile:
 
     ledger_id: int
     path: str
+    scope_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

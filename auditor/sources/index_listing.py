@@ -5,22 +5,28 @@ it. ``<hex>.idx.rloc`` is a relocation that was not finished: if the ``.idx`` ex
 else it is the index (the server renames it when it starts). The server's scan takes every ``.idx`` two
 directories down for a ledger it has, but opens it by its path: one that lies elsewhere is listed and cannot
 be read.
+
+Ledgers of scopes other than 0 (BP-35) lie beside, four directories down, where that scan sees none of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from auditor.keys import index_path
+from auditor.keys import index_path, scoped_index_path
+from auditor.model.ledger_id import LedgerId
 from auditor.sources.index_batch import IndexFile
 from auditor.sources.index_parts import IndexDirectory, IndexPart, list_current
 
 RLOC = ".rloc"
 NOT_OURS = "is none of the bookie's files"
+_LISTED = ": the server lists it, and cannot open it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,18 @@ class Passed:
     state: str
     reason: str
     offset: int | None = None
+    scope_id: int = 0
+
+
+class _Keys(NamedTuple):
+    """How the files of one scope are named, and where they lie."""
+
+    scope_id: int
+    from_name: Callable[[str], int | None]
+    to_path: Callable[[int], str]
+
+
+_STOCK = _Keys(0, index_path.from_name, index_path.to_path)
 
 
 def list_part(part: IndexPart) -> Iterator[IndexFile | Passed]:
@@ -77,6 +95,10 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
 
 def _first_level(directories: Sequence[str], first: str) -> Iterator[IndexFile | Passed]:
     """Everything below one first-level name, leaf by leaf, all index directories together."""
+    if scoped_index_path.is_top(first):
+        paths = [f"{directory}/current/{first}" for directory in directories]
+        yield from _scoped(directories, paths, (int(first, 16),))
+        return
     holders: dict[str, list[str]] = {}
     for directory in directories:
         path = f"{directory}/current/{first}"
@@ -93,60 +115,107 @@ def _first_level(directories: Sequence[str], first: str) -> Iterator[IndexFile |
         yield from _leaf(directories, [f"{path}/{leaf}" for path in holders[leaf]], f"{first}/{leaf}")
 
 
-def _leaf(directories: Sequence[str], paths: Sequence[str], place: str) -> Iterator[IndexFile | Passed]:
+def _scoped(
+    directories: Sequence[str], paths: Sequence[str], steps: tuple[int, ...]
+) -> Iterator[IndexFile | Passed]:
+    """Everything below some steps to ledgers of other scopes, all index directories together."""
+    # Two steps down the scope is known. What lies before that is as if it lay there without the tree.
+    keys = _keys(scoped_index_path.spelled(steps).scope if len(steps) > 2 else 0)
+    below: dict[int, list[str]] = {}
+    for path in paths:
+        try:
+            names = os.listdir(path)  # noqa: PTH208
+        except NotADirectoryError:
+            yield _misplaced_file(directories, path, path.rpartition("/")[2], keys)
+            continue
+        except OSError as error:
+            if len(steps) > 1 or not isinstance(error, FileNotFoundError):
+                yield _gap(path, error)
+            continue  # else another index directory has this name
+        for name in sorted(names):
+            step, whole = scoped_index_path.step(name), f"{path}/{name}"
+            if step is not None:
+                below.setdefault(step, []).append(whole)
+            elif len(steps) == 1:
+                yield from _leaf(directories, [whole], whole.split("/current/")[-1])
+            elif keys.from_name(name.removesuffix(RLOC)) is not None or not _empty_directory(whole):
+                yield _misplaced_file(directories, whole, name.removesuffix(RLOC), keys)
+    for step in sorted(below):
+        deeper = (*steps, step)
+        if len(deeper) < scoped_index_path.STEPS:
+            yield from _scoped(directories, below[step], deeper)
+        else:
+            ledger = scoped_index_path.spelled(deeper)
+            home = scoped_index_path.to_path(ledger).rpartition("/")[0]
+            yield from _leaf(directories, below[step], home, _keys(ledger.scope))
+
+
+def _keys(scope_id: int) -> _Keys:
+    if scope_id == 0:
+        return _STOCK
+    return _Keys(scope_id, scoped_index_path.from_name, partial(_scoped_path, scope_id))
+
+
+def _scoped_path(scope_id: int, ledger_id: int) -> str:
+    return scoped_index_path.to_path(LedgerId(ledger_id, scope_id))
+
+
+def _leaf(
+    directories: Sequence[str], paths: Sequence[str], place: str, keys: _Keys = _STOCK
+) -> Iterator[IndexFile | Passed]:
+    scope_id, from_name, to_path = keys
     taken: dict[str, str] = {}
     relocations: list[tuple[str, str]] = []
     for path in paths:
         try:
             names = os.listdir(path)  # noqa: PTH208
         except NotADirectoryError:
-            yield _misplaced_file(directories, path, path.rpartition("/")[2])
+            yield _misplaced_file(directories, path, path.rpartition("/")[2], keys)
             continue
         except OSError as error:
             yield _gap(path, error)
             continue
         for name in sorted(names) if len(names) > 1 else names:
             whole = f"{path}/{name}"
-            if name.endswith(RLOC) and index_path.from_name(name.removesuffix(RLOC)) is not None:
+            if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
                 relocations.append((name.removesuffix(RLOC), whole))
-            elif (ledger := index_path.from_name(name)) is None:
+            elif (ledger := from_name(name)) is None:
                 if not _empty_directory(whole):
                     yield Passed(None, whole, "stray", NOT_OURS)
-            elif index_path.to_path(ledger) != f"{place}/{name}":
-                yield _misplaced_file(directories, whole, name)
+            elif to_path(ledger) != f"{place}/{name}":
+                yield _misplaced_file(directories, whole, name, keys)
             elif name in taken:
                 yield Passed(None, whole, "stray", f"the server opens {taken[name]}")
             else:
                 taken[name] = whole
-                yield IndexFile(ledger, whole)
+                yield IndexFile(ledger, whole, scope_id)
     for name, whole in relocations:
-        yield _relocation(directories, name, whole, place, taken)
+        yield _relocation(directories, name, whole, place, taken, keys)
 
 
 def _relocation(
-    directories: Sequence[str], name: str, path: str, place: str, taken: dict[str, str]
+    directories: Sequence[str], name: str, path: str, place: str, taken: dict[str, str], keys: _Keys
 ) -> IndexFile | Passed:
-    ledger = index_path.from_name(name)
-    if ledger is None or index_path.to_path(ledger) != f"{place}/{name}":
-        return _misplaced_file(directories, path, name)
+    ledger = keys.from_name(name)
+    if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
+        return _misplaced_file(directories, path, name, keys)
     if name in taken:
         return Passed(None, path, "stray", f"left behind by a relocation; the server opens {taken[name]}")
     taken[name] = path
-    return IndexFile(ledger, path)
+    return IndexFile(ledger, path, keys.scope_id)
 
 
-def _misplaced_file(directories: Sequence[str], path: str, name: str) -> Passed:
+def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Keys) -> Passed:
     """A file that does not lie where its name says: an index that cannot be opened, or a stray."""
-    ledger = index_path.from_name(name)
+    ledger = keys.from_name(name)
     if ledger is None:
         return Passed(None, path, "stray", NOT_OURS)
-    home = index_path.to_path(ledger)
+    home = keys.to_path(ledger)
     for directory in directories:
         if Path(directory, "current", home).exists():
             return Passed(None, path, "stray", f"the server opens {directory}/current/{home}")
-    return Passed(
-        ledger, path, "unreadable", f"lies outside its place {home}: the server lists it, and cannot open it"
-    )
+    why = f"lies outside its place {home}" + ("" if keys.scope_id else _LISTED)
+    return Passed(ledger, path, "unreadable", why, scope_id=keys.scope_id)
 
 
 def _empty_directory(path: str) -> bool:

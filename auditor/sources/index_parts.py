@@ -1,9 +1,9 @@
 """How the indexes of a cluster are cut into tasks.
 
 A directory with a DbLedgerStorage index (RocksDB) is one task: it is read in key order. Of index files a unit
-of work is one first-level directory name (of 256) of one bookie, in all of its index directories together:
-only so can a task see which of them has a ledger's file first. A part is one bookie and some of these names.
-The driver lists only the first level; files are listed where they are read.
+of work is one first-level directory name (of 256; other scopes have their own) of one bookie, in all of its
+index directories together: only so can a task see which of them has a ledger's file first. A part is one
+bookie and some of these names. The driver lists only the first level; files are listed where they are read.
 """
 
 from __future__ import annotations

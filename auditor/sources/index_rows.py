@@ -62,6 +62,7 @@ class _Rows:
 
     def _clear(self) -> None:
         self.paths: list[str] = []
+        self._scopes: list[int | None] = []
         self._ledgers: list[int | None] = []
         self._groups: list[bytes] = []
         self._group_bytes: list[NDArray[np.int64]] = []
@@ -73,6 +74,7 @@ class _Rows:
 
     def add_files(self, batch: IndexBatch) -> None:
         self.paths += [file.path for file in batch.files]
+        self._scopes += [file.scope_id for file in batch.files]
         self._ledgers += [file.ledger_id for file in batch.files]
         self._groups.append(batch.groups.tobytes())
         self._group_bytes.append(np.diff(batch.groups.offsets) * GROUP.itemsize)
@@ -97,6 +99,7 @@ class _Rows:
 
     def _add_passed(self, passed: Passed) -> None:
         self.paths.append(passed.path)
+        self._scopes.append(None if passed.ledger_id is None else passed.scope_id)
         self._ledgers.append(passed.ledger_id)
         self._group_bytes.append(_NO_GROUPS)
         self._states.append(passed.state)
@@ -115,7 +118,7 @@ class _Rows:
         )
         columns = [
             pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
-            pa.array([None if ledger is None else 0 for ledger in self._ledgers], pa.int64()),
+            pa.array(self._scopes, pa.int64()),
             pa.array(self._ledgers, pa.int64()),
             groups,
             pa.array(self._states, pa.string()),

@@ -80,7 +80,8 @@ def _beside(directory: str) -> Iterator[Passed]:
     current = f"{directory}/current"
     try:
         below, strays = list_current(directory)
-        mixed = any(True for name in below for _ in Path(current, name).glob("*/*.idx"))
+        files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of others
+        mixed = any(True for name in below for each in files for _ in Path(current, name).glob(each))
     except OSError as error:
         yield Passed(None, current, "gap", error.strerror or str(error))
         return

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from auditor.model.ledger_id import LedgerId
 from auditor.sources.index_batch import IndexFile
 from auditor.sources.index_listing import Passed, check_versions, list_part
 from auditor.sources.index_parts import IndexDirectory, IndexPart, from_json, parts, to_json
@@ -168,3 +169,94 @@ def test_parts_are_about_as_many_as_wanted_and_none_is_empty(tmp_path: Path) -> 
     assert max(len(part.names) for part in planned) == 4
     assert sum(len(part.names) for part in planned) == 32
     assert from_json(to_json(planned)) == planned
+
+
+def scoped(
+    directories: list[Path], wanted: int = 1
+) -> tuple[dict[LedgerId, str], list[tuple[str, str, LedgerId | None]]]:
+    """What `listed` tells, by scope and ledger."""
+    root = str(directories[0].parent) + "/"
+    files: dict[LedgerId, str] = {}
+    passed: list[tuple[str, str, LedgerId | None]] = []
+    for part in plan(directories, wanted):
+        for item in list_part(part):
+            path = item.path.removeprefix(root).replace("/current/", ":")
+            ledger = None if item.ledger_id is None else LedgerId(item.ledger_id, item.scope_id)
+            if isinstance(item, IndexFile):
+                assert ledger is not None
+                assert ledger not in files
+                files[ledger] = path
+            else:
+                passed.append((item.state, path, ledger))
+    return files, sorted(passed, key=lambda row: row[:2])
+
+
+IN_1 = "00000000/00000001/00000000"
+NEGATIVE = "ffffffff/fffffffe/80000000/00000002/8000000000000002.idx"
+
+
+@pytest.mark.parametrize("wanted", [1, 9])
+def test_ledgers_of_other_scopes_lie_beside_those_of_scope_0(directories: list[Path], wanted: int) -> None:
+    put(directories[0], "0/2/2.idx", f"{IN_1}/00000002/2.idx", f"{IN_1}/00000003/3.idx.rloc")
+    put(directories[1], f"{IN_1}/00000004/4.idx", "0/3/3.idx")
+    put(directories[1], NEGATIVE)
+    assert scoped(directories, wanted) == (
+        {
+            LedgerId(2): "b-first:0/2/2.idx",
+            LedgerId(3): "a-second:0/3/3.idx",
+            LedgerId(2, scope=1): f"b-first:{IN_1}/00000002/2.idx",
+            LedgerId(3, scope=1): f"b-first:{IN_1}/00000003/3.idx.rloc",
+            LedgerId(4, scope=1): f"a-second:{IN_1}/00000004/4.idx",
+            LedgerId(2 - 2**63, scope=-2): f"a-second:{NEGATIVE}",
+        },
+        [],
+    )
+
+
+def test_steps_without_their_padding_are_the_same_steps(directories: list[Path]) -> None:
+    put(directories[0], "00000000/1/0/2/2.idx", "00000000/1/00000000/3/3.idx")
+    put(directories[1], f"{IN_1}/00000002/2.idx", f"{IN_1}/00000004/4.idx")
+    files, passed = scoped(directories)
+    assert files == {
+        LedgerId(2, scope=1): "b-first:00000000/1/0/2/2.idx",
+        LedgerId(3, scope=1): "b-first:00000000/1/00000000/3/3.idx",
+        LedgerId(4, scope=1): f"a-second:{IN_1}/00000004/4.idx",
+    }
+    assert passed == [("stray", f"a-second:{IN_1}/00000002/2.idx", None)]
+
+
+def test_a_scoped_index_outside_its_place_is_unreadable_and_keeps_its_scope(directories: list[Path]) -> None:
+    put(directories[0], f"{IN_1}/00000002/3.idx", f"{IN_1}/5.idx", f"{IN_1}/00000006/7.idx", f"{IN_1}/core")
+    put(directories[0], f"{IN_1}/00000008/notes.txt", "00000000/notes.txt", f"{IN_1}/00000008/deep/file")
+    put(directories[0], "00000000/00000000/00000000/00000009/9.idx")  # scope 0 has its own place
+    # Where the server's scan finds them, they are of scope 0 to it.
+    put(directories[0], "deadbeef/y/5.idx", "deadbeef/00000001/6.idx", "deadbeef/7.idx")
+    put(directories[1], f"{IN_1}/00000007/7.idx")
+    (directories[1] / "current" / IN_1 / "0000000a").mkdir()
+    files, passed = scoped(directories)
+    assert files == {LedgerId(7, scope=1): f"a-second:{IN_1}/00000007/7.idx"}
+    assert passed == [
+        ("stray", "b-first:00000000/00000001/00000000/00000006/7.idx", None),
+        ("stray", "b-first:00000000/00000001/00000000/00000008/deep", None),
+        ("stray", "b-first:00000000/00000001/00000000/00000008/notes.txt", None),
+        ("stray", "b-first:00000000/00000001/00000000/core", None),
+        ("stray", "b-first:00000000/notes.txt", None),
+        ("unreadable", "b-first:00000000/00000000/00000000/00000009/9.idx", LedgerId(9)),
+        ("unreadable", "b-first:00000000/00000001/00000000/00000002/3.idx", LedgerId(3, scope=1)),
+        ("unreadable", "b-first:00000000/00000001/00000000/5.idx", LedgerId(5, scope=1)),
+        ("unreadable", "b-first:deadbeef/00000001/6.idx", LedgerId(6)),
+        ("unreadable", "b-first:deadbeef/7.idx", LedgerId(7)),
+        ("unreadable", "b-first:deadbeef/y/5.idx", LedgerId(5)),
+    ]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_a_step_that_cannot_be_listed_is_a_gap(directories: list[Path], depth: int) -> None:
+    put(directories[1], f"{IN_1}/00000002/2.idx")
+    loop = directories[0] / "current" / "/".join(f"{IN_1}/00000002".split("/")[:depth])
+    loop.parent.mkdir(parents=True, exist_ok=True)
+    loop.symlink_to(loop.name)
+    part = IndexPart("bk", plan(directories)[0].directories, ("00000000",))
+    items = list(list_part(part))
+    assert [item.path for item in items if isinstance(item, Passed) and item.state == "gap"] == [str(loop)]
+    assert [item.ledger_id for item in items if isinstance(item, IndexFile)] == [2]

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from auditor.keys import index_path, scoped_index_path
+from auditor.model.ledger_id import LedgerId
 from auditor.sources.index_batch import IndexFile
 from auditor.sources.index_parts import IndexDirectory, IndexPart, parts
 from auditor.sources.index_rows import SCHEMA, read_part
 from auditor.sources.page_size import page_sizes
+from tests.corpora.cluster import index_bytes
 from tests.sources.bookie_corpora import make_directory, oracle, unpack_bookies
 
 BOOKIES = {
@@ -170,3 +173,25 @@ def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     planned = corpus_parts("interleaved-hier", tmp_path, 2)
     in_threads = read_all([replace(part, threads=3) for part in planned])
     assert sorted(in_threads, key=itemgetter("path")) == sorted(read_all(planned), key=itemgetter("path"))
+
+
+def test_rows_have_the_scope_of_their_ledger(tmp_path: Path) -> None:
+    directory = make_directory(tmp_path / "l0", b"5\n...")
+    held = {LedgerId(2): [0, 1], LedgerId(2, scope=1): [0, 5], LedgerId(-2, scope=-1): [7]}
+    for ledger, entry_ids in held.items():
+        path = scoped_index_path.to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
+        file = directory / "current" / path
+        file.parent.mkdir(parents=True)
+        file.write_bytes(index_bytes(entry_ids))
+    wrong = directory / "current/00000000/00000001/00000000/00000003/4.idx"
+    wrong.parent.mkdir()
+    wrong.touch()
+    (directory / "current" / "notes.txt").touch()
+    rows = read_all(parts([("bk", [IndexDirectory.seen(str(directory), b"5\n...")])], 3))
+    assert {
+        LedgerId(row["ledger_id"], row["scope_id"]): entries(row["groups"])
+        for row in rows
+        if row["state"] == "ok"
+    } == held
+    others = {row["state"]: (row["scope_id"], row["ledger_id"]) for row in rows if row["state"] != "ok"}
+    assert others == {"unreadable": (1, 4), "stray": (None, None)}
