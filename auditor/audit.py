@@ -156,7 +156,6 @@ class Audit:
         rows = bookies.bookies(availability, marks, pages, asked.bookies if asked else {})
         states = bookies.states(rows)
         who = landing.rows("bookies", rows, BOOKIES)
-        metadata.registrations()
         metadata.state()
         told = merged(indexes, asked.rows.where("ledger_id is not null")) if asked else indexes
         pairs = landing.land("unequal", lambda: unequal(expected(ledgers), told, bookies.foreign))
@@ -177,6 +176,7 @@ class Audit:
             cookies=metadata.cookies(),
             bookies=who,
             directories=landing.rows("directories", bookies.directories(), DIRECTORIES),
+            registrations=metadata.registrations(),
             availability=indexes.unionByName(availability.where("state in ('stray', 'gap', 'damaged')")),
             unequal=pairs,
             judged=answers,
@@ -195,3 +195,4 @@ class Audit:
                 has_marks=metadata.keeps_marks and marks.where("kind = 'gap'").isEmpty(),
             ),
         )
+                instance_id_missing=metadata.instance_id_missing(),

@@ -189,13 +189,13 @@ class BookieScan:
         broken = gap_reasons(availability)
         marked = _marked(marks)
         cookies = {cookie.bookie_id for cookie in store_cookies(self._metadata.after)}
-        modes = self._metadata.modes()
+        modes, twice = self._metadata.modes(), self._metadata.registered_twice()
         members = {name: row for name, row in self.members.items() if accepted(name)}
         found = self.attribution.bookies
         return [
             self._bookie(name, members.get(name), broken, asked)
             | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
-            | {"page_size": pages.get(name)}
+            | {"page_size": pages.get(name), "registered_twice": name in twice}
             for name in sorted({*members, *cookies, *modes, *found, *marked})
         ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.errors import StoreError
 from auditor.landing import Landing
+from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, moment
 from auditor.sources import store_source
 from auditor.sources.credentials import credentials_file
@@ -19,6 +20,7 @@ from auditor.tables.registry import (
     COOKIES,
     REGISTRATIONS,
     instance_id,
+    instance_id_missing,
     registered_modes,
     registrations,
     store_cookies,
@@ -98,7 +100,10 @@ class MetadataScan:
 
     def registrations(self) -> DataFrame:
         """Who is connected."""
-        return self._landing.rows("registrations", registrations(self.after), REGISTRATIONS)
+        # The etcd driver keeps no endpoints, and its clients look for none (as of 4.17).
+        reads = self.layout is not LayoutKind.ETCD
+        rows = registrations(self.after, reads_registrations=reads)
+        return self._landing.rows("registrations", rows, REGISTRATIONS)
 
     def state(self) -> DataFrame:
         """What the store says of the whole cluster."""
@@ -107,6 +112,15 @@ class MetadataScan:
     def modes(self) -> dict[str, str]:
         """Registered bookies and how; one that was seen in either scan is there."""
         return {**registered_modes(registrations(self.before)), **registered_modes(registrations(self.after))}
+
+    def registered_twice(self) -> set[str]:
+        """Bookies that every scan saw both writable and read-only: for a moment, each that turns is."""
+        seen = [registered_modes(registrations(nodes)) for nodes in (self.before, self.after)]
+        return {name for name, mode in seen[0].items() if mode == "both" and seen[1].get(name) == "both"}
+
+    def instance_id_missing(self) -> bool:
+        """Whether the cluster surely has no INSTANCEID."""
+        return instance_id_missing(self.before) and instance_id_missing(self.after)
 
     def gaps(self) -> list[tuple[str, str]]:
         """What of the cluster's own znodes could not be read."""

@@ -38,12 +38,15 @@ def ghost_bookie(tables: Tables) -> DataFrame:
           ledger's metadata and looks at no data.
 
     Limits:
-        Ids are compared as they stand: a host name and its address are two ids.
+        Ids are compared as they stand: a host name and its address are two ids. Ids that end with :0 are
+        bookie-id-reserved instead.
     """
     from pyspark.sql import functions as F
 
     return finding_rows(
-        tables.bookies.where("named and not has_cookie and registered is null"),
+        tables.bookies.where("named and not has_cookie and registered is null").where(
+            ~F.col("bookie_id").endswith(":0")
+        ),
         bookie_id="bookie_id",
         severity=F.when(F.col("depending") == 0, Severity.NOTE.value),
         message=words(

@@ -18,10 +18,11 @@ class Tables:
     """One cluster at one moment, as DataFrames; the published schemas describe every saved column.
 
     Saved with a run: ``ledgers`` (one row a znode of the ledger tree), ``marks``, ``locks``, ``cookies``
-    (those of the store), ``bookies`` (one row for every bookie id that an ensemble, a cookie, a
-    registration or a directory knows), ``directories``, ``availability`` (one row a ledger and bookie with an
-    index), ``unequal`` (pairs whose expected and held entries differ), ``judged`` (what that
-    means, one row a ledger) and ``verdicts`` (the class of every ledger).
+    (those of the store), ``registrations`` (who is connected, and where clients look for it), ``bookies``
+    (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),
+    ``directories``, ``availability`` (one row a ledger and bookie with an index), ``unequal`` (pairs whose
+    expected and held entries differ), ``judged`` (what that means, one row a ledger) and ``verdicts`` (the
+    class of every ledger).
 
     Derived for the checks, each following what is odd and not the size of the cluster:
 
@@ -46,6 +47,7 @@ class Tables:
     marks: DataFrame
     locks: DataFrame
     cookies: DataFrame
+    registrations: DataFrame
     bookies: DataFrame
     directories: DataFrame
     availability: DataFrame

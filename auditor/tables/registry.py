@@ -14,6 +14,7 @@ import pyarrow as pa
 from auditor.codecs import cookie as cookie_codec
 from auditor.codecs import service_info
 from auditor.errors import DecodeError, RuleError
+from auditor.model.bookie_address import Address, Registered, Unresolved, resolve
 from auditor.model.cookie import Cookie
 from auditor.sources.columns import commented
 from auditor.sources.store import NO_TIME, ClusterNodes, Znode
@@ -58,6 +59,19 @@ REGISTRATIONS = pa.schema(
             metadata={"comment": "when it registered, ms; null where the store keeps no times"},
         ),
         pa.field("damage", pa.string(), metadata={"comment": "why the service info could not be read"}),
+        pa.field("empty", pa.bool_(), metadata={"comment": "it registered no data at all"}),
+        pa.field(
+            "used",
+            pa.bool_(),
+            metadata={"comment": "clients go by it: false for the read-only one of a bookie with both"},
+        ),
+        pa.field(
+            "host", pa.string(), metadata={"comment": "where clients look for the bookie; null: nowhere"}
+        ),
+        pa.field(
+            "port", pa.int32(), metadata={"comment": "where clients look for the bookie; null: nowhere"}
+        ),
+        pa.field("unresolved", pa.string(), metadata={"comment": "why clients look nowhere for the bookie"}),
     ]
 )
 
@@ -97,29 +111,47 @@ def _cookie(name: str, znode: Znode) -> StoreCookie:
         return StoreCookie(name, None, str(damage))
 
 
-def registrations(cluster: ClusterNodes) -> list[dict[str, Any]]:
-    """Rows of the table ``registrations``: who is connected, and how it can be reached."""
+def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) -> list[dict[str, Any]]:
+    """Rows of the table ``registrations``: who is connected, and how it can be reached.
+
+    ``reads_registrations``: clients of this store do (`auditor.model.bookie_address`).
+    """
     writable = [
         (name, "writable", znode) for name, znode in _children(cluster, "available/") if name != "readonly"
     ]
     readonly = [(name, "readonly", znode) for name, znode in _children(cluster, "available/readonly/")]
-    return [_registration(*registered) for registered in sorted(writable + readonly)]
+    first = {name for name, _, _ in writable}
+    return [
+        _registration(name, mode, znode, reads_registrations)
+        | {"used": mode == "writable" or name not in first}
+        for name, mode, znode in sorted(writable + readonly)
+    ]
 
 
-def _registration(name: str, mode: str, znode: Znode) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "bookie_id": name, "mode": mode, "endpoints": [], "damage": None,
-        "ctime": None if znode.ctime == NO_TIME else znode.ctime,
-    }  # fmt: skip
+def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool) -> dict[str, Any]:
+    endpoints: tuple[service_info.Endpoint, ...] = ()
+    damage = None
     try:
-        info = service_info.decode(znode.data, name)
-        row["endpoints"] = [
-            {"id": end.id, "host": end.host, "port": end.port, "protocol": end.protocol}
-            for end in info.endpoints
-        ]
-    except (DecodeError, RuleError) as damage:
-        row["damage"] = str(damage)
-    return row
+        endpoints = service_info.decode(znode.data, name).endpoints
+    except (DecodeError, RuleError) as error:
+        damage = str(error)
+    empty = not znode.data
+    said = Registered(None) if empty else Registered(endpoints, damage)
+    found = resolve(name, said, reads_registrations=reads_registrations)
+    known = found if isinstance(found, Address) else None
+    return {
+        "bookie_id": name,
+        "mode": mode,
+        "endpoints": [
+            {"id": end.id, "host": end.host, "port": end.port, "protocol": end.protocol} for end in endpoints
+        ],
+        "ctime": None if znode.ctime == NO_TIME else znode.ctime,
+        "damage": damage,
+        "empty": empty,
+        "host": known.host if known else None,
+        "port": known.port if known else None,
+        "unresolved": found.reason if isinstance(found, Unresolved) else None,
+    }
 
 
 def _children(cluster: ClusterNodes, below: str) -> list[tuple[str, Znode]]:
@@ -131,6 +163,11 @@ def instance_id(cluster: ClusterNodes) -> str | None:
     """The cluster's INSTANCEID, or None where it has none (allowed in old clusters)."""
     znode = cluster.nodes.get("INSTANCEID")
     return znode.data.decode("utf-8", "replace").strip() or None if znode else None
+
+
+def instance_id_missing(cluster: ClusterNodes) -> bool:
+    """Whether the cluster surely has no INSTANCEID: what could not be read may have been one."""
+    return instance_id(cluster) is None and not cluster.gaps
 
 
 def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -153,6 +190,11 @@ BOOKIES = commented(
     ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
     ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
     ("registered", pa.string(), "writable, readonly or both; null if not connected"),
+    (
+        "registered_twice",
+        pa.bool_(),
+        "it is writable and read-only at every scan of the metadata",
+    ),
     ("has_cookie", pa.bool_(), "the store has a cookie of it"),
     ("marked", pa.bool_(), "an under-replication mark names it"),
     ("found", pa.bool_(), "some directory of it was found"),

@@ -42,9 +42,14 @@ SCHEMAS = {
         bookie_id string, layout int, bookie_host string, journal_dirs string,
         ledger_dirs array<string>, index_dirs array<string>, instance_id string, damage string
     """,
+    "registrations": """
+        bookie_id string, mode string, endpoints array<struct<id string, host string, port int,
+        protocol string>>, ctime long, damage string, empty boolean, used boolean, host string, port int,
+        unresolved string
+    """,
     "bookies": """
         bookie_id string, named boolean, ledgers long, depending long, replicas long,
-        registered string, has_cookie boolean, found boolean, read string,
+        registered string, registered_twice boolean, has_cookie boolean, found boolean, read string,
         reason string, index_time long, suspect boolean, foreign_instance boolean
     """,
     "directories": """
@@ -89,10 +94,11 @@ _USUAL: dict[str, Row] = {
     "locks": {"scope_id": 0, "path": "lock"},
     "cookies": {"layout": 5, "instance_id": INSTANCE},
     "bookies": {
-        "named": True, "ledgers": 0, "depending": 0, "replicas": 0, "registered": "writable",
-        "has_cookie": True, "found": True, "read": "read", "suspect": False,
+        "registered_twice": False, "named": True, "ledgers": 0, "depending": 0, "replicas": 0,
+        "registered": "writable", "has_cookie": True, "found": True, "read": "read", "suspect": False,
         "foreign_instance": False,
     },
+    "registrations": {"mode": "writable", "endpoints": [], "empty": False, "used": True},
     "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE},
     "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {

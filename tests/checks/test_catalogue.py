@@ -52,6 +52,12 @@ CATALOGUE = {
         "bookie-id-invalid": "error",
     },
     "metadata": {
+        "bookie-id-reserved": "error",
+        "registered-twice": "warning",
+        "instance-id-missing": "warning",
+        "endpoint-missing": "error",
+        "endpoint-duplicate": "error",
+        "endpoint-drift": "note",
         "metadata-unreadable": "error",
         "metadata-misplaced": "error",
         "segment-gap": "error",

@@ -1,0 +1,55 @@
+"""Ids in ensembles that stand for no bookie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="identity")
+def bookie_id_reserved(tables: Tables) -> DataFrame:
+    """Ledgers name an id that ends with :0, which placement policies use for no bookie.
+
+    What it finds:
+        Ids with port 0 in ensembles. Placement policies make such ids for themselves, as a stand-in for a
+        host of their own; nothing can listen there.
+
+    Why it matters:
+        The ledger's writer took a stand-in for a bookie: no copy was ever written there, and none will be.
+        What is striped to it has one copy less from the start.
+
+    What to do:
+        Find the client that wrote it, by the ledgers' metadata, and its placement policy; then have the
+        ledgers copied.
+        - `bookkeeper shell listledgers -bookieid BOOKIE` lists the ledgers that name it; it reads metadata
+          only.
+        - `bookkeeper shell recover -q BOOKIE` shows what would be copied; without -q it reads from bookies
+          and rewrites metadata without locks.
+
+    Limits:
+        An id like this that is not in an ensemble is not reported. It is not reported as a ghost-bookie
+        besides.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        tables.bookies.where("named").where(F.col("bookie_id").endswith(":0")),
+        bookie_id="bookie_id",
+        message=words(
+            F.col("bookie_id"),
+            " stands for no bookie; ",
+            counted(F.col("ledgers"), "ledger names", "ledgers name"),
+            " it, ",
+            counted(F.col("depending"), "ledger depends", "ledgers depend"),
+            " on it",
+        ),
+        evidence={"ledgers": "ledgers", "depending": "depending", "registered": "registered"},
+    )

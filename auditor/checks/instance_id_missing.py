@@ -1,0 +1,50 @@
+"""A cluster without an identity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import check
+from auditor.checks.finding_rows import finding_rows, words
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.WARNING, group="identity")
+def instance_id_missing(tables: Tables) -> DataFrame:
+    """The store keeps no instance id of the cluster.
+
+    What it finds:
+        A metadata store without an INSTANCEID, or with an empty one: one finding for the cluster. Its
+        evidence counts the store's cookies that carry an instance id all the same, which their bookies had
+        from an INSTANCEID that is gone.
+
+    Why it matters:
+        Nothing then tells a bookie that its disks belong to another cluster, or that the metadata was
+        formatted anew: it starts, sees no ledger of its own, and its collector deletes them all. Bookies
+        whose cookies do carry an instance id refuse to start.
+
+    What to do:
+        If cookies carry an instance id, find out who removed the INSTANCEID, and put that id back with
+        ZooKeeper's own client before a bookie restarts. Clusters formatted before 4.3 never had one.
+        - `bookkeeper shell whatisinstanceid` prints the cluster's; it reads metadata only.
+        - `bookkeeper shell cookie_get BOOKIE` prints the bookie's; it reads metadata only.
+
+    Limits:
+        Nothing is said where not all of the cluster's own znodes could be read. What each bookie's start
+        would say of it is not repeated as start-refused.
+    """
+    from pyspark.sql import functions as F
+
+    carried = tables.cookies.where("instance_id is not null").agg(F.count("*").alias("cookies"))
+    return finding_rows(
+        carried.where(F.lit(tables.cluster.instance_id_missing)),
+        message=words(
+            "the cluster has no INSTANCEID, and ", F.col("cookies"), " of its cookies carry an instance id"
+        ),
+        evidence={"cookies": "cookies"},
+    )

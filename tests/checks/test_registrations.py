@@ -1,0 +1,87 @@
+"""Registrations: where clients look for a bookie, and ids that nobody can be found by."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.checks.tables_builder import Row, facts, find, places, tables
+
+
+def _at(bookie_id: str, host: str | None, port: int | None = 3181, **said: object) -> Row:
+    return {"bookie_id": bookie_id, "host": host, "port": port if host else None, **said}
+
+
+def test_a_bookie_that_clients_look_for_nowhere_is_told(spark: SparkSession) -> None:
+    rows = [
+        _at("bk1", None, unresolved="bk1 registered no endpoint of bookie-rpc (endpoints: http)"),
+        _at("bk2", "bk2"),
+        # Clients go by its writable registration.
+        _at("bk3", None, unresolved="unreadable", mode="readonly", used=False),
+    ]
+    [found] = find("endpoint-missing", tables(spark, registrations=rows))
+    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "error", "confirmed")
+    assert "no endpoint of bookie-rpc" in found.message
+    assert found.evidence["mode"] == "writable"
+
+
+def test_bookies_at_one_address_are_one_finding(spark: SparkSession) -> None:
+    rows = [
+        _at("bk2", "Host."),
+        _at("bk1", "host"),
+        _at("bk3", "host", 3182),
+        _at("bk1", "host", mode="readonly", used=False),
+        _at("bk4", None),
+        _at("bk5", None),
+    ]
+    [found] = find("endpoint-duplicate", tables(spark, registrations=rows))
+    assert (found.where, found.severity) == ((None, "bk1"), "error")
+    assert found.evidence == {"address": "host:3181", "bookies": ["bk1", "bk2"]}
+
+
+def test_an_id_that_is_another_address_is_a_note(spark: SparkSession) -> None:
+    rows = [
+        _at("bk1:3181", "10.0.0.1"),
+        _at("BK2.:3181", "bk2"),
+        _at("bk3:3181", "bk3", 3182),
+        _at("bookie-7", "10.0.0.7"),
+        _at("dc1:1:bookie-8", "10.0.0.8"),
+        _at("bk9:3181", None),
+        _at("[::1]:3181", "::1"),
+        _at("1.2.3.4:0003181", "1.2.3.4", empty=True),
+    ]
+    found = find("endpoint-drift", tables(spark, registrations=rows))
+    assert places(found) == [(None, "bk1:3181"), (None, "bk3:3181")]
+    assert {each.severity for each in found} == {"note"}
+    assert found[1].message == "bk3:3181 is at bk3:3182, not where its id says"
+
+
+def test_a_stand_in_of_a_host_is_told_where_ensembles_name_it_and_is_no_ghost(spark: SparkSession) -> None:
+    bookies = [
+        {"bookie_id": "host:0", "has_cookie": False, "registered": None, "ledgers": 1, "depending": 1},
+        {"bookie_id": "idle:0", "named": False},
+        {"bookie_id": "bk:30", "has_cookie": False, "registered": None, "depending": 1},
+    ]
+    asked = tables(spark, bookies=bookies)
+    [found] = find("bookie-id-reserved", asked)
+    assert (found.where, found.severity) == ((None, "host:0"), "error")
+    assert "1 ledger names it, 1 ledger depends on it" in found.message
+    assert places(find("ghost-bookie", asked)) == [(None, "bk:30")]
+
+
+def test_both_registrations_are_sure_only_if_two_scans_saw_them(spark: SparkSession) -> None:
+    bookies = [{"bookie_id": "bk1", "registered_twice": True}, {"bookie_id": "bk2", "registered": "both"}]
+    [saved] = find("registered-twice", tables(spark, bookies=bookies))
+    assert (saved.where, saved.severity, saved.confidence) == ((None, "bk1"), "warning", "suspect")
+    [live] = find("registered-twice", tables(spark, facts(live=True, two_scans=True), bookies=bookies))
+    assert live.confidence == "confirmed"
+
+
+def test_a_cluster_without_an_instance_id_is_one_finding(spark: SparkSession) -> None:
+    cookies: list[Row] = [{"bookie_id": "bk1"}, {"bookie_id": "bk2", "instance_id": None}]
+    asked = tables(spark, facts(instance_id=None, instance_id_missing=True), cookies=cookies)
+    [found] = find("instance-id-missing", asked)
+    assert (found.where, found.severity) == ((None, None), "warning")
+    assert found.evidence == {"cookies": 1}
+    unread = tables(spark, facts(instance_id=None), cookies=cookies)
+    assert find("instance-id-missing", unread) == []
+    assert find("instance-id-missing", tables(spark, cookies=cookies)) == []
