@@ -174,9 +174,9 @@ class Audit:
             marks=marked,
             locks=locked,
             cookies=metadata.cookies(),
+            registrations=metadata.registrations(),
             bookies=who,
             directories=landing.rows("directories", bookies.directories(), DIRECTORIES),
-            registrations=metadata.registrations(),
             availability=indexes.unionByName(availability.where("state in ('stray', 'gap', 'damaged')")),
             unequal=pairs,
             judged=answers,
@@ -193,6 +193,6 @@ class Audit:
                 two_scans=again is not None,
                 # What could not be listed whole says nothing by not listing a mark.
                 has_marks=metadata.keeps_marks and marks.where("kind = 'gap'").isEmpty(),
+                instance_id_missing=metadata.instance_id_missing(),
             ),
         )
-                instance_id_missing=metadata.instance_id_missing(),

@@ -6,8 +6,8 @@ from auditor.checks.below_ack_quorum import below_ack_quorum
 from auditor.checks.below_write_quorum import below_write_quorum
 from auditor.checks.bookie_down import bookie_down
 from auditor.checks.bookie_id_invalid import bookie_id_invalid
-from auditor.checks.bookie_unread import bookie_unread
 from auditor.checks.bookie_id_reserved import bookie_id_reserved
+from auditor.checks.bookie_unread import bookie_unread
 from auditor.checks.check import FINDING_COLUMNS, GROUPS, SECTIONS, Check
 from auditor.checks.cookie_key_mismatch import cookie_key_mismatch
 from auditor.checks.cookie_missing import cookie_missing
@@ -16,17 +16,17 @@ from auditor.checks.cookie_unused import cookie_unused
 from auditor.checks.copy_in_flight import copy_in_flight
 from auditor.checks.copy_lagging import copy_lagging
 from auditor.checks.disk_id_mismatch import disk_id_mismatch
-from auditor.checks.ensemble_duplicate import ensemble_duplicate
-from auditor.checks.ensemble_size import ensemble_size
 from auditor.checks.endpoint_drift import endpoint_drift
 from auditor.checks.endpoint_duplicate import endpoint_duplicate
 from auditor.checks.endpoint_missing import endpoint_missing
+from auditor.checks.ensemble_duplicate import ensemble_duplicate
+from auditor.checks.ensemble_size import ensemble_size
 from auditor.checks.entry_lost import entry_lost
 from auditor.checks.ghost_bookie import ghost_bookie
 from auditor.checks.index_unreadable import index_unreadable
+from auditor.checks.instance_id_missing import instance_id_missing
 from auditor.checks.instance_mismatch import instance_mismatch
 from auditor.checks.ledger_not_indexed import ledger_not_indexed
-from auditor.checks.instance_id_missing import instance_id_missing
 from auditor.checks.mark_missing import mark_missing
 from auditor.checks.mark_of_deleted_ledger import mark_of_deleted_ledger
 from auditor.checks.mark_stale import mark_stale
@@ -42,9 +42,9 @@ from auditor.checks.orphan_ledger_deleting import orphan_ledger_deleting
 from auditor.checks.over_replicated_ledger import over_replicated_ledger
 from auditor.checks.quorum_invalid import quorum_invalid
 from auditor.checks.recovery_stuck import recovery_stuck
+from auditor.checks.registered_twice import registered_twice
 from auditor.checks.replication_undecided import replication_undecided
 from auditor.checks.segment_gap import segment_gap
-from auditor.checks.registered_twice import registered_twice
 from auditor.checks.segment_order import segment_order
 from auditor.checks.stale_segment import stale_segment
 from auditor.checks.stray_file import stray_file
@@ -87,16 +87,16 @@ ALL: tuple[Check, ...] = (
     disk_id_mismatch,
     instance_mismatch,
     bookie_id_invalid,
-    # metadata
-    metadata_unreadable,
-    metadata_misplaced,
-    segment_gap,
     bookie_id_reserved,
     registered_twice,
     instance_id_missing,
     endpoint_missing,
     endpoint_duplicate,
     endpoint_drift,
+    # metadata
+    metadata_unreadable,
+    metadata_misplaced,
+    segment_gap,
     segment_order,
     ensemble_size,
     ensemble_duplicate,

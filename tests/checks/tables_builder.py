@@ -93,12 +93,12 @@ _USUAL: dict[str, Row] = {
     "marks": {"scope_id": 0, "path": "mark", "replicas": [], "misplaced": False},
     "locks": {"scope_id": 0, "path": "lock"},
     "cookies": {"layout": 5, "instance_id": INSTANCE},
+    "registrations": {"mode": "writable", "endpoints": [], "empty": False, "used": True},
     "bookies": {
         "registered_twice": False, "named": True, "ledgers": 0, "depending": 0, "replicas": 0,
         "registered": "writable", "has_cookie": True, "found": True, "read": "read", "suspect": False,
         "foreign_instance": False,
     },
-    "registrations": {"mode": "writable", "endpoints": [], "empty": False, "used": True},
     "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE},
     "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {

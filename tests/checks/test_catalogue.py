@@ -50,14 +50,14 @@ CATALOGUE = {
         "disk-id-mismatch": "error",
         "instance-mismatch": "critical",
         "bookie-id-invalid": "error",
-    },
-    "metadata": {
         "bookie-id-reserved": "error",
         "registered-twice": "warning",
         "instance-id-missing": "warning",
         "endpoint-missing": "error",
         "endpoint-duplicate": "error",
         "endpoint-drift": "note",
+    },
+    "metadata": {
         "metadata-unreadable": "error",
         "metadata-misplaced": "error",
         "segment-gap": "error",
