@@ -20,7 +20,7 @@ _OWN_FILE = re.compile(
     r"VERSION|BOOKIE_STATUS|DIRTY|lastMark(\.[0-9]+)?|lastId"
     r"|[0-9a-f]+\.(log|txn)|[0-9a-f]+\.log\.(compacting|[0-9a-f]+\.compacted)"
 )
-_OWN_DIRECTORY = re.compile(r"(ledgers|locations|metadata-cache)(\.(TEMP|PREV)-.*)?")
+_OWN_DIRECTORY = re.compile(r"(ledgers|locations|locations-scoped|metadata-cache)(\.(TEMP|PREV)-.*)?")
 
 
 IDX, ROCKSDB = "idx", "rocksdb"

@@ -50,11 +50,15 @@ class LedgerSets(NamedTuple):
         return LedgerSets(self.ids[start:stop], part, self.failed)
 
 
-def ledger_sets(batches: Iterable[Rows], odd: Odd) -> Iterator[LedgerSets]:
-    """Fold the rows of ``locations`` into one set a ledger; what is none of its rows goes to ``odd``."""
+def ledger_sets(batches: Iterable[Rows], odd: Odd, signed_ids: bool = False) -> Iterator[LedgerSets]:
+    """Fold the rows of ``locations`` into one set a ledger; what is none of its rows goes to ``odd``.
+
+    ``signed_ids``: negative ids are ledgers too, after all others, as in scopes other than 0. Their entries
+    are not negative: `auditor.sources.rocksdb_scoped` sees to that.
+    """
     open_ledger: _Open | None = None
     for rows in batches:
-        ledgers, entries = _split(rows, odd)
+        ledgers, entries = _split(rows, odd, signed_ids)
         if not len(ledgers):
             continue
         bounds = _bounds(ledgers)
@@ -111,7 +115,7 @@ BigLongs = NDArray[np.int64]
 """Big-endian, as they lie in the key."""
 
 
-def _split(rows: Rows, odd: Odd) -> tuple[BigLongs, BigLongs]:
+def _split(rows: Rows, odd: Odd, signed_ids: bool) -> tuple[BigLongs, BigLongs]:
     """Ledger and entry of each row that holds an entry."""
     keys, values = rows
     if keys.all_of(KEY_BYTES) and values.all_of(VALUE_BYTES):
@@ -126,7 +130,7 @@ def _split(rows: Rows, odd: Odd) -> tuple[BigLongs, BigLongs]:
         value_bytes = values.data[values.offsets[at][:, None] + np.arange(VALUE_BYTES)].ravel()
     pairs = key_bytes.view(">i8").reshape(-1, 2)
     # Negative numbers sort last: whether there are any shows at the end, or at the end of a ledger.
-    if len(pairs) and (pairs[-1, 0] < 0 or (pairs[:, 1] < 0).any()):
+    if not signed_ids and len(pairs) and (pairs[-1, 0] < 0 or (pairs[:, 1] < 0).any()):
         sound = (pairs >= 0).all(axis=1)
         negative = np.flatnonzero(~sound)
         odd.add(rows, negative if at is None else at[negative], "a negative ledger or entry id, key")

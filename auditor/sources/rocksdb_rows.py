@@ -3,7 +3,8 @@
 The bookie keeps two databases in each index directory: where each entry lies (``locations``), and which
 ledgers it knows (``ledgers``). Both are read in key order, side by side, in bounded memory. A ledger that
 ``ledgers`` lacks is not served, whatever ``locations`` has of it; and the bookie looks for a ledger in one
-directory only, which its id decides.
+directory only, which its id decides. Ledgers of scopes other than 0 have a third one, if there are any:
+`auditor.sources.rocksdb_scoped`.
 
 ``locations`` is opened first. A bookie writes the locations of a new ledger before the ledger: on a running
 one the other order would call many new ledgers not indexed, this one only those between whose two writes it
@@ -29,6 +30,8 @@ from auditor.sources.rocksdb_ledgers import BROKEN, StorageFlags, indexed_ledger
 from auditor.sources.rocksdb_locations import ledger_sets
 from auditor.sources.rocksdb_odd import Odd
 from auditor.sources.rocksdb_scan import opened, scan
+from auditor.sources.rocksdb_scoped import NAME as SCOPED
+from auditor.sources.rocksdb_scoped import scoped_ledgers
 
 CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie must first find out what it has lost"
 UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the bookie uses is unclear"
@@ -70,9 +73,30 @@ def read_databases(
         passed.append(Passed(None, error.path, "gap", error.reason))
     if rows.count:
         yield rows.take()
+    if Path(current, SCOPED).exists():
+        yield from _read_scoped(bookie_id, directory, passed)
     passed.extend([*odd_locations.passed(), *odd_ledgers.passed()])
     if flags.needs_integrity_check and directory.position == 0:
         passed.append(Passed(None, ledgers, "gap", CHECK_NEEDED))
+
+
+def _read_scoped(bookie_id: str, directory: IndexDirectory, passed: list[Passed]) -> Iterator[pa.RecordBatch]:
+    """The ledgers of other scopes, in the same way."""
+    path = f"{directory.path}/current/{SCOPED}"
+    rows, odd = _Rows(bookie_id, path), Odd(path)
+    try:
+        with opened(path) as database:
+            for scope_id, ledgers in scoped_ledgers(scan(database, path), odd):
+                if rows.full:
+                    yield rows.take()
+                rows.add(ledgers, directory, scope_id)
+    except DamagedError as error:
+        passed.append(Passed(None, error.path, "damaged", error.reason, error.offset))
+    except UnreadError as error:
+        passed.append(Passed(None, error.path, "gap", error.reason))
+    if rows.count:
+        yield rows.take()
+    passed.extend(odd.passed())
 
 
 def _beside(directory: str) -> Iterator[Passed]:
@@ -103,6 +127,7 @@ class _Rows:
 
     def _clear(self) -> None:
         self.count = 0
+        self._scopes: list[Longs] = []
         self._ids: list[Longs] = []
         self._codes: list[NDArray[np.int64]] = []
         self._groups: list[bytes] = []
@@ -113,7 +138,7 @@ class _Rows:
     def full(self) -> bool:
         return self.count >= ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
 
-    def add(self, both: Joined, directory: IndexDirectory) -> None:
+    def add(self, both: Joined, directory: IndexDirectory, scope_id: int = 0) -> None:
         codes = both.said.astype(np.int64)
         for row in np.flatnonzero(both.said == BROKEN):
             codes[row] = self._code("unreadable", both.reasons[int(both.ids[row])])
@@ -131,6 +156,7 @@ class _Rows:
             groups = groups[np.repeat(~unreadable, counts)]
             counts = np.where(unreadable, 0, counts)
         self.count += len(both.ids)
+        self._scopes.append(np.full(len(both.ids), scope_id))
         self._ids.append(both.ids)
         self._codes.append(codes)
         self._groups.append(groups.tobytes())
@@ -151,7 +177,7 @@ class _Rows:
         states, reasons = (pa.array(column, pa.string()) for column in zip(*self._kinds, strict=True))
         columns = [
             pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
-            pa.repeat(pa.scalar(0, pa.int64()), count),
+            pa.array(np.concatenate(self._scopes)),
             pa.array(np.concatenate(self._ids)),
             groups,
             states.take(codes),
