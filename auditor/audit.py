@@ -40,6 +40,7 @@ from auditor.sources.uri import parse_metadata_uri
 from auditor.summary import summarise
 from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import combined, merged
+from auditor.tables.contents import contents
 from auditor.tables.judged import judged
 from auditor.tables.marked import of_first_scan, stock
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
@@ -167,6 +168,7 @@ class Audit:
         gone = landing.land(
             "orphans", lambda: orphans(pairs, indexes, ledgers, again, metadata.scan_time, times)
         )
+        places = landing.rows("directories", bookies.directories(), DIRECTORIES)
         marked = of_first_scan(marks.where("kind = 'mark'"), ledgers, again)
         locked = marks.where("kind = 'lock'")
         return Tables(
@@ -176,7 +178,8 @@ class Audit:
             cookies=metadata.cookies(),
             registrations=metadata.registrations(),
             bookies=who,
-            directories=landing.rows("directories", bookies.directories(), DIRECTORIES),
+            directories=places,
+            contents=landing.land("contents", lambda: contents(availability, ledgers, pairs, places, who)),
             availability=indexes.unionByName(availability.where("state in ('stray', 'gap', 'damaged')")),
             unequal=pairs,
             judged=answers,

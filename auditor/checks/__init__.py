@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from auditor.checks.alias_gc_danger import alias_gc_danger
 from auditor.checks.below_ack_quorum import below_ack_quorum
 from auditor.checks.below_write_quorum import below_write_quorum
 from auditor.checks.bookie_down import bookie_down
@@ -15,6 +16,7 @@ from auditor.checks.cookie_unreadable import cookie_unreadable
 from auditor.checks.cookie_unused import cookie_unused
 from auditor.checks.copy_in_flight import copy_in_flight
 from auditor.checks.copy_lagging import copy_lagging
+from auditor.checks.disk_content_mismatch import disk_content_mismatch
 from auditor.checks.disk_id_mismatch import disk_id_mismatch
 from auditor.checks.endpoint_drift import endpoint_drift
 from auditor.checks.endpoint_duplicate import endpoint_duplicate
@@ -85,6 +87,8 @@ ALL: tuple[Check, ...] = (
     cookie_key_mismatch,
     cookie_unreadable,
     disk_id_mismatch,
+    disk_content_mismatch,
+    alias_gc_danger,
     instance_mismatch,
     bookie_id_invalid,
     bookie_id_reserved,

@@ -14,6 +14,7 @@ from auditor.sources.index_rows import SCHEMA as AVAILABILITY
 from auditor.sources.ledger_rows import AGAIN, LEDGERS
 from auditor.sources.mark_rows import MARKS
 from auditor.tables.cluster_state import CLUSTER
+from auditor.tables.contents import CONTENTS
 from auditor.tables.judged import JUDGED
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.verdicts import VERDICTS
@@ -32,6 +33,7 @@ TABLES: dict[str, pa.Schema] = {
         ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
     ),
     "directories": DIRECTORIES,
+    "contents": CONTENTS,
     "bookies": BOOKIES,
     "availability": AVAILABILITY,
     "answers": AVAILABILITY,

@@ -27,7 +27,7 @@ SCHEMAS = {
     "ledgers": """
         scope_id long, ledger_id long, path string, version long, ctime long, mtime long,
         status string, low long, high long, rules array<struct<rule string, reason string>>,
-        damage string, damage_offset long, format int, state string, ensemble_size int,
+        undecidable boolean, damage string, damage_offset long, format int, state string, ensemble_size int,
         write_quorum int, ack_quorum int, last_entry_id long, length long, digest_type string,
         metadata_ctime long, custom_metadata map<string, binary>,
         segments array<struct<first_entry_id long, ensemble array<string>>>,
@@ -55,6 +55,10 @@ SCHEMAS = {
     "directories": """
         place string, path string, role string, owner string, cookie_bookie_id string,
         instance_id string, index_time long, damage string, layout int
+    """,
+    "contents": """
+        directory string, place string, owner string, ledgers long, candidate string, named long, exact long,
+        better long, worse long, rank int
     """,
     "availability": """
         bookie_id string, scope_id long, ledger_id long, groups binary, state string, reason string,
@@ -89,6 +93,7 @@ SCHEMAS = {
 _USUAL: dict[str, Row] = {
     "ledgers": {
         "scope_id": 0, "status": "ok", "state": "CLOSED", "mtime": NOW - HOUR, "rules": [], "replicas": [],
+        "undecidable": False,
     },
     "marks": {"scope_id": 0, "path": "mark", "replicas": [], "misplaced": False},
     "locks": {"scope_id": 0, "path": "lock"},
@@ -100,6 +105,7 @@ _USUAL: dict[str, Row] = {
         "foreign_instance": False,
     },
     "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE},
+    "contents": {"better": 0, "worse": 0, "rank": 1},
     "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {
         "scope_id": 0, "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0,

@@ -48,6 +48,8 @@ CATALOGUE = {
         "cookie-key-mismatch": "error",
         "cookie-unreadable": "error",
         "disk-id-mismatch": "error",
+        "disk-content-mismatch": "error",
+        "alias-gc-danger": "critical",
         "instance-mismatch": "critical",
         "bookie-id-invalid": "error",
         "bookie-id-reserved": "error",

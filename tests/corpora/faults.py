@@ -33,6 +33,7 @@ SEVERITY = {
     "cookie-key-mismatch": "error",
     "cookie-missing": "error",
     "disk-id-mismatch": "error",
+    "alias-gc-danger": "critical",
     "instance-mismatch": "critical",
 }
 UNKNOWN = ("replication-undecided", "bookie-unread")
@@ -296,6 +297,7 @@ DBLEDGER = [
         5000000000006,
         (
             _find("over-replicated-ledger", 5000000000006, DA, "suspect"),
+            _find("alias-gc-danger", bookie=DA, confidence="suspect"),
             *(
                 _find(id, bookie=RENAMED)
                 for id in ("bookie-down", "bookie-unread", "on-unregistered-bookie", "mark-missing")

@@ -1,0 +1,110 @@
+"""Live data under a bookie's old id, which the bookie's own collector takes for left-overs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import check
+from auditor.checks.content_evidence import LEAST_LEDGERS
+from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.samples import with_samples
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+_LEDGER = ("scope_id", "ledger_id")
+
+
+@check(Severity.CRITICAL, group="identity")
+def alias_gc_danger(tables: Tables) -> DataFrame:
+    """A live bookie holds, entry for entry, what ledgers ask of an id that is no longer there.
+
+    What it finds:
+        Registered bookies with ledgers that no ensemble gives to them, and of which they hold exactly the
+        entries that another id should hold, where that id is not registered and no disk of it was found. One
+        finding a bookie, with each such id, how many ledgers, how many of them closed, and a few of them.
+        The findings `over-replicated-ledger` of these ledgers stand beside it: each says what is deleted,
+        this one why it must not be. Whether two ids resolve to one address is asked by others; here the
+        ledgers alone speak.
+
+    Why it matters:
+        The bookie was renamed (bookieId, advertisedAddress, useHostNameAsBookieID) and its ledgers were not.
+        A closed ledger that does not name it is over-replicated to its garbage collector, which deletes it
+        within a day: these are the ledgers' own copies, and perhaps the last.
+
+    What to do:
+        Stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 in its configuration and restart it, before
+        anything else. Then either give it its old id back, or teach the ledgers the new one.
+        - `bookkeeper shell ledgermetadata -l ID`, for a few of the ledgers, shows that they name the old id;
+          it reads metadata only.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW` writes the new id into every ledger's
+          metadata; it looks at no data, and wants the bookie stopped.
+        - `bookkeeper shell updateledgers -bookieId hostname` (or ip), on the bookie, does the same between
+          its two address forms.
+        - `bookkeeper shell updatecookie -b hostname` (or ip), or `bookkeeper shell cookie_update`, for the
+          cookie, only when the ledgers are done.
+        - Do not run decommissionbookie or cookie_delete for the old id before that.
+
+    Limits:
+        Suspect below five ledgers (someone may be copying a dead bookie's ledgers, which metadata learns
+        last), and where a disk of the bookie lies in another's place. A bookie that was replaced and came
+        back may hold the same as its dead successor: the advice to stop the collector holds then as well.
+        Ledgers of which no entry is judged, such as open ones without a finished segment, are not counted.
+    """
+    from pyspark.sql import functions as F
+
+    bookies = tables.bookies
+    live = bookies.where("registered is not null and not foreign_instance").select("bookie_id")
+    gone = bookies.where("named and registered is null and not found").select(
+        F.col("bookie_id").alias("alias"), "has_cookie"
+    )
+    pairs = tables.over_replicated.where("not locked").select(*_LEDGER, "bookie_id", "state")
+    held = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
+        *_LEDGER, "bookie_id", "held"
+    )
+    due = tables.ledgers.where("undecidable = false").select(*_LEDGER, F.explode("replicas").alias("r"))
+    rows = (
+        pairs.join(F.broadcast(live), "bookie_id")
+        .join(held, [*_LEDGER, "bookie_id"])
+        .join(due.select(*_LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups"), [*_LEDGER])
+        .where("groups = held")
+        .join(F.broadcast(gone), "alias")
+    )
+    closed = F.count(F.when(F.col("state") == "CLOSED", F.lit(1))).alias("closed")
+    each = with_samples(
+        rows, ("bookie_id", "alias"), "ledger_id", closed, F.first("has_cookie").alias("has_cookie")
+    ).withColumnRenamed("total", "ledgers")
+    found = each.groupBy("bookie_id").agg(
+        F.sum("ledgers").alias("ledgers"),
+        F.sum("closed").alias("closed"),
+        F.max("ledgers").alias("most"),
+        F.array_join(F.array_sort(F.collect_set("alias")), ", ").alias("ids"),
+        F.array_sort(F.collect_list(F.struct("alias", "has_cookie", "ledgers", "closed", "sample"))).alias(
+            "aliases"
+        ),
+    )
+    return finding_rows(
+        with_attribution(found, tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if((F.col("most") < LEAST_LEDGERS) | F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " holds what ",
+            counted(F.col("ledgers"), "ledger asks", "ledgers ask"),
+            " of ",
+            F.col("ids"),
+            ", which is not registered: its garbage collector will delete ",
+            F.col("closed"),
+            " of them",
+        ),
+        evidence={
+            "aliases": "aliases",
+            "ledgers": "ledgers",
+            "closed": "closed",
+            "attribution_suspect": "attribution_suspect",
+        },
+    )

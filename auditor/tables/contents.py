@@ -1,0 +1,155 @@
+"""contents: which bookie the ledgers in a directory belong to, whatever its VERSION says.
+
+    availability  --scope, ledger-->  members of the ledger, and what each of them should hold
+                  --directory, id-->  how many ledgers there that id explains
+
+That an id is named by a ledger's ensembles says little: with as many bookies as an ensemble has, every id is
+named by every ledger. What says more is the stripe: an id explains a ledger *exactly* where the entries held
+there are those that the striping gives to it. And what two ids explain alike tells them apart in nothing, so
+a candidate is held against the directory's owner by the ledgers that only one of the two explains:
+
+    better  only the candidate explains it, and the candidate's own index lacks it: who has all that it should
+            have misses no disk, and what lies here is a copy that was left over
+    worse   only the owner explains it
+
+Entries are compared by a hash of 64 bits, for these are counts; identities too are hashed until they are
+counted. Availability is read once, and only counts, one for each directory and id, are put in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.sources.columns import commented
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+CONTENTS = commented(
+    ("directory", pa.string(), "a directory with an index, as the table directories names it"),
+    ("place", pa.string(), "the bookie in whose place it lies"),
+    ("owner", pa.string(), "the bookie that its data is attributed to"),
+    ("ledgers", pa.int64(), "ledgers there that the metadata knows"),
+    ("candidate", pa.string(), "a bookie id that ensembles of these ledgers name"),
+    ("named", pa.int64(), "ledgers there whose ensembles name the candidate"),
+    ("exact", pa.int64(), "of these, ledgers held there with exactly the entries that it should hold"),
+    (
+        "better",
+        pa.int64(),
+        "of the exact ones, ledgers that are not exact for the owner and that the candidate itself lacks",
+    ),
+    ("worse", pa.int64(), "ledgers that are exact for the owner and not for the candidate"),
+    ("rank", pa.int32(), "1 explains the directory best; the best three, and the owner"),
+)
+
+_SHOWN = 3
+_LEDGER = ("scope_id", "ledger_id")
+# A ledger is there; of locations without an entry in the index of ledgers nobody can say that.
+_THERE = ("ok", "cut", "unreadable", "limbo")
+
+
+def contents(
+    availability: DataFrame,
+    ledgers: DataFrame,
+    unequal: DataFrame,
+    directories: DataFrame,
+    bookies: DataFrame,
+) -> DataFrame:
+    """Rank the ids that explain each directory's ledgers: rows of `CONTENTS`.
+
+    The directories of another cluster's bookies are left out: their ledgers' ids mean nothing here.
+    """
+    from pyspark.sql import functions as F
+
+    places = _places(directories, bookies)
+    seen = _seen(availability, places).join(_members(ledgers, unequal), [*_LEDGER])
+    total = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER.items()))
+    each = seen.withColumn("mine", F.expr("exists(members, m -> m.id = owner and m.should = held)")).select(
+        "key", "owner", "held", "mine", F.explode(F.concat(F.array(total), "members")).alias("m")
+    )
+    exact = F.col("m.should").isNotNull() & F.col("m.should").eqNullSafe(F.col("held"))
+    counts = each.groupBy("key", "m.id").agg(
+        F.count("*").alias("named"),
+        _times(exact).alias("exact"),
+        _times(exact & ~F.col("mine") & F.col("m.lacks")).alias("better"),
+        _times(F.col("mine") & ~exact).alias("worse"),
+    )
+    return _ranked(counts, places, bookies)
+
+
+_MEMBER = {"id": "bigint", "should": "bigint", "lacks": "boolean"}
+
+
+def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
+    """Each directory that may have an index: key, path, place, owner, and all names it may go by."""
+    from pyspark.sql import functions as F
+
+    foreign = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
+    # A collected directory is <collection>#<path>, and its rows of availability know the path alone.
+    names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
+    return (
+        directories.where("owner is not null")
+        .join(F.broadcast(foreign), "owner", "left_anti")
+        .select("owner", "place", "path", F.xxhash64("path").alias("key"), F.expr(names).alias("names"))
+    )
+
+
+def _seen(availability: DataFrame, places: DataFrame) -> DataFrame:
+    """The ledgers in each directory: key, scope_id, ledger_id, hashes of the owner and of what is held."""
+    from pyspark.sql import functions as F
+
+    named = places.select(F.col("owner").alias("bookie_id"), F.explode("names").alias("name"), "key")
+    held = F.when((F.col("state") == "ok") & (F.length("groups") > 0), F.xxhash64("groups"))
+    rows = availability.where(F.col("state").isin(*_THERE) & F.col("ledger_id").isNotNull()).select(
+        *_LEDGER,
+        "bookie_id",
+        F.regexp_extract("path", "^(.*)/current(?:/|$)", 1).alias("name"),
+        held.alias("held"),
+    )
+    return rows.join(F.broadcast(named), ["bookie_id", "name"]).select(
+        *_LEDGER, "key", F.xxhash64("bookie_id").alias("owner"), "held"
+    )
+
+
+def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:
+    """Who is named by each ledger, what each should hold, and whether its own index lacks any of that."""
+    from pyspark.sql import functions as F
+
+    short = unequal.where("length(expected) > 0 and not (expected <=> held)")
+    lacking = short.groupBy(*_LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
+    member = (
+        "transform(replicas, r -> named_struct('id', xxhash64(r.bookie_id),"
+        " 'should', if(length(r.groups) > 0, xxhash64(r.groups), null),"
+        " 'lacks', coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)))"
+    )
+    known = ledgers.where("undecidable = false").select(*_LEDGER, "replicas")
+    return known.join(lacking, [*_LEDGER], "left").select(*_LEDGER, F.expr(member).alias("members"))
+
+
+def _ranked(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:
+    """Counts with names again, the best of each directory first."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
+    ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
+    order = Window.partitionBy("key").orderBy(
+        F.desc("exact"), F.desc("better"), F.desc("named"), F.asc("candidate")
+    )
+    return (
+        counts.join(F.broadcast(ids), "id")
+        .join(totals, "key")
+        .join(F.broadcast(places.withColumnRenamed("path", "directory").drop("names")), "key")
+        .withColumn("rank", F.row_number().over(order))
+        .where((F.col("rank") <= _SHOWN) | (F.col("candidate") == F.col("owner")))
+        .select(*CONTENTS.names)
+    )
+
+
+def _times(condition: Column) -> Column:
+    """In how many rows it holds; a null does not."""
+    from pyspark.sql import functions as F
+
+    return F.count(F.when(condition, F.lit(1)))

@@ -1,0 +1,62 @@
+"""A directory that holds another bookie's ledgers, whatever its cookie says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.checks.tables_builder import Row, find, tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GONE = {"registered": None, "found": False}
+
+
+def row(directory: str, owner: str, candidate: str, better: int, worse: int = 0) -> Row:
+    return {
+        "directory": directory, "place": owner, "owner": owner, "ledgers": 40, "candidate": candidate,
+        "named": 30, "exact": better, "better": better, "worse": worse,
+    }  # fmt: skip
+
+
+def test_directories_with_anothers_ledgers_are_told_once_a_bookie(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}, {"bookie_id": "bk3"}],
+        contents=[
+            row("/d/1", "bk1", "bk2", better=30, worse=3),
+            row("/d/2", "bk1", "bk3", better=5),
+            row("/d/3", "bk2", "bk1", better=30),
+        ],
+    )
+    first, second = find("disk-content-mismatch", asked)
+    assert (first.where, first.severity, first.confidence) == ((None, "bk1"), "error", "suspect")
+    assert first.message == (
+        "2 directories counted for bk1 hold what bk2, bk3 should hold and lacks: 35 ledgers, entry for entry"
+    )
+    assert [each["directory"] for each in first.evidence["directories"]] == ["/d/1", "/d/2"]
+    assert second.where == (None, "bk2")
+    assert second.message.startswith("1 directory counted for bk2 holds what bk1 should hold")
+
+
+def test_few_ledgers_and_a_directory_with_its_owners_ledgers_are_left_alone(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}],
+        contents=[
+            row("/few", "bk1", "bk2", better=4),
+            row("/mixed", "bk1", "bk2", better=30, worse=4),
+            row("/right", "bk1", "bk1", better=30),
+        ],
+    )
+    assert find("disk-content-mismatch", asked) == []
+
+
+def test_a_renamed_bookie_is_told_by_another_check(spark: SparkSession) -> None:
+    contents = [row("/d", "new", "old", better=30)]
+    renamed = tables(spark, bookies=[{"bookie_id": "new"}, {"bookie_id": "old", **GONE}], contents=contents)
+    assert find("disk-content-mismatch", renamed) == []
+    # A bookie that is down cannot be the living half of a renamed one: its disk may be a lost one's.
+    down = {"bookie_id": "new", "registered": None}
+    asked = tables(spark, bookies=[down, {"bookie_id": "old", **GONE}], contents=contents)
+    assert len(find("disk-content-mismatch", asked)) == 1
