@@ -69,7 +69,10 @@ def test_a_stand_in_of_a_host_is_told_where_ensembles_name_it_and_is_no_ghost(sp
 
 
 def test_both_registrations_are_sure_only_if_two_scans_saw_them(spark: SparkSession) -> None:
-    bookies = [{"bookie_id": "bk1", "registered_twice": True}, {"bookie_id": "bk2", "registered": "both"}]
+    bookies: list[Row] = [
+        {"bookie_id": "bk1", "registered_twice": True},
+        {"bookie_id": "bk2", "registered": "both"},
+    ]
     [saved] = find("registered-twice", tables(spark, bookies=bookies))
     assert (saved.where, saved.severity, saved.confidence) == ((None, "bk1"), "warning", "suspect")
     [live] = find("registered-twice", tables(spark, facts(live=True, two_scans=True), bookies=bookies))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from auditor.codecs.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.sources.store import ClusterNodes, Znode
 from auditor.tables.registry import instance_id_missing, registrations
 
 
-def _cluster(gaps: tuple[tuple[str, str], ...] = (), **nodes: bytes) -> ClusterNodes:
-    said = {
-        path.replace("__", "/").replace("_", "."): Znode(path, data, 0, 0, 0, 0, 0, 1)
-        for path, data in nodes.items()
-    }
+def _cluster(nodes: Mapping[str, bytes], *gaps: tuple[str, str]) -> ClusterNodes:
+    said = {path: Znode(path, data, 0, 0, 0, 0, 0, 1) for path, data in nodes.items()}
     return ClusterNodes(said, 0, "0", gaps)
 
 
@@ -22,32 +21,29 @@ def _info(protocol: str) -> bytes:
 
 
 def test_a_registration_says_where_clients_look_for_the_bookie() -> None:
-    nodes = {"available__rpc": _info("bookie-rpc"), "available__web": _info("http")}
-    rpc, web = registrations(_cluster(**nodes))
+    nodes = {"available/rpc": _info("bookie-rpc"), "available/web": _info("http")}
+    rpc, web = registrations(_cluster(nodes))
     assert (rpc["host"], rpc["port"], rpc["unresolved"], rpc["empty"]) == ("10.0.0.1", 3181, None, False)
     assert (web["host"], web["port"]) == (None, None)
     assert "no endpoint of bookie-rpc" in web["unresolved"]
 
 
 def test_an_empty_registration_is_its_id_and_no_damage_of_an_address() -> None:
-    cluster = _cluster()
-    nodes = {"available/bk1:3181": b"", "available/bookie-7": b""}
-    cluster.nodes.update({path: Znode(path, data, 0, 0, 0, 0, 0, 1) for path, data in nodes.items()})
-    address, custom = registrations(cluster)
+    address, custom = registrations(_cluster({"available/bk1:3181": b"", "available/bookie-7": b""}))
     assert (address["host"], address["port"], address["empty"]) == ("bk1", 3181, True)
     assert custom["empty"]
     assert "bookie-7 is no address" in custom["unresolved"]
 
 
 def test_damaged_service_info_is_looked_for_nowhere() -> None:
-    [row] = registrations(_cluster(available__bk1=b"\xff\xff"))
+    [row] = registrations(_cluster({"available/bk1": b"\xff\xff"}))
     assert row["damage"]
     assert "cannot be read" in row["unresolved"]
 
 
 def test_of_two_registrations_clients_use_the_writable_one() -> None:
-    nodes = {"available__bk1": _info("bookie-rpc"), "available__readonly__bk1": _info("http")}
-    rows = registrations(_cluster(**nodes, available__readonly__bk2=_info("http")))
+    nodes = {"available/bk1": _info("bookie-rpc"), "available/readonly/bk1": _info("http")}
+    rows = registrations(_cluster({**nodes, "available/readonly/bk2": _info("http")}))
     assert [(row["bookie_id"], row["mode"], row["used"]) for row in rows] == [
         ("bk1", "readonly", False),
         ("bk1", "writable", True),
@@ -56,13 +52,13 @@ def test_of_two_registrations_clients_use_the_writable_one() -> None:
 
 
 def test_clients_that_read_no_registrations_go_by_ids() -> None:
-    [row] = registrations(_cluster(available__bk1=_info("bookie-rpc")), reads_registrations=False)
+    [row] = registrations(_cluster({"available/bk1": _info("bookie-rpc")}), reads_registrations=False)
     assert row["host"] is None
     assert "know it by its id alone" in row["unresolved"]
 
 
 def test_an_instance_id_is_missing_only_where_everything_was_read() -> None:
-    assert instance_id_missing(_cluster())
-    assert instance_id_missing(_cluster(INSTANCEID=b" \n"))
-    assert not instance_id_missing(_cluster(INSTANCEID=b"x"))
-    assert not instance_id_missing(_cluster((("/ledgers", "a line cannot be read"),)))
+    assert instance_id_missing(_cluster({}))
+    assert instance_id_missing(_cluster({"INSTANCEID": b" \n"}))
+    assert not instance_id_missing(_cluster({"INSTANCEID": b"x"}))
+    assert not instance_id_missing(_cluster({}, ("/ledgers", "a line cannot be read")))
