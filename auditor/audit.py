@@ -45,6 +45,7 @@ from auditor.tables.judged import judged
 from auditor.tables.marked import of_first_scan, stock
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
 from auditor.tables.registry import BOOKIES, DIRECTORIES
+from auditor.tables.starts import STARTS
 from auditor.tables.unequal import expected, held, unequal
 from auditor.tables.verdicts import verdicts
 
@@ -177,6 +178,7 @@ class Audit:
             locks=locked,
             cookies=metadata.cookies(),
             registrations=metadata.registrations(),
+            starts=landing.rows("starts", bookies.starts(), STARTS),
             bookies=who,
             directories=places,
             contents=landing.land("contents", lambda: contents(availability, ledgers, pairs, places, who)),

@@ -17,6 +17,7 @@ from auditor.sources.collected_index import collected_availability, unreadable
 from auditor.sources.collected_places import collected_places, settled, without
 from auditor.tables.judgement import UNREAD, BookieState
 from auditor.tables.registry import registered_modes, registrations, store_cookies
+from auditor.tables.starts import starts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -173,6 +174,13 @@ class BookieScan:
     def directories(self) -> list[dict[str, Any]]:
         """Rows of the table directories."""
         return [asdict(directory) for directory in self.attribution.directories]
+
+    def starts(self) -> list[dict[str, Any]]:
+        """Rows of the table starts."""
+        metadata = self._metadata
+        known = metadata.instance_id is not None or metadata.instance_id_missing()
+        cookies = store_cookies(metadata.after)
+        return starts(self.attribution.found, cookies, metadata.instance_id) if known else []
 
     def bookies(
         self,

@@ -16,8 +16,12 @@ from auditor.checks.cookie_unreadable import cookie_unreadable
 from auditor.checks.cookie_unused import cookie_unused
 from auditor.checks.copy_in_flight import copy_in_flight
 from auditor.checks.copy_lagging import copy_lagging
+from auditor.checks.dirset_mismatch import dirset_mismatch
 from auditor.checks.disk_content_mismatch import disk_content_mismatch
+from auditor.checks.disk_dirs_disagree import disk_dirs_disagree
 from auditor.checks.disk_id_mismatch import disk_id_mismatch
+from auditor.checks.disk_shared import disk_shared
+from auditor.checks.disk_version_missing import disk_version_missing
 from auditor.checks.endpoint_drift import endpoint_drift
 from auditor.checks.endpoint_duplicate import endpoint_duplicate
 from auditor.checks.endpoint_missing import endpoint_missing
@@ -49,6 +53,7 @@ from auditor.checks.replication_undecided import replication_undecided
 from auditor.checks.segment_gap import segment_gap
 from auditor.checks.segment_order import segment_order
 from auditor.checks.stale_segment import stale_segment
+from auditor.checks.start_refused import start_refused
 from auditor.checks.stray_file import stray_file
 from auditor.checks.surplus_entries import surplus_entries
 from auditor.model.finding import Severity
@@ -90,6 +95,11 @@ ALL: tuple[Check, ...] = (
     disk_content_mismatch,
     alias_gc_danger,
     instance_mismatch,
+    disk_version_missing,
+    disk_dirs_disagree,
+    dirset_mismatch,
+    disk_shared,
+    start_refused,
     bookie_id_invalid,
     bookie_id_reserved,
     registered_twice,

@@ -19,6 +19,7 @@ from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
 from auditor.sources.bookie_paths import BookiePaths, Owned, paths_of
 from auditor.sources.bookie_places import DirectoryFound, PlaceFound
+from auditor.sources.cookie_paths import parts, shared
 from auditor.sources.index_parts import IDX, ROCKSDB, IndexDirectory
 
 READ, PARTIAL, UNREAD = "read", "partial", "unread"
@@ -29,8 +30,9 @@ class AttributedDirectory:
     """A row of the table ``directories``: a directory, where it lies and whose data it holds.
 
     ``place`` is the id in whose place it lies, ``owner`` the one its data is attributed to; each None where
-    there is none. ``role`` is journal, ledger, index or unknown; ``index_time`` is in ms; ``damage`` says
-    why its VERSION could not be read.
+    there is none. The lists are those of its VERSION; ``configured`` is the path of these that it stands for,
+    None where that is not clear. ``role`` is journal, ledger, index or unknown; ``index_time`` is in ms;
+    ``damage`` says why its VERSION could not be read.
     """
 
     place: str | None
@@ -42,6 +44,12 @@ class AttributedDirectory:
     index_time: int | None
     damage: str | None
     layout: int | None
+    journal_dirs: str | None
+    ledger_dirs: tuple[str, ...] | None
+    index_dirs: tuple[str, ...] | None
+    version_absent: bool
+    empty: bool | None
+    configured: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +75,14 @@ class AttributedBookie:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """All directories, by path; and every bookie that has a place or a directory, by id."""
+    """All directories, by path; and every bookie that has a place or a directory, by id.
+
+    ``found`` are the same directories, and those that are no bookie's, as they were found.
+    """
 
     directories: tuple[AttributedDirectory, ...]
     bookies: Mapping[str, AttributedBookie]
+    found: tuple[Owned, ...] = ()
 
 
 def attribute(
@@ -109,7 +121,11 @@ def attribute(
         rows.extend(_row(owner, each, paths) for each in kept)
         if owner is not None:
             bookies[owner] = _bookie(owner, kept, paths, gaps.get(owner, []), instance_id)
-    return Attribution(tuple(sorted(rows, key=lambda row: row.path)), dict(sorted(bookies.items())))
+    return Attribution(
+        tuple(sorted(rows, key=lambda row: row.path)),
+        dict(sorted(bookies.items())),
+        tuple(each for directories in owned.values() for each in directories.values()),
+    )
 
 
 def _open(found: DirectoryFound) -> tuple[Cookie | None, str | None]:
@@ -154,7 +170,22 @@ def _row(owner: str | None, directory: Owned, paths: BookiePaths) -> AttributedD
         index_time=directory.found.marked_ms,
         damage=directory.damage,
         layout=cookie.layout if cookie else None,
+        journal_dirs=cookie.journal_dirs if cookie else None,
+        ledger_dirs=cookie.ledger_dirs if cookie else None,
+        index_dirs=cookie.index_dirs if cookie else None,
+        version_absent=directory.found.version_absent,
+        empty=directory.found.empty,
+        configured=_configured(cookie, directory.found.inside) if cookie else None,
     )
+
+
+def _configured(cookie: Cookie, inside: Sequence[str]) -> str | None:
+    """The path in a directory's own cookie that is meant by it: the one that shares most with its path."""
+    paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
+    lengths = {path: shared(parts(path), inside) for path in paths}
+    longest = max(lengths.values(), default=0)
+    nearest = [path for path, length in lengths.items() if length == longest]
+    return nearest[0] if longest and len(nearest) == 1 else None
 
 
 def _bookie(

@@ -39,6 +39,10 @@ class DirectoryFound:
     why. ``marked_ms`` is the mtime of its newest lastMark in ms. ``inside`` are the parts of its path from
     the place on, the place's name first. ``declared`` is what an inventory says it is. One without
     ``current`` is worth knowing only where a cookie names it: a wiped disk looks like that.
+
+    ``version_absent``: it surely has no VERSION; false where it could not be looked for. ``empty`` is then
+    whether nothing lies in its ``current``, None where nobody knows; ``old_data`` whether it has no
+    ``current`` and keeps files of before layout 3 itself.
     """
 
     path: str
@@ -49,6 +53,9 @@ class DirectoryFound:
     marked_ms: int | None
     has_rocksdb: bool
     declared: Declared | None = None
+    version_absent: bool = False
+    empty: bool | None = None
+    old_data: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,28 +148,54 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
 
 def _look(path: str, inside: tuple[str, ...], declared: Declared | None) -> DirectoryFound:
     current = Path(path, "current")
-    version, error = _version(current / "VERSION")
+    version, error, absent = _version(current / "VERSION")
+    has_current = current.is_dir()
     return DirectoryFound(
         path=path,
         inside=inside,
-        has_current=current.is_dir(),
+        has_current=has_current,
         version=version,
         version_error=error,
         marked_ms=_marked_ms(current),
         has_rocksdb=(current / "locations").is_dir() or (current / "ledgers").is_dir(),
         declared=declared,
+        version_absent=absent,
+        empty=_empty(current) if absent and has_current else absent or None,
+        old_data=absent and not has_current and _old_data(path),
     )
 
 
-def _version(file: Path) -> tuple[bytes | None, str | None]:
+def _empty(current: Path) -> bool | None:
+    try:
+        with os.scandir(current) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return None  # which never refuses a start
+
+
+def _old_data(path: str) -> bool:
+    """Whether files of before layout 3 lie where ``current`` should be (Java: checkDirectoryStructure)."""
+    try:
+        with os.scandir(path) as entries:
+            return any(
+                entry.name == "VERSION" or entry.name.endswith((".txn", ".idx", ".log")) for entry in entries
+            )
+    except OSError:
+        return False  # what cannot be listed is told as a gap
+
+
+def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
+    """The bytes of a VERSION, why they could not be read, and whether it is not there at all."""
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_VERSION_BYTES + 1)
     except OSError as error:
-        return None, error.strerror or str(error)
+        # A directory that is not there itself was not found, which is another matter.
+        absent = isinstance(error, FileNotFoundError) and file.parent.parent.is_dir()
+        return None, error.strerror or str(error), absent
     if len(data) > MAX_VERSION_BYTES:
-        return None, f"larger than {MAX_VERSION_BYTES} bytes"
-    return data, None
+        return None, f"larger than {MAX_VERSION_BYTES} bytes", False
+    return data, None, False
 
 
 def _marked_ms(current: Path) -> int | None:

@@ -42,6 +42,9 @@ DIRECTORIES = commented(
     ("mark_file_id", pa.int64(), "its greatest lastMark: the journal file; null where it has none"),
     ("mark_offset", pa.int64(), "its greatest lastMark: the offset in that file"),
     ("has_rocksdb", pa.bool_(), "it is an index of DbLedgerStorage"),
+    ("version_absent", pa.bool_(), "it surely has no VERSION"),
+    ("empty", pa.bool_(), "without VERSION: nothing lies in its current; null: not known"),
+    ("old_data", pa.bool_(), "it keeps files of before layout 3, and has no current"),
     (
         "declared",
         pa.struct(
@@ -51,7 +54,10 @@ DIRECTORIES = commented(
     ),
     ("piece", pa.string(), "the piece of availability that its index is in; null: no index of it was read"),
 )
-_OF_DIRECTORY = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
+_ALWAYS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
+# What older collections do not say is not known.
+_LATER: dict[str, Any] = {"version_absent": False, "empty": None, "old_data": False}
+_OF_DIRECTORY = (*_ALWAYS, *_LATER)
 
 
 def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
@@ -98,7 +104,8 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
     for row in directories:
         found.setdefault(row["place"], []).append(
             DirectoryFound(
-                **{name: row[name] for name in _OF_DIRECTORY},
+                **{name: row[name] for name in _ALWAYS},
+                **{name: row.get(name, unknown) for name, unknown in _LATER.items()},
                 inside=tuple(row["inside"]),
                 declared=Declared(**row["declared"]) if row["declared"] else None,
             )

@@ -20,9 +20,10 @@ class Tables:
     Saved with a run: ``ledgers`` (one row a znode of the ledger tree), ``marks``, ``locks``, ``cookies``
     (those of the store), ``registrations`` (who is connected, and where clients look for it), ``bookies``
     (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),
-    ``directories``, ``contents`` (which ids the ledgers in a directory speak for), ``availability`` (one row
-    a ledger and bookie with an index), ``unequal`` (pairs whose expected and held entries differ), ``judged``
-    (what that means, one row a ledger) and ``verdicts`` (the class of every ledger).
+    ``directories``, ``contents`` (which ids the ledgers in a directory speak for), ``starts`` (what each
+    bookie's next start would say of its cookies), ``availability`` (one row a ledger and bookie with an
+    index), ``unequal`` (pairs whose expected and held entries differ), ``judged`` (what that means, one row a
+    ledger) and ``verdicts`` (the class of every ledger).
 
     Derived for the checks, each following what is odd and not the size of the cluster:
 
@@ -50,6 +51,7 @@ class Tables:
     registrations: DataFrame
     bookies: DataFrame
     directories: DataFrame
+    starts: DataFrame
     contents: DataFrame
     availability: DataFrame
     unequal: DataFrame

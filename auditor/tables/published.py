@@ -17,6 +17,7 @@ from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
 from auditor.tables.judged import JUDGED
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
+from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import VERDICTS
 
 TABLES: dict[str, pa.Schema] = {
@@ -34,6 +35,7 @@ TABLES: dict[str, pa.Schema] = {
     ),
     "directories": DIRECTORIES,
     "contents": CONTENTS,
+    "starts": STARTS,
     "bookies": BOOKIES,
     "availability": AVAILABILITY,
     "answers": AVAILABILITY,

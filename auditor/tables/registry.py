@@ -223,4 +223,10 @@ DIRECTORIES = commented(
     ("index_time", pa.int64(), "when its newest lastMark was written, ms"),
     ("damage", pa.string(), "why its VERSION could not be read"),
     ("layout", pa.int32(), "layout version of its VERSION"),
+    ("journal_dirs", pa.string(), "journal directories that its VERSION names, joined by commas"),
+    ("ledger_dirs", pa.list_(pa.string()), "ledger directories that its VERSION names, in order"),
+    ("index_dirs", pa.list_(pa.string()), "index directories that its VERSION names; null: the ledger ones"),
+    ("version_absent", pa.bool_(), "it surely has no VERSION"),
+    ("empty", pa.bool_(), "without VERSION: nothing lies in its current; null: not known"),
+    ("configured", pa.string(), "the path in its own VERSION that it stands for; null: not clear"),
 )

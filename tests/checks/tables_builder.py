@@ -54,7 +54,15 @@ SCHEMAS = {
     """,
     "directories": """
         place string, path string, role string, owner string, cookie_bookie_id string,
-        instance_id string, index_time long, damage string, layout int
+        instance_id string, index_time long, damage string, layout int, journal_dirs string,
+        ledger_dirs array<string>, index_dirs array<string>, version_absent boolean, empty boolean,
+        configured string
+    """,
+    "starts": """
+        bookie_id string, source string, agreed boolean, journal_dirs string, ledger_dirs array<string>,
+        index_dirs array<string>, error string, fault string, reason string, paths array<string>,
+        stored_id string, expansion_error string, expansion_fault string, expansion_reason string,
+        expansion_paths array<string>, store_differs array<string>, store_grows boolean
     """,
     "contents": """
         directory string, place string, owner string, ledgers long, candidate string, named long, exact long,
@@ -104,7 +112,8 @@ _USUAL: dict[str, Row] = {
         "registered": "writable", "has_cookie": True, "found": True, "read": "read", "suspect": False,
         "foreign_instance": False,
     },
-    "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE},
+    "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE, "version_absent": False},
+    "starts": {"source": "versions", "agreed": True},
     "contents": {"better": 0, "worse": 0, "rank": 1},
     "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {

@@ -35,6 +35,7 @@ SEVERITY = {
     "disk-id-mismatch": "error",
     "alias-gc-danger": "critical",
     "instance-mismatch": "critical",
+    "start-refused": "error",
 }
 UNKNOWN = ("replication-undecided", "bookie-unread")
 
@@ -310,7 +311,11 @@ DBLEDGER = [
     _removed(10000000009),
     _unserved(2, DC),
     _unserved(3, DB, "suspect"),
-    Fault("cookie-id-disagrees", DC, (_find("cookie-key-mismatch", bookie=DC),)),
+    Fault(
+        "cookie-id-disagrees",
+        DC,
+        (_find("cookie-key-mismatch", bookie=DC), _find("start-refused", bookie=DC)),
+    ),
     Fault("registered-without-cookie", GHOST, (_find("cookie-missing", bookie=GHOST),)),
     Fault("mark", FIRST + 2, why=RIGHT),
     Fault("mark", FIRST + 7, why=RIGHT),
@@ -320,10 +325,14 @@ DBLEDGER = [
     Fault(
         "disks-swapped",
         (f"{DA} ledgers1", f"{DB} ledgers1"),
-        (_find("disk-id-mismatch", bookie=DA), _find("disk-id-mismatch", bookie=DB)),
+        tuple(_find(id, bookie=bookie) for id in ("disk-id-mismatch", "start-refused") for bookie in SWAPPED),
         "nothing is lost by it",
     ),
-    Fault("instance-id-disagrees", D4, (_find("instance-mismatch", bookie=D4),)),
+    Fault(
+        "instance-id-disagrees",
+        D4,
+        (_find("instance-mismatch", bookie=D4), _find("start-refused", bookie=D4)),
+    ),
 ]
 
 E1, E2, E3 = (f"127.0.107.{n}:3181" for n in (1, 2, 3))

@@ -172,14 +172,17 @@ def identity(odd: Oddities) -> None:
     renamed = cookie_bytes("renamed.example:3181", "renamed", ["ledgers0"], cluster.instance)
     cluster.bookie("key.example:3181", cookie=renamed)
     odd.find("cookie-key-mismatch", "error", bookie="key.example:3181")
+    odd.find("start-refused", "error", bookie="key.example:3181")
     cluster.bookie("garbled.example:3181", cookie=b"5\nbookieHost: 7\n")
     odd.find("cookie-unreadable", "error", bookie="garbled.example:3181")
+    odd.find("start-refused", "error", bookie="garbled.example:3181")
     # Two swapped disks: nothing is lost, and both say so.
     swapped = {"left.example:3181": "right.example:3181", "right.example:3181": "left.example:3181"}
     for place, owner in swapped.items():
         version = cookie_bytes(owner, owner.replace(":", "_"), ["ledgers0"], cluster.instance)
         cluster.bookie(place, on_disk={"ledgers0": version})
         odd.find("disk-id-mismatch", "error", bookie=owner)
+        odd.find("start-refused", "error", bookie=owner)
     cluster.ledger(80, {0: [A, "left.example:3181", "right.example:3181"]}, (2, 2), 9)
     left, right = ((80, bookie) for bookie in swapped)
     cluster.held[left], cluster.held[right] = cluster.held[right], cluster.held[left]
@@ -188,6 +191,7 @@ def identity(odd: Oddities) -> None:
     cluster.bookie("foreign.example:3181", on_disk={"journal": foreign, "ledgers0": foreign})
     cluster.ledger(81, {0: [A, B, "foreign.example:3181"]}, (3, 2), 9)
     odd.find("instance-mismatch", "critical", bookie="foreign.example:3181")
+    odd.find("start-refused", "error", bookie="foreign.example:3181")
     odd.find("metadata-suspect", "critical", bookie="foreign.example:3181")
     odd.find("bookie-unread", "note", bookie="foreign.example:3181", confidence="unknown")
     # Down: it has a cookie and is in ensembles. Ledger 63 is marked, this one is not.

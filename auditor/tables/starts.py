@@ -1,0 +1,136 @@
+"""starts: what each bookie's next start would say of its cookies, one row a bookie with a known place.
+
+All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table. The
+configuration is inferred (`auditor.model.bookie_configuration`), the decision is the server's
+(`auditor.model.cookie_validation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from auditor.model.bookie_configuration import Source, configuration
+from auditor.model.cookie import Cookie
+from auditor.model.cookie_validation import differences, legacy_refusal
+from auditor.model.start_refusal import BookieDirectory, NoVersion, Refusal, Unreadable, configured_paths
+from auditor.sources.bookie_paths import Owned
+from auditor.sources.columns import commented
+from auditor.sources.cookie_paths import match
+from auditor.tables.registry import StoreCookie
+
+STARTS = commented(
+    ("bookie_id", pa.string(), "a bookie whose directories were found"),
+    ("source", pa.string(), "where its configuration was inferred from: versions, store or others"),
+    ("agreed", pa.bool_(), "all its cookies name it and the same directories"),
+    ("journal_dirs", pa.string(), "its journal directories, joined by commas"),
+    ("ledger_dirs", pa.list_(pa.string()), "its ledger directories, in order"),
+    ("index_dirs", pa.list_(pa.string()), "its index directories; null: the ledger ones"),
+    ("error", pa.string(), "the exception that its next start would end with; null: it would start"),
+    ("fault", pa.string(), "what is the matter, in a word"),
+    ("reason", pa.string(), "what is the matter, in a sentence"),
+    ("paths", pa.list_(pa.string()), "the configured directories at fault"),
+    ("stored_id", pa.string(), "the id under which the store keeps the cookie at fault, or lacks one"),
+    ("expansion_error", pa.string(), "the same with allowStorageExpansion"),
+    ("expansion_fault", pa.string(), "the same with allowStorageExpansion"),
+    ("expansion_reason", pa.string(), "the same with allowStorageExpansion"),
+    ("expansion_paths", pa.list_(pa.string()), "the same with allowStorageExpansion"),
+    (
+        "store_differs",
+        pa.list_(pa.string()),
+        "fields in which the store's cookie differs from every VERSION of the bookie",
+    ),
+    ("store_grows", pa.bool_(), "of these lists one has all of the other: allowStorageExpansion takes them"),
+)
+
+
+def starts(
+    found: Sequence[Owned], cookies: Iterable[StoreCookie], instance_id: str | None
+) -> list[dict[str, Any]]:
+    """Rows of `STARTS`, by bookie; ``found`` are all directories, each with the place in which it lies."""
+    stored = {each.bookie_id: each for each in cookies}
+    places: dict[str, list[Owned]] = {}
+    for each in found:
+        if each.place_id is not None:
+            places.setdefault(each.place_id, []).append(each)
+    rows = (
+        _start(name, directories, stored.get(name), instance_id)
+        for name, directories in sorted(places.items())
+    )
+    return [row for row in rows if row is not None]
+
+
+def _start(
+    bookie_id: str, directories: Sequence[Owned], stored: StoreCookie | None, instance_id: str | None
+) -> dict[str, Any] | None:
+    versions = [each.cookie for each in directories if each.cookie is not None]
+    store = stored.cookie if stored else None
+    inferred = configuration(bookie_id, versions, store)
+    if inferred is None:
+        return None
+    expected = inferred.expected(bookie_id, instance_id)
+    there = _configured(expected, directories)
+    in_store = [(bookie_id, store or Unreadable(stored.damage or "damaged"))] if stored else []
+    plain = legacy_refusal(expected, in_store, there)
+    grown = legacy_refusal(expected, in_store, there, allow_expansion=True)
+    differs: tuple[str, ...] = ()
+    grows = None
+    if inferred.source is Source.VERSIONS and store is not None and store.bookie_id == bookie_id:
+        own = [version for version in versions if version.bookie_id == bookie_id]
+        if all(differences(version, store) for version in own):
+            differs = differences(expected, store)
+            grows = not (
+                differences(expected, store, allow_expansion=True)
+                and differences(store, expected, allow_expansion=True)
+            )
+    return {
+        "bookie_id": bookie_id,
+        "source": inferred.source.value,
+        "agreed": inferred.agreed,
+        "journal_dirs": inferred.journal_dirs,
+        "ledger_dirs": list(inferred.ledger_dirs),
+        "index_dirs": list(inferred.index_dirs) if inferred.index_dirs else None,
+        **_refusal(plain, ""),
+        "stored_id": plain.stored_id if plain else None,
+        **_refusal(grown, "expansion_"),
+        "store_differs": list(differs),
+        "store_grows": grows,
+    }
+
+
+def _configured(expected: Cookie, directories: Sequence[Owned]) -> list[BookieDirectory]:
+    """The configured directories as they are in the bookie's place; None for one that was not found."""
+    paths = configured_paths(expected)
+    by_path = {each.found.path: each for each in directories}
+    matched: dict[str, str] = {}
+    for has_current in (True, False):
+        candidates = {
+            key: each.found.inside for key, each in by_path.items() if each.found.has_current is has_current
+        }
+        open_paths = [path for _, path in paths if path not in matched]
+        matched.update(match(open_paths, candidates).found)
+    return [
+        BookieDirectory(path, role, _version(by_path[matched[path]]) if path in matched else None)
+        for role, path in paths
+    ]
+
+
+def _version(directory: Owned) -> Cookie | Unreadable | NoVersion | None:
+    found = directory.found
+    if directory.cookie is not None:
+        return directory.cookie
+    if found.version_absent:
+        return NoVersion(found.empty, found.old_data)
+    # Unreadable by the audit is not unreadable by the bookie: only bytes that were read say so.
+    return Unreadable(directory.damage or "damaged") if found.version is not None else None
+
+
+def _refusal(refusal: Refusal | None, prefix: str) -> dict[str, Any]:
+    return {
+        f"{prefix}error": refusal.error if refusal else None,
+        f"{prefix}fault": refusal.fault.value if refusal else None,
+        f"{prefix}reason": refusal.reason if refusal else None,
+        f"{prefix}paths": list(refusal.paths) if refusal else [],
+    }

@@ -1,0 +1,29 @@
+"""What each bookie's next start would say, against what the server's own validation said of the same disks."""
+
+from __future__ import annotations
+
+from auditor.sources.bookie_owners import attribute
+from auditor.sources.bookie_places import find_places
+from auditor.sources.store import open_store
+from auditor.tables.registry import instance_id, store_cookies
+from auditor.tables.starts import starts
+from tests.corpora.corpora import Corpus
+
+WRONG_INSTANCE = {"store-instance", "version-instance"}
+
+
+def test_every_bookie_is_refused_as_the_server_refuses_it(corpus: Corpus) -> None:
+    cluster = open_store(f"dump://{corpus.dump}").cluster()
+    cookies = store_cookies(cluster)
+    oracle = corpus.oracle["cookieValidation"]
+    found = attribute(find_places([str(corpus.bookies)]), set(oracle), {}, instance_id(cluster)).found
+    rows = {row["bookie_id"]: row for row in starts(found, cookies, instance_id(cluster))}
+    assert set(rows) == set(oracle)
+    for bookie, said in oracle.items():
+        for prefix, mode in (("", "validation"), ("expansion_", "validationAllowingExpansion")):
+            answer = said[mode]
+            row = rows[bookie]
+            assert row[f"{prefix}error"] == (None if answer == "ok" else answer["error"]), bookie
+            if answer != "ok":
+                of_instance = answer["message"].startswith("instanceId")
+                assert (row[f"{prefix}fault"] in WRONG_INSTANCE) is of_instance, bookie
