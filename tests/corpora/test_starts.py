@@ -1,4 +1,4 @@
-"""What each bookie's next start would say, against what the server's own validation said of the same disks."""
+"""What each bookie's next start would say, against what the server said of the same disks."""
 
 from __future__ import annotations
 

@@ -1,0 +1,49 @@
+"""What is seen of a directory without VERSION: that it has none, whether it is empty, what is older."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from auditor.sources.bookie_places import DirectoryFound, find_places
+from auditor.sources.place_rows import directory_rows, place_rows, places_of
+
+
+def _found(root: Path) -> dict[str, DirectoryFound]:
+    (place,) = find_places([str(root)])
+    return {Path(each.path).name: each for each in place.directories}
+
+
+def _lay(root: Path) -> None:
+    for name in ("empty", "filled", "stamped", "unreadable"):
+        (root / "bk1" / name / "current").mkdir(parents=True)
+    (root / "bk1/filled/current/0.log").touch()
+    (root / "bk1/stamped/current/VERSION").write_bytes(b"5\n")
+    (root / "bk1/unreadable/current/VERSION").mkdir()
+    for name in ("old", "bare"):
+        (root / "bk1" / name).mkdir()
+    (root / "bk1/old/0.txn").touch()
+
+
+def test_a_version_that_is_not_there_is_told_from_one_that_cannot_be_read(tmp_path: Path) -> None:
+    _lay(tmp_path)
+    found = _found(tmp_path)
+    absent = {name for name, each in found.items() if each.version_absent}
+    assert absent == {"bk1", "empty", "filled", "old", "bare"}
+    assert {name: found[name].empty for name in ("empty", "filled", "bare", "stamped")} == {
+        "empty": True, "filled": False, "bare": True, "stamped": None,
+    }  # fmt: skip
+    assert [name for name, each in found.items() if each.old_data] == ["old"]
+
+
+def test_a_collection_of_an_older_version_says_that_nothing_is_known(tmp_path: Path) -> None:
+    _lay(tmp_path)
+    places = find_places([str(tmp_path)])
+    rows = directory_rows(0, places[0], {})
+    assert places_of(place_rows(places), rows) == places
+    for row in rows:
+        for name in ("version_absent", "empty", "old_data"):
+            del row[name]
+    (place,) = places_of(place_rows(places), rows)
+    assert {(each.version_absent, each.empty, each.old_data) for each in place.directories} == {
+        (False, None, False)
+    }
