@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 
 from auditor.model.finding import Finding, Severity
+from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.reports.ranges import entries
 
@@ -51,8 +52,9 @@ def summary(report: Report) -> str:
     for note in run["notes"][:NOTES_SHOWN]:
         lines += _line("note", note, lines=1)
     verdict = textwrap.wrap(_verdict(report), WIDTH)
-    room = FIRST_SCREEN - len(lines) - len(verdict) - 3  # two blank lines and the pointers
-    lines += ["", *_counts(report, room), "", *verdict, _pointers(report)]
+    pointers = textwrap.wrap(_pointers(report), WIDTH, subsequent_indent="      ", break_on_hyphens=False)
+    room = FIRST_SCREEN - len(lines) - len(verdict) - len(pointers) - 2  # two blank lines
+    lines += ["", *_counts(report, room), "", *verdict, *pointers]
     return "\n".join(lines)
 
 
@@ -144,9 +146,16 @@ def _verdict(report: Report) -> str:
 
 
 def _pointers(report: Report) -> str:
-    ledger = next((each.ledger_id for each in report.findings if each.ledger_id is not None), None)
-    first = f"bkaudit explain ledger {ledger} --run RUN; " if ledger is not None else ""
+    ledger = next((each for each in report.findings if each.ledger_id is not None), None)
+    first = f"bkaudit explain ledger {_named(ledger)} --run RUN; " if ledger is not None else ""
     return f"More: {first}explain check ID" if report.findings else "More: RUN/tables"
+
+
+def _named(finding: Finding) -> str:
+    """A finding's ledger as the command line takes it."""
+    if finding.scope_id and finding.ledger_id is not None:
+        return f"--ledger-qualified-name {LedgerId(finding.ledger_id, finding.scope_id).qualified_name}"
+    return str(finding.ledger_id)
 
 
 def _section(severity: Severity, id: str, found: list[Finding], count: int) -> str:

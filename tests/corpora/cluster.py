@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from auditor.model.ledger_id import LedgerId
 from tests.corpora.brute_force import segment_ranges, write_set
 from tests.corpora.plain_readers import MAGIC, PlainLedger
 
@@ -29,8 +30,15 @@ FACTORIES = {
 }
 
 
-def ledger_path(layout: str, ledger: int) -> str:
-    """Where a layout keeps a ledger, below its root."""
+Ledger = int | LedgerId
+"""A number is a ledger of scope 0."""
+
+
+def ledger_path(layout: str, ledger: Ledger) -> str:
+    """Where a layout keeps a ledger, below its root; other scopes lie beside."""
+    if isinstance(ledger, LedgerId):
+        name = ledger.qualified_name
+        return "/".join(["scopes", *(name[at : at + 4] for at in range(0, 28, 4)), f"L{name[28:]}"])
     if layout == "flat":
         return f"L{ledger:010d}"
     if layout == "hierarchical" and ledger < 2**31 - 1:
@@ -44,7 +52,10 @@ def ledger_path(layout: str, ledger: int) -> str:
     return "/".join([*parts, "L" + digits[at:]])
 
 
-def index_path(ledger: int) -> str:
+def index_path(ledger: Ledger) -> str:
+    if isinstance(ledger, LedgerId):
+        name = ledger.qualified_name
+        return f"{name[:8]}/{name[8:16]}/{name[16:24]}/{name[24:]}/{int(name[16:], 16):x}.idx"
     return f"{ledger >> 8 & 255:x}/{ledger & 255:x}/{ledger:x}.idx"
 
 
@@ -119,7 +130,7 @@ class Cluster:
     instance: str | None = INSTANCE
     znodes: dict[str, dict[str, object]] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
-    held: dict[tuple[int, str], set[int]] = field(default_factory=dict)
+    held: dict[tuple[Ledger, str], set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.node("/ledgers")
@@ -172,7 +183,7 @@ class Cluster:
 
     def ledger(
         self,
-        ledger: int,
+        ledger: Ledger,
         segments: Mapping[int, Sequence[str]],
         quorums: tuple[int, int],
         last: int | None,
@@ -197,12 +208,12 @@ class Cluster:
             self.hold(ledger, bookie, more)
         return plain
 
-    def hold(self, ledger: int, bookie: str, entries: Iterable[int]) -> None:
+    def hold(self, ledger: Ledger, bookie: str, entries: Iterable[int]) -> None:
         """Entries on a bookie's disk; a bookie without a disk holds nothing."""
         if f"{bookie.replace(':', '_')}/ledgers0/current/VERSION" in self.files and (held := set(entries)):
             self.held.setdefault((ledger, bookie), set()).update(held)
 
-    def index(self, ledger: int, bookie: str, data: bytes) -> None:
+    def index(self, ledger: Ledger, bookie: str, data: bytes) -> None:
         """An index file, byte for byte."""
         self.held.pop((ledger, bookie), None)
         self.files[f"{bookie.replace(':', '_')}/ledgers0/current/{index_path(ledger)}"] = data

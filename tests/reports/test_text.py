@@ -105,6 +105,16 @@ def test_a_message_that_names_its_subject_is_not_told_it_again() -> None:
     assert "  ledger 7 [suspect]: ledger 70 is another" in text.render(report(findings=(other,)))
 
 
+def test_a_ledger_of_another_scope_is_named_with_it() -> None:
+    scoped = replace(BELOW, scope_id=-1, message="ledger 7 has too few copies of an entry")
+    shown = text.render(report(findings=(scoped,)))
+    assert "  scope -1, ledger 7 [suspect]: ledger 7 has too few copies of an entry" in shown
+    assert text.summary(report(findings=(scoped,))).splitlines()[-2:] == [
+        "More: bkaudit explain ledger --ledger-qualified-name",
+        "      ffffffffffffffff0000000000000007 --run RUN; explain check ID",
+    ]
+
+
 def test_every_severity_keeps_a_line_on_a_full_screen() -> None:
     tallies = [tally(f"{check.id}", str(severity), 5) for check in ALL for severity in Severity]
     shown = text.summary(report(tallies))
