@@ -61,6 +61,27 @@ class Run:
             previous = place
             yield finding
 
+    def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
+        """The findings about a bookie, or in which it lacks entries or is unknown: what they say in short.
+
+        Rows of id, severity, confidence and message, in their order. No more than a batch is in memory.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = ["id", "severity", "confidence", "message", "bookie_id", "missing", "unknown"]
+        for batch in self._batches("findings", columns):
+            named = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False).to_numpy(
+                zero_copy_only=False
+            )
+            for names, of in (
+                (pc.struct_field(pc.list_flatten(batch["missing"]), "bookie_id"), "missing"),
+                (pc.list_flatten(batch["unknown"]), "unknown"),
+            ):
+                rows = pc.list_parent_indices(batch[of]).filter(pc.equal(names, bookie_id))
+                named[rows.to_numpy()] = True
+            yield from batch.select(columns[:4]).filter(pa.array(named)).to_pylist()
+
     def table(self, name: str, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
         """One table as a pyarrow Table; choose columns, and rows by a pyarrow.dataset expression.
 
@@ -151,12 +172,17 @@ class Run:
         return sorted(info.base_name for info in infos)
 
     def _rows(self, name: str) -> Iterator[dict[str, Any]]:
-        """Row by row, in the order of the files; no more than a batch is in memory."""
+        """Row by row, in the order of the files."""
+        for batch in self._batches(name):
+            yield from batch.to_pylist()
+
+    def _batches(self, name: str, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """Batch by batch, in the order of the files; no more than one is in memory."""
         import pyarrow as pa
 
+        chosen = list(columns) if columns else None
         try:
-            for batch in self._dataset(name).to_batches(batch_readahead=1, fragment_readahead=1):
-                yield from batch.to_pylist()
+            yield from self._dataset(name).to_batches(columns=chosen, batch_readahead=1, fragment_readahead=1)
         except (OSError, pa.ArrowException) as error:
             raise RunError(f"{self.path}/{name}: {error}") from error
 

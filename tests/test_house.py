@@ -39,6 +39,7 @@ FLOORS = (
         "task_watch",
         "scan",
         "bookie_scan",
+        "bookie_view",
         "asking",
         "summary",
         "ledgers",

@@ -71,6 +71,21 @@ def test_every_finding_comes_in_order(run: Path) -> None:
     assert [finding.ledger_id for finding in found[3:]] == [9, 10, 2**60]
 
 
+def test_the_findings_of_a_bookie_are_those_that_name_it_anywhere(run: Path) -> None:
+    found = {
+        name: [(row["id"], row["confidence"]) for row in open_run(run).findings_of(name)]
+        for name in ("bk-a:3181", "bk-b:3181", "bk-c:3181", "bk-d:3181")
+    }
+    lost, below, unread = (LOST.id, "confirmed"), (BELOW.id, "suspect"), (UNREAD.id, "unknown")
+    orphan = (ORPHAN.id, "confirmed")
+    assert found == {
+        "bk-a:3181": [lost, below],
+        "bk-b:3181": [lost, orphan, orphan, orphan],
+        "bk-c:3181": [below, unread],
+        "bk-d:3181": [],
+    }
+
+
 def test_findings_out_of_order_are_told(run: Path) -> None:
     first = run / "findings" / "part-00000-x.snappy.parquet"
     first.rename(run / "findings" / "part-00002-x.snappy.parquet")

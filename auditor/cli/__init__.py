@@ -26,7 +26,7 @@ COMMANDS = {
     "scan": "Read metadata into tables, and nothing else.",
     "collect": "Write bookies' directories as tables, to be audited elsewhere.",
     "report": "Show the report of a finished run again.",
-    "explain": "Explain one ledger of a run, or one check.",
+    "explain": "Explain one ledger or bookie of a run, or one check.",
     "ledger": "Show or list ledgers' metadata.",
     "decode": "Decode a file of any format this program knows, to JSON.",
 }

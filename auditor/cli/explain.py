@@ -1,4 +1,4 @@
-"""``bkaudit explain``: one ledger of a run, drawn; or a check's manual page."""
+"""``bkaudit explain``: one ledger of a run, drawn; one of its bookies; or a check's manual page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from auditor.errors import UsageError
 
 @click.group()
 def explain() -> None:
-    """Explain one ledger of a run, or one check."""
+    """Explain one ledger or one bookie of a run, or one check."""
 
 
 @explain.command()
@@ -38,6 +38,18 @@ def ledger(
 
     view = open_run(run or newest_run()).ledger(named.id, named.scope)
     click.echo(drawing.render(view, unicode=not ascii and _takes_unicode()))
+
+
+@explain.command()
+@click.argument("id")
+@click.option("--run", metavar="RUN", help="A finished run.  [default: the newest in ./runs]")
+def bookie(id: str, run: str | None) -> None:
+    """Tell who the bookie ID is: cookie, disks, registration, ledgers, and what is wrong with it."""
+    from auditor.bookie_view import bookie_view
+    from auditor.reports import bookie as telling
+    from auditor.runs import open_run
+
+    click.echo(telling.render(bookie_view(open_run(run or newest_run()), id)))
 
 
 @explain.command()

@@ -1,7 +1,12 @@
-"""A ledger drawn from a real run: what its bookies should hold, and do."""
+"""Ledgers and bookies of a real run, told to a person."""
 
 from __future__ import annotations
 
+from click.testing import CliRunner, Result
+
+from auditor.bookie_view import bookie_view
+from auditor.cli import main
+from auditor.reports.bookie import WIDTH
 from auditor.reports.ledger import render
 from auditor.runs import open_run
 from tests.corpora.audited import Audited
@@ -55,3 +60,77 @@ def test_every_ledger_of_the_corpus_can_be_drawn(audited: Audited) -> None:
         view = run.ledger(row["ledger_id"])
         assert f"ledger {row['ledger_id']}: {view.judged_class}" in render(view)
         assert all(len(line) <= 80 for line in render(view).splitlines())
+
+
+# The old id of a bookie that was renamed: nothing but ledgers and a cookie knows it.
+RENAMED = """\
+bookie      127.0.103.1:3181
+registered  no
+cookie      of 127.0.103.1:3181, layout 5
+            instance 06958d23-ab39-4db1-a6d7-f0f3e6c37558
+            journal /data/bookkeeper/bk1/journal
+            ledgers /data/bookkeeper/bk1/ledgers0
+            ledgers /data/bookkeeper/bk1/ledgers1
+read        not at all
+            no --bookies source has a place for it
+index time  unknown
+ledgers     1 name it; 1 depend on it
+            entries of 1 judged there
+held        unknown
+
+disks
+  none was found"""
+
+
+def explained(audited: Audited, bookie: str) -> Result:
+    return CliRunner().invoke(main, ["explain", "bookie", bookie, "--run", str(audited.out)])
+
+
+def test_every_bookie_of_the_corpus_is_told_in_sixty_columns(audited: Audited) -> None:
+    for row in audited.table("bookies"):
+        told = explained(audited, row["bookie_id"])
+        assert told.exit_code == 0, told.output
+        assert told.stdout.startswith(f"bookie      {row['bookie_id']}\n")
+        assert all(len(line) <= WIDTH for line in told.stdout.splitlines())
+        assert told.stdout.replace("\n", "").isprintable()
+
+
+def test_the_problems_of_a_bookie_are_the_findings_that_name_it(audited: Audited) -> None:
+    run = open_run(audited.out)
+    for row in audited.table("bookies"):
+        name = row["bookie_id"]
+        named: dict[str, int] = {}
+        for finding in audited.findings():
+            lacking = [part["bookie_id"] for part in finding["missing"]]
+            if name in (finding["bookie_id"], *lacking, *finding["unknown"]):
+                named[finding["id"]] = named.get(finding["id"], 0) + 1
+        assert {each.id: each.count for each in bookie_view(run, name).problems} == named
+
+
+def test_a_bookie_has_the_directories_in_its_place_and_those_with_its_data(
+    audited: Audited, corpus: Corpus
+) -> None:
+    if corpus.name == "dbledger-long":
+        told, _, problems = explained(audited, "127.0.103.1:3181").stdout.partition("\n\nproblems\n")
+        assert told == RENAMED
+        assert "bookie-down (warning; 1)\n    127.0.103.1:3181 is not registered" in problems
+        a, b = (bookie_view(open_run(audited.out), name) for name in ("bk-a.rack1", "bk-b.rack1"))
+        assert [each.path.rpartition("bookies/")[2] for each in a.directories] == [
+            "bk-a.rack1/journal",
+            "bk-a.rack1/ledgers0",
+            "bk-a.rack1/ledgers1",
+            "bk-b.rack1/ledgers1",
+        ]
+        assert [each.owner for each in a.directories] == [*["bk-a.rack1"] * 2, "bk-b.rack1", "bk-a.rack1"]
+        assert a.directories[2].contents[0].bookie_id == "bk-b.rack1"
+        assert b.directories[0] == a.directories[2]
+
+
+def test_an_unknown_bookie_is_answered_with_those_that_are_near(audited: Audited, corpus: Corpus) -> None:
+    near = {"interleaved-hier": "127.0.101.1:3181", "flat-v1": "bookie1.dc1.example:3181"}
+    known = near.get(corpus.name, "bk-a.rack1")
+    told = explained(audited, known[:-1])
+    assert told.exit_code == 2
+    assert f"no bookie '{known[:-1]}' is known; did you mean" in told.stderr
+    assert known in told.stderr
+    assert "RUN/tables/bookies lists them" in explained(audited, "?").stderr

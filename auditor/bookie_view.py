@@ -1,0 +1,126 @@
+"""One bookie out of a finished run, without Spark: read from the tables that are as small as the cluster.
+
+Only its findings are looked for in a table that may be large; of them, counts and a few sentences are kept.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from auditor.errors import RunError
+from auditor.model.bookie_view import (
+    BookieView,
+    CandidateView,
+    CookieView,
+    DirectoryView,
+    ProblemView,
+    RegistrationView,
+)
+from auditor.model.finding import Confidence, Severity
+from auditor.runs import Run
+
+_SAMPLES = 3
+_NEAR = 3
+
+
+def bookie_view(run: Run, bookie_id: str) -> BookieView:
+    """What a run knows of one bookie, by its id as the cluster writes it.
+
+    Raises:
+        RunError: nothing in the run names such a bookie; the message has the ids that are nearest to it.
+    """
+    import pyarrow.dataset as ds
+
+    named = ds.field("bookie_id") == bookie_id
+    found = run.table("bookies", filter=named).to_pylist()
+    if not found:
+        raise RunError(f"{run.path}: no bookie {bookie_id!r} is known{_near(run, bookie_id)}")
+    row = found[0]
+    holding = run.table("holdings", filter=named).to_pylist()
+    cookies = run.table("cookies", filter=named).to_pylist()
+    return BookieView(
+        bookie_id=bookie_id,
+        held=holding[0]["ledgers"] if holding else None,
+        orphans=holding[0]["orphans"] if holding else 0,
+        cookie=_cookie(cookies[0]) if cookies else None,
+        registrations=tuple(map(_registration, run.table("registrations", filter=named).to_pylist())),
+        directories=_directories(run, bookie_id),
+        problems=_problems(run, bookie_id),
+        **{name: row[name] for name in _SAME},
+    )
+
+
+_SAME = (
+    "read", "reason", "index_time", "suspect", "foreign_instance", "marked", "ledgers", "depending",
+    "replicas",
+)  # fmt: skip
+
+
+def _near(run: Run, bookie_id: str) -> str:
+    known = run.table("bookies", ["bookie_id"]).column("bookie_id").to_pylist()
+    near = difflib.get_close_matches(bookie_id, known, n=_NEAR, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else "; RUN/tables/bookies lists them"
+
+
+def _cookie(row: dict[str, Any]) -> CookieView:
+    return CookieView(
+        layout=row["layout"],
+        bookie_host=row["bookie_host"],
+        journal_dirs=row["journal_dirs"],
+        ledger_dirs=tuple(row["ledger_dirs"] or ()),
+        index_dirs=tuple(row["index_dirs"] or ()),
+        instance_id=row["instance_id"],
+        damage=row["damage"],
+    )
+
+
+def _registration(row: dict[str, Any]) -> RegistrationView:
+    endpoints = tuple((end["id"], end["host"], end["port"], end["protocol"]) for end in row["endpoints"])
+    return RegistrationView(row["mode"], endpoints, row["damage"])
+
+
+def _directories(run: Run, bookie_id: str) -> tuple[DirectoryView, ...]:
+    """The directories in its place and those that its data is in, by path."""
+    import pyarrow.dataset as ds
+
+    its = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
+    ranked: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(run.table("contents", filter=its).to_pylist(), key=lambda row: row["rank"]):
+        ranked.setdefault(row["directory"], []).append(row)
+    return tuple(
+        DirectoryView(
+            **{name: row[name] for name in _OF_DIRECTORY},
+            ledgers=ranked[row["path"]][0]["ledgers"] if row["path"] in ranked else 0,
+            contents=tuple(
+                CandidateView(each["candidate"], each["named"], each["exact"])
+                for each in ranked.get(row["path"], ())
+            ),
+        )
+        for row in sorted(run.table("directories", filter=its).to_pylist(), key=lambda row: row["path"])
+    )
+
+
+_OF_DIRECTORY = (
+    "path", "role", "place", "owner", "cookie_bookie_id", "instance_id", "layout", "index_time", "damage",
+)  # fmt: skip
+
+
+def _problems(run: Run, bookie_id: str) -> tuple[ProblemView, ...]:
+    """The findings that name the bookie as their subject, as lacking entries or as unknown, by check."""
+    counts: dict[tuple[int, str], list[int]] = {}
+    messages: dict[tuple[int, str], list[str]] = {}
+    for row in run.findings_of(bookie_id):
+        key = (Severity(row["severity"]).rank, row["id"])
+        count = counts.setdefault(key, [0, 0])
+        count[0] += 1
+        count[1] += row["confidence"] != Confidence.CONFIRMED
+        said = messages.setdefault(key, [])
+        if len(said) < _SAMPLES:
+            said.append(row["message"])
+    return tuple(
+        ProblemView(
+            id, list(Severity)[rank], counts[rank, id][0], counts[rank, id][1], tuple(messages[rank, id])
+        )
+        for rank, id in sorted(counts)
+    )

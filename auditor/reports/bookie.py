@@ -1,0 +1,157 @@
+"""One bookie told as text: who it is, where its data lies, how far it was read, and what is wrong.
+
+Every line fits into `WIDTH` columns, for this is read beside other windows; nothing is coloured.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from auditor.model.bookie_view import (
+    BookieView,
+    CookieView,
+    DirectoryView,
+    ProblemView,
+    RegistrationView,
+)
+
+WIDTH = 60
+_LABEL = 12
+_READ = {"read": "whole", "partial": "in part", "unread": "not at all"}
+
+
+def render(bookie: BookieView) -> str:
+    """Registration, cookie, ledgers; then its directories; then the findings that name it."""
+    parts = [
+        [*_line("bookie", bookie.bookie_id), *_identity(bookie), *_reading(bookie), *_ledgers(bookie)],
+        _disks(bookie),
+        _problems(bookie.problems),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
+def _identity(bookie: BookieView) -> list[str]:
+    lines = []
+    for registration in bookie.registrations:
+        lines += _registration(registration)
+    if not bookie.registrations:
+        lines += _line("registered", "no")
+    lines += _cookie(bookie.cookie) if bookie.cookie else _line("cookie", "none in the store")
+    return lines
+
+
+def _registration(registration: RegistrationView) -> list[str]:
+    lines = _line("registered", registration.mode)
+    for name, host, port, protocol in registration.endpoints:
+        lines += _line("", f"{name} at {host}:{port} ({protocol})")
+    if registration.damage is not None:
+        lines += _line("", f"its service info cannot be read: {registration.damage}")
+    elif not registration.endpoints:
+        lines += _line("", "no endpoint")
+    return lines
+
+
+def _cookie(cookie: CookieView) -> list[str]:
+    if cookie.damage is not None:
+        return _line("cookie", f"in the store, cannot be read: {cookie.damage}")
+    lines = _line("cookie", f"of {cookie.bookie_host}, layout {cookie.layout}")
+    lines += _line("", f"instance {cookie.instance_id or 'none'}")
+    for label, paths in (
+        ("journal", (cookie.journal_dirs,)),
+        ("ledgers", cookie.ledger_dirs),
+        ("index", cookie.index_dirs),
+    ):
+        lines += [part for path in paths if path for part in _line("", f"{label} {path}")]
+    return lines
+
+
+def _reading(bookie: BookieView) -> list[str]:
+    lines = _line("read", _READ[bookie.read])
+    if bookie.reason is not None:
+        lines += _line("", bookie.reason)
+    if bookie.suspect:
+        lines += _line("", "a directory lies in another's place, or carries another's id")
+    return [*lines, *_line("index time", _time(bookie.index_time))]
+
+
+def _ledgers(bookie: BookieView) -> list[str]:
+    lines = _line("ledgers", f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it")
+    lines += _line("", f"entries of {bookie.replicas:,} judged there")
+    if bookie.held is None:
+        lines += _line("held", "unknown" if bookie.read != "read" else "none")
+    else:
+        lines += _line("held", f"{bookie.held:,} ledgers; {bookie.orphans:,} not in the metadata")
+    if bookie.marked:
+        lines += _line("marked", "under-replication marks name it")
+    return lines
+
+
+def _disks(bookie: BookieView) -> list[str]:
+    if not bookie.directories:
+        return ["disks", "  none was found"]
+    lines = ["disks"]
+    for directory in bookie.directories:
+        lines += _directory(bookie.bookie_id, directory)
+    return lines
+
+
+def _directory(bookie_id: str, directory: DirectoryView) -> list[str]:
+    lines = _folded(directory.path, "  ")
+    version = f"VERSION of {directory.cookie_bookie_id}, layout {directory.layout}"
+    if directory.cookie_bookie_id is None:
+        version = f"no VERSION: {directory.damage}" if directory.damage else "no VERSION"
+    lines += _folded(f"{directory.role}; {version}", "    ")
+    if directory.cookie_bookie_id is not None:
+        lines += _folded(f"instance {directory.instance_id or 'none'}", "    ")
+    if directory.index_time is not None:
+        lines += _folded(f"last mark {_time(directory.index_time)}", "    ")
+    if directory.place != bookie_id:
+        lines += _folded(f"lies in the place of {directory.place or 'nobody'}", "    ")
+    if directory.owner != bookie_id:
+        lines += _folded(f"counted for {directory.owner or 'nobody'}", "    ")
+    if directory.contents:
+        lines += _folded(f"of {directory.ledgers:,} ledgers here", "    ")
+        for each in directory.contents:
+            lines += _folded(
+                f"{each.bookie_id}: {each.named:,} name it, {each.exact:,} match entry for entry", "      "
+            )
+    return lines
+
+
+def _problems(problems: Iterable[ProblemView]) -> list[str]:
+    lines = ["problems"]
+    for problem in problems:
+        unsure = f", {problem.unsure:,} not confirmed" if problem.unsure else ""
+        lines += _folded(f"{problem.id} ({problem.severity}; {problem.count:,}{unsure})", "  ")
+        for message in problem.messages:
+            lines += _folded(message, "    ")
+        if problem.count > len(problem.messages):
+            lines.append(f"    and {problem.count - len(problem.messages):,} more")
+    return lines if len(lines) > 1 else [*lines, "  none"]
+
+
+def _line(label: str, text: str) -> list[str]:
+    """A labelled text, what does not fit below it."""
+    parts = _wrapped(text, WIDTH - _LABEL, "  ")
+    return [f"{'' if number else label:<{_LABEL}}{part}" for number, part in enumerate(parts)]
+
+
+def _folded(text: str, indent: str) -> list[str]:
+    return [indent + part for part in _wrapped(text, WIDTH - len(indent), "    ")]
+
+
+def _wrapped(text: str, width: int, later: str) -> list[str]:
+    # What a terminal would obey, in a name that someone chose, is shown as a question mark.
+    shown = "".join(char if char.isprintable() else "?" for char in text)
+    return textwrap.wrap(shown, width, subsequent_indent=later, break_on_hyphens=False)
+
+
+def _time(ms: int | None) -> str:
+    if ms is None:
+        return "unknown"
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"

@@ -1,0 +1,131 @@
+"""A bookie, told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from auditor.model.bookie_view import (
+    BookieView,
+    CandidateView,
+    CookieView,
+    DirectoryView,
+    ProblemView,
+    RegistrationView,
+)
+from auditor.model.finding import Severity
+from auditor.reports.bookie import WIDTH, render
+
+DISK = DirectoryView(
+    path="/mnt/bk-a/ledgers1",
+    role="ledger",
+    place="bk-a:3181",
+    owner="bk-b:3181",
+    cookie_bookie_id="bk-b:3181",
+    instance_id="a77a8e0d",
+    layout=5,
+    index_time=1_795_237_660_000,
+    ledgers=1200,
+    contents=(CandidateView("bk-b:3181", 1199, 1150), CandidateView("bk-a:3181", 800, 12)),
+)
+BOOKIE = BookieView(
+    bookie_id="bk-a:3181",
+    read="partial",
+    reason="index directory /data/ledgers1: not found",
+    index_time=None,
+    suspect=True,
+    foreign_instance=False,
+    marked=True,
+    ledgers=12345,
+    depending=12000,
+    replicas=11000,
+    held=11111,
+    orphans=2,
+    cookie=CookieView(5, "bk-a:3181", "/data/journal", ("/data/ledgers0", "/data/ledgers1"), (), "a77a8e0d"),
+    registrations=(RegistrationView("writable", (("bookie", "10.0.0.1", 3181, "bookie-rpc"),)),),
+    directories=(DISK,),
+    problems=(
+        ProblemView("alias-gc-danger", Severity.CRITICAL, 1, 1, ("bk-a:3181 holds what 7 ledgers ask of x",)),
+        ProblemView("orphan-ledger", Severity.NOTE, 5, 0, ("one", "two", "three")),
+    ),
+)
+TOLD = """\
+bookie      bk-a:3181
+registered  writable
+            bookie at 10.0.0.1:3181 (bookie-rpc)
+cookie      of bk-a:3181, layout 5
+            instance a77a8e0d
+            journal /data/journal
+            ledgers /data/ledgers0
+            ledgers /data/ledgers1
+read        in part
+            index directory /data/ledgers1: not found
+            a directory lies in another's place, or carries
+              another's id
+index time  unknown
+ledgers     12,345 name it; 12,000 depend on it
+            entries of 11,000 judged there
+held        11,111 ledgers; 2 not in the metadata
+marked      under-replication marks name it
+
+disks
+  /mnt/bk-a/ledgers1
+    ledger; VERSION of bk-b:3181, layout 5
+    instance a77a8e0d
+    last mark 2026-11-21 05:07:40 UTC
+    counted for bk-b:3181
+    of 1,200 ledgers here
+      bk-b:3181: 1,199 name it, 1,150 match entry for entry
+      bk-a:3181: 800 name it, 12 match entry for entry
+
+problems
+  alias-gc-danger (critical; 1, 1 not confirmed)
+    bk-a:3181 holds what 7 ledgers ask of x
+  orphan-ledger (note; 5)
+    one
+    two
+    three
+    and 2 more"""
+
+
+def test_a_bookie_is_told_from_its_cookie_to_its_problems() -> None:
+    assert render(BOOKIE) == TOLD
+
+
+def test_what_is_not_there_is_said_too() -> None:
+    bare = BookieView(
+        "bk-z:3181", "unread", "no source covers it", None, False, False, False, 3, 2, 1, None, 0
+    )
+    text = render(bare)
+    for said in ("registered  no", "cookie      none in the store", "read        not at all"):
+        assert said in text
+    assert "held        unknown" in text
+    assert text.endswith("disks\n  none was found\n\nproblems\n  none")
+    assert "held        none" in render(replace(bare, read="read", reason=None))
+
+
+def test_what_cannot_be_read_says_why() -> None:
+    broken = replace(
+        BOOKIE,
+        cookie=CookieView(damage="byte 3: no layout"),
+        registrations=(
+            RegistrationView("readonly", (), "byte 0: no such field"),
+            RegistrationView("writable"),
+        ),
+        directories=(
+            replace(DISK, cookie_bookie_id=None, damage="byte 1: no digit"),
+            replace(DISK, cookie_bookie_id=None, place=None, owner=None, index_time=None, contents=()),
+        ),
+    )
+    text = render(broken)
+    assert "cookie      in the store, cannot be read: byte 3: no" in text
+    assert "its service info cannot be read: byte 0: no such" in text
+    assert "            no endpoint" in text
+    assert "ledger; no VERSION: byte 1: no digit" in text
+    assert "lies in the place of nobody\n    counted for nobody" in text
+
+
+def test_every_line_fits_and_nothing_reaches_the_terminal_as_a_command() -> None:
+    long = replace(BOOKIE, bookie_id="bk\x1b[31m" + "x" * 200, directories=(replace(DISK, path="/d" * 90),))
+    lines = render(long).splitlines()
+    assert all(len(line) <= WIDTH for line in lines)
+    assert "\x1b" not in render(long)
