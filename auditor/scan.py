@@ -38,6 +38,14 @@ class MetadataScan:
         self._options = options
         self.uri = uri
         self._store = open_store(uri, self._politeness())
+        try:
+            self._look(landing)
+        except BaseException:
+            self._store.close()  # nobody else holds it yet, and a live one would go on connecting
+            raise
+
+    def _look(self, landing: Landing) -> None:
+        """Read the cluster's own znodes, and from them how its ledgers lie."""
         self.live = self._store.live
         self.keeps_marks = self._store.keeps_marks
         landing.progress.stage("cluster")
@@ -47,7 +55,8 @@ class MetadataScan:
         self.layout, self._layout_said = choose_layout(self._store, self.before)
         self.instance_id = instance_id(self.before)
         observed = landing.remember("scan_time", self.before.scan_time)
-        self.scan_time: int = observed if options.scan_time is None else moment(options.scan_time)
+        given = self._options.scan_time
+        self.scan_time: int = observed if given is None else moment(given)
         store_source.register(landing.spark)
 
     def ledgers(self) -> DataFrame:

@@ -30,10 +30,11 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
         ledgers = spark.read.format("bookkeeper_ledgers").options(**options, parts="2").load()
 
         def end_amid() -> None:
-            while server.connections() < 2:  # the driver has one, before the tasks have one each
+            while not (reading(spark) and server.connections()):
                 time.sleep(0.05)
             server.kill()
 
+        spark.sparkContext.setJobGroup(GROUP, "reads a store that goes away")
         away = threading.Thread(target=end_amid, daemon=True)  # a test that fails must not keep the run
         away.start()
         with (
@@ -42,6 +43,18 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
         ):
             ledgers.write.parquet(str(tmp_path / "ledgers"))
         away.join()
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # unsets it
+
+
+GROUP = "a store that goes away"
+
+
+def reading(spark: SparkSession) -> bool:
+    """Whether tasks of the group run; they are planned before that, over another connection."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(GROUP)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return any(stage is not None and stage.numActiveTasks > 0 for stage in stages)
 
 
 def test_a_wrong_option_is_a_usage_error(spark: SparkSession) -> None:
