@@ -6,18 +6,17 @@ Runs may lie on any file system that pyarrow knows; local ones need no more than
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.codecs.coverage import last_entry
 from auditor.errors import RunError
-from auditor.findings.rows import finding_of
-from auditor.model.finding import Finding, Severity
 from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import LedgerView, ReplicaView
 from auditor.model.report import Report
-from auditor.run_files import REPORT, run_files
+from auditor.run_files import REPORT
+from auditor.run_findings import Findings
+from auditor.run_tables import RunTables
 from auditor.tables.judgement import NOT_INDEXED, LedgerFacts, groups_of, striped_to
 
 if TYPE_CHECKING:
@@ -45,21 +44,13 @@ class Run:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._tables = RunTables(path)
         self.report = self._read_report()
 
-    def findings(self) -> Iterator[Finding]:
-        """Every finding, in the order severity, id, scope, ledger, bookie, as it was written."""
-        previous: tuple[Any, ...] | None = None
-        for row in self._rows("findings"):
-            try:
-                finding = finding_of(row)
-            except (KeyError, ValueError, TypeError) as error:
-                raise RunError(f"{self.path}/findings: a row cannot be read: {error}") from error
-            place = _place(finding)
-            if previous is not None and place < previous:
-                raise RunError(f"{self.path}/findings: {finding.id} is out of order; was a file renamed?")
-            previous = place
-            yield finding
+    @property
+    def findings(self) -> Findings:
+        """Every finding, in the order severity, id, scope, ledger, bookie; each iteration reads anew."""
+        return Findings(self._tables)
 
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
         """The findings about a bookie, or in which it lacks entries or is unknown: what they say in short.
@@ -70,7 +61,7 @@ class Run:
         import pyarrow.compute as pc
 
         columns = ["id", "severity", "confidence", "message", "bookie_id", "missing", "unknown"]
-        for batch in self._batches("findings", columns):
+        for batch in self.batches("findings", columns):
             named = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False).to_numpy(
                 zero_copy_only=False
             )
@@ -87,18 +78,18 @@ class Run:
 
         All of what is chosen is in memory: for a whole table of a large cluster take `tables`.
         """
-        import pyarrow as pa
+        return self._tables.read(f"tables/{name}", columns, filter)
 
-        try:
-            return self._dataset(f"tables/{name}").to_table(
-                columns=list(columns) if columns else None, filter=filter
-            )
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise RunError(f"{self.path}/tables/{name}: {error}") from error
+    def batches(self, below: str, columns: Sequence[str] | None = None, filter: Any = None) -> Iterator[Any]:
+        """``findings`` or ``tables/NAME`` as pyarrow RecordBatches, in the order of the rows.
+
+        No more than one is in memory: this is for what grows with the cluster.
+        """
+        return self._tables.batches(below, columns, filter)
 
     def tables(self, spark: SparkSession) -> Mapping[str, DataFrame]:
         """All tables, and the findings, as Spark DataFrames by name."""
-        names = [name for name in self._names("tables") if not name.startswith(("_", "."))]
+        names = [name for name in self._tables.names("tables") if not name.startswith(("_", "."))]
         frames = {name: spark.read.parquet(f"{self.path}/tables/{name}") for name in names}
         return {**frames, "findings": spark.read.parquet(f"{self.path}/findings")}
 
@@ -113,7 +104,7 @@ class Run:
         here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
         found = self.table("ledgers", filter=here).to_pylist()
         indexes = [_served(each) for each in self.table("availability", filter=here).to_pylist()]
-        if "answers" in self._names("tables"):
+        if "answers" in self._tables.names("tables"):
             shown = {each["bookie_id"] for each in indexes}
             answers = self.table("answers", filter=here).to_pylist()
             indexes += [each for each in answers if each["bookie_id"] not in shown]
@@ -141,7 +132,7 @@ class Run:
         )
 
     def _read_report(self) -> Report:
-        files, base = self._files
+        files, base = self._tables.files
         import pyarrow as pa
 
         try:
@@ -155,50 +146,6 @@ class Run:
             return Report.from_json(bytes(text))
         except RunError as error:
             raise RunError(f"{self.path}/{REPORT}: {error}") from error
-
-    @cached_property
-    def _files(self) -> tuple[Any, str]:
-        return run_files(self.path)
-
-    def _names(self, below: str) -> list[str]:
-        import pyarrow as pa
-        from pyarrow import fs
-
-        files, base = self._files
-        try:
-            infos = files.get_file_info(fs.FileSelector(f"{base}/{below}"))
-        except (OSError, pa.ArrowException) as error:
-            raise RunError(f"{self.path}/{below}: {error}") from error
-        return sorted(info.base_name for info in infos)
-
-    def _rows(self, name: str) -> Iterator[dict[str, Any]]:
-        """Row by row, in the order of the files."""
-        for batch in self._batches(name):
-            yield from batch.to_pylist()
-
-    def _batches(self, name: str, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Batch by batch, in the order of the files; no more than one is in memory."""
-        import pyarrow as pa
-
-        chosen = list(columns) if columns else None
-        try:
-            yield from self._dataset(name).to_batches(columns=chosen, batch_readahead=1, fragment_readahead=1)
-        except (OSError, pa.ArrowException) as error:
-            raise RunError(f"{self.path}/{name}: {error}") from error
-
-    def _dataset(self, name: str) -> Any:
-        import pyarrow as pa
-        import pyarrow.dataset as ds
-
-        files, base = self._files
-        parts = [part for part in self._names(name) if part.endswith(".parquet")]
-        if not parts:
-            raise RunError(f"{self.path}/{name}: no Parquet file is here")
-        try:
-            # Named one by one: the order of the files is the order of the rows.
-            return ds.dataset([f"{base}/{name}/{part}" for part in parts], filesystem=files, format="parquet")
-        except (OSError, pa.ArrowException) as error:
-            raise RunError(f"{self.path}/{name}: {error}") from error
 
 
 _SAME = (
@@ -215,18 +162,6 @@ _SAME = (
     "mtime",
     "damage",
 )
-
-
-def _place(finding: Finding) -> tuple[Any, ...]:
-    numbers = (finding.scope_id, finding.ledger_id)
-    # As Spark sorts: what is not there comes first.
-    absent_first = tuple((number is not None, number or 0) for number in numbers)
-    return (
-        list(Severity).index(finding.severity),
-        finding.id,
-        *absent_first,
-        (finding.bookie_id is not None, finding.bookie_id or ""),
-    )
 
 
 def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:

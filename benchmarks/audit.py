@@ -53,8 +53,7 @@ def main(ledgers: int) -> None:
             report = audit.run(progress=watch)
         watch.stage("end")
         found = {
-            (finding.id, finding.ledger_id, finding.bookie_id)
-            for finding in open_run(f"{work}/run").findings()
+            (finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(f"{work}/run").findings
         }
         expected = (
             {("below-ack-quorum", ledger, None) for ledger in planted.one_copy_missing}

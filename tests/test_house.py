@@ -34,6 +34,8 @@ FLOORS = (
         "collect_spark",
         "session",
         "runs",
+        "run_tables",
+        "run_findings",
         "landing",
         "task_errors",
         "task_watch",
@@ -48,7 +50,17 @@ FLOORS = (
     {"cli"},
 )
 NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "ledgers")
-SPARK_WHEN_CALLED = ("checks", "findings", "tables", "runs", "demo", "cli", "audit")
+SPARK_WHEN_CALLED = (
+    "checks",
+    "findings",
+    "tables",
+    "runs",
+    "run_tables",
+    "run_findings",
+    "demo",
+    "cli",
+    "audit",
+)
 GENERATED = HOUSE / "codecs" / "pb"
 
 MODULES = sorted(path for path in HOUSE.rglob("*.py") if GENERATED not in path.parents)

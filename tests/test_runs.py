@@ -66,7 +66,9 @@ def test_the_report_is_read_back(run: Path) -> None:
 
 
 def test_every_finding_comes_in_order(run: Path) -> None:
-    found = list(open_run(str(run)).findings())
+    findings = open_run(str(run)).findings
+    found = list(findings)
+    assert list(findings) == found
     assert found[:3] == [LOST, BELOW, UNREAD]
     assert [finding.ledger_id for finding in found[3:]] == [9, 10, 2**60]
 
@@ -90,7 +92,7 @@ def test_findings_out_of_order_are_told(run: Path) -> None:
     first = run / "findings" / "part-00000-x.snappy.parquet"
     first.rename(run / "findings" / "part-00002-x.snappy.parquet")
     with pytest.raises(RunError, match="out of order"):
-        list(open_run(run).findings())
+        list(open_run(run).findings)
 
 
 def test_a_table_is_read_by_columns_and_rows(run: Path) -> None:
@@ -112,7 +114,7 @@ def test_a_uri_that_leads_nowhere_is_no_run() -> None:
 def test_broken_parts_are_named(run: Path) -> None:
     (run / "findings" / "part-00000-x.snappy.parquet").write_bytes(b"no Parquet")
     with pytest.raises(RunError, match="findings"):
-        list(open_run(run).findings())
+        list(open_run(run).findings)
     shutil.rmtree(run / "tables" / "marks")
     with pytest.raises(RunError, match="marks"):
         open_run(run).table("marks")

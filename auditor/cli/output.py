@@ -28,7 +28,7 @@ def show(report: Report, run: str, form: str) -> None:
         from auditor.reports import jsonl
         from auditor.runs import open_run
 
-        for line in jsonl.render(open_run(run).findings()):
+        for line in jsonl.render(open_run(run).findings):
             click.echo(line)
     else:
         from auditor.reports import text

@@ -67,9 +67,7 @@ def show(out: str, options: AuditOptions, progress: Progress, spark: SparkSessio
             server.load(znodes(cluster))
             uri = f"zk://{server.hosts}{ROOT}"
             report = Audit(uri, [str(cluster.bookies)], out, options).run(spark, progress)
-    found = {
-        (finding.id, _text(finding.ledger_id), finding.bookie_id) for finding in open_run(out).findings()
-    }
+    found = {(finding.id, _text(finding.ledger_id), finding.bookie_id) for finding in open_run(out).findings}
     return Shown(report, _ordered(known() - found), _ordered(found - known()))
 
 
