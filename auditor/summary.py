@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from auditor.asking import Asked
 from auditor.bookie_scan import BookieScan
+from auditor.checks.check import LEDGER
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
 from auditor.model.finding import Finding, Severity
@@ -16,6 +17,7 @@ from auditor.model.report import (
     Cluster,
     Coverage,
     Decided,
+    Impact,
     Replicas,
     Report,
     Run,
@@ -54,6 +56,9 @@ def summarise(
         gaps=_gaps(tables, metadata),
         notes=[*metadata.notes(), *bookies.notes()],
         tally=_tally(findings),
+        impact=impact(findings, tables.ledgers),
+        changes=None,
+        suppressions=[],
     )
     cluster = Cluster(metadata.instance_id, metadata.uri, metadata.layout.value)
     return Report.make(run, cluster, _coverage(tables), _samples(findings, options.samples))
@@ -111,9 +116,36 @@ def _tally(findings: DataFrame) -> list[Tally]:
 
     rows = findings.groupBy("id", "severity", "confidence").agg(F.count("*").alias("number")).collect()
     tallies = [
-        Tally(id=r["id"], severity=r["severity"], confidence=r["confidence"], count=r["number"]) for r in rows
+        Tally(
+            id=r["id"],
+            severity=r["severity"],
+            confidence=r["confidence"],
+            count=r["number"],
+            new=0,
+            worse=0,
+            suppressed=0,
+        )
+        for r in rows
     ]
     return sorted(tallies, key=lambda t: (Severity(t["severity"]).rank, t["id"], t["confidence"]))
+
+
+def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
+    """Ledgers and their bytes by severity. A ledger with several findings of one severity counts once."""
+    from pyspark.sql import functions as F
+
+    concerned = findings.where("ledger_id is not null").select("severity", *LEDGER).distinct()
+    # Two znodes may say that they are one ledger; a damaged record may say any length.
+    lengths = ledgers.where("length > 0").groupBy(*LEDGER).agg(F.max("length").alias("length"))
+    bytes = F.coalesce(F.sum(F.col("length").cast("decimal(20,0)")), F.lit(0))
+    rows = (
+        concerned.join(lengths, [*LEDGER], "left")
+        .groupBy("severity")
+        .agg(F.count("*").alias("ledgers"), bytes.alias("bytes"))
+        .collect()
+    )
+    impacts = [Impact(severity=r["severity"], ledgers=r["ledgers"], bytes=int(r["bytes"])) for r in rows]
+    return sorted(impacts, key=lambda impact: Severity(impact["severity"]).rank)
 
 
 def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:

@@ -20,12 +20,60 @@ INCOMPLETE = "incomplete"
 
 
 class Tally(TypedDict):
-    """How many findings of one id have one severity and one confidence."""
+    """How many findings of one id have one severity and one confidence.
+
+    ``suppressed`` are those of ``count`` that the suppressions file names. Of the others ``new`` were not
+    found in the run before, and ``worse`` were found there and less bad; 0 with no run before.
+    """
 
     id: str
     severity: str
     confidence: str
     count: int
+    new: int
+    worse: int
+    suppressed: int
+
+
+class Impact(TypedDict):
+    """How many ledgers the findings of one severity are about, and the bytes that those are long.
+
+    ``bytes`` are lengths as the metadata has them, of one copy; a ledger whose length is not kept counts 0.
+    """
+
+    severity: str
+    ledgers: int
+    bytes: int
+
+
+class Changes(TypedDict):
+    """How the findings differ from those of the run before, in findings; suppressed ones count here too.
+
+    ``previous`` names the directory of that run, ``finished`` is its time in milliseconds. ``unseen`` were
+    found there and could be neither found nor ruled out now, as what they rest on was not read: they are
+    not fixed.
+    """
+
+    previous: str
+    finished: int
+    new: int
+    fixed: int
+    worse: int
+    better: int
+    same: int
+    unseen: int
+
+
+class Suppression(TypedDict):
+    """An entry of the suppressions file: ``until`` is an ISO date, ``count`` the findings it suppresses.
+
+    A finding that several entries name counts for the first. One that is ``expired`` suppresses nothing.
+    """
+
+    reason: str
+    until: str
+    count: int
+    expired: bool
 
 
 class Run(TypedDict):
@@ -34,6 +82,9 @@ class Run(TypedDict):
     ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name what of the metadata
     could not be listed or read, a bounded sample; with any no run is complete. ``notes`` are sentences
     that a reader should see. ``operations`` counts what was asked of the sources, all of it reading.
+    ``finished`` is when the findings were complete. ``impact`` has one entry for each severity with findings
+    about ledgers, the worst first; ``changes`` is None where there is no earlier run to compare with;
+    ``suppressions`` are the entries of the suppressions file, in its order.
     """
 
     version: str
@@ -47,6 +98,9 @@ class Run(TypedDict):
     gaps: list[str]
     notes: list[str]
     tally: list[Tally]
+    impact: list[Impact]
+    changes: Changes | None
+    suppressions: list[Suppression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +214,15 @@ class Report:
         """Read report.json back.
 
         Raises:
-            RunError: no JSON, another schema, or a key that is missing or of another type.
+            RunError: no JSON, another schema, written by a version of this program that kept less, or a key
+                that is missing or of another type.
         """
         try:
             value = json.loads(text)
             schema = value.get("schema") if isinstance(value, dict) else None
             if schema != SCHEMA:
                 raise RunError(f"this is no {SCHEMA}: its schema is {schema!r}")
+            _same_shape(value["run"])
             bookies = value["coverage"]["bookies"]
             return cls(
                 run=value["run"],
@@ -182,6 +238,21 @@ class Report:
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise RunError(f"this report cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _same_shape(run: Mapping[str, Any]) -> None:
+    """Refuse a report of a version that kept less of a run than this one: comparing would mislead."""
+    missing = [f"run.{key}" for key in Run.__annotations__ if key not in run]
+    missing += [
+        f"run.tally.{key}"
+        for key in Tally.__annotations__
+        if any(key not in tally for tally in run.get("tally", ()))
+    ]
+    if missing:
+        raise RunError(
+            f"another version of this program wrote this report ({run.get('version')}): it lacks "
+            f"{', '.join(missing)}; audit again"
+        )
 
 
 def found_at_least(tallies: list[Tally], severity: Severity) -> bool:

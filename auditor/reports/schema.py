@@ -95,7 +95,17 @@ _GROUP = ("first_start", "last_start", "size", "period")
 
 
 def _run() -> dict[str, Any]:
-    tally = _object({"id": _CHECK, "severity": _SEVERITY, "confidence": _CONFIDENCE, "count": _COUNT})
+    tally = _object(
+        {
+            "id": _CHECK,
+            "severity": _SEVERITY,
+            "confidence": _CONFIDENCE,
+            "count": _COUNT,
+            "new": {**_COUNT, "description": "not in the run before, and not suppressed"},
+            "worse": {**_COUNT, "description": "less bad in the run before, and not suppressed"},
+            "suppressed": {**_COUNT, "description": "of count, those that a suppression names"},
+        }
+    )
     return _object(
         {
             "version": _TEXT,
@@ -109,8 +119,37 @@ def _run() -> dict[str, Any]:
             "gaps": _list(_TEXT),
             "notes": _list(_TEXT),
             "tally": _list(tally),
+            "impact": {**_list(_impact()), "description": "by severity, of findings about ledgers"},
+            "changes": {
+                "anyOf": [{"type": "null"}, _changes()],
+                "description": "null: there is no earlier run to compare with",
+            },
+            "suppressions": {**_list(_suppression()), "description": "of the suppressions file, in order"},
         }
     )
+
+
+def _impact() -> dict[str, Any]:
+    length = {**_COUNT, "description": "lengths as metadata has them, of one copy"}
+    return _object({"severity": _SEVERITY, "ledgers": _COUNT, "bytes": length})
+
+
+def _changes() -> dict[str, Any]:
+    unseen = {**_COUNT, "description": "neither found nor ruled out: what they rest on was not read"}
+    names = ("new", "fixed", "worse", "better", "same")
+    return _object(
+        {
+            "previous": {**_TEXT, "description": "the name of that run's directory"},
+            "finished": _MS,
+            **dict.fromkeys(names, _COUNT),
+            "unseen": unseen,
+        }
+    )
+
+
+def _suppression() -> dict[str, Any]:
+    until = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "description": "the last day"}
+    return _object({"reason": _TEXT, "until": until, "count": _COUNT, "expired": {"type": "boolean"}})
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

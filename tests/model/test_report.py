@@ -90,6 +90,22 @@ def test_a_broken_report_is_refused(text: str) -> None:
         Report.from_json(text)
 
 
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [("impact", r"run\.impact"), ("changes", r"run\.changes"), ("tally", r"run\.tally\.new, .*suppressed")],
+)
+def test_a_report_of_a_version_that_kept_less_is_refused(part: str, said: str) -> None:
+    value = json.loads(report().to_json())
+    if part == "tally":
+        for each in value["run"]["tally"]:
+            for key in ("new", "worse", "suppressed"):
+                del each[key]
+    else:
+        del value["run"][part]
+    with pytest.raises(RunError, match=f"another version of this program .*0.1.0.*{said}.*audit again"):
+        Report.from_json(json.dumps(value))
+
+
 def test_a_report_with_a_wrong_finding_is_refused() -> None:
     value = json.loads(report().to_json())
     value["findings"][0]["severity"] = "dreadful"

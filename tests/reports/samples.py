@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from auditor.model.finding import Confidence, Finding, Missing, Severity
-from auditor.model.report import BookiesRead, Cluster, Coverage, Decided, Replicas, Report, Tally
+from auditor.model.report import (
+    BookiesRead,
+    Changes,
+    Cluster,
+    Coverage,
+    Decided,
+    Impact,
+    Replicas,
+    Report,
+    Suppression,
+    Tally,
+)
 
 LOST = Finding(
     "entry-lost",
@@ -39,8 +50,24 @@ UNREAD = Finding(
 )
 
 
-def tally(id: str, severity: str, count: int = 1, confidence: str = "confirmed") -> Tally:
-    return {"id": id, "severity": severity, "confidence": confidence, "count": count}
+def tally(
+    id: str,
+    severity: str,
+    count: int = 1,
+    confidence: str = "confirmed",
+    new: int = 0,
+    worse: int = 0,
+    suppressed: int = 0,
+) -> Tally:
+    return {
+        "id": id,
+        "severity": severity,
+        "confidence": confidence,
+        "count": count,
+        "new": new,
+        "worse": worse,
+        "suppressed": suppressed,
+    }
 
 
 def coverage(complete: bool = True) -> Coverage:
@@ -53,10 +80,31 @@ def coverage(complete: bool = True) -> Coverage:
 
 
 TALLIES = [
-    tally("orphan-ledger", "note", 12),
-    tally("below-ack-quorum", "error", 2),
+    tally("orphan-ledger", "note", 12, suppressed=4),
+    tally("below-ack-quorum", "error", 2, new=1, worse=1),
     tally("below-ack-quorum", "error", 1, "suspect"),
     tally("entry-lost", "critical"),
+]
+
+
+IMPACT: list[Impact] = [
+    {"severity": "critical", "ledgers": 1, "bytes": 4_200_000_000},
+    {"severity": "error", "ledgers": 3, "bytes": 1_024},
+    {"severity": "note", "ledgers": 12, "bytes": 0},
+]
+CHANGES: Changes = {
+    "previous": "20261120T050000Z",
+    "finished": 1_795_151_269_000,
+    "new": 1,
+    "fixed": 2,
+    "worse": 1,
+    "better": 0,
+    "same": 14,
+    "unseen": 3,
+}
+SUPPRESSIONS: list[Suppression] = [
+    {"reason": "bk-b is being emptied", "until": "2026-12-31", "count": 4, "expired": False},
+    {"reason": "known since the move", "until": "2026-10-31", "count": 0, "expired": True},
 ]
 
 
@@ -66,6 +114,9 @@ def report(
     coverage: Coverage = coverage(False),  # noqa: B008
     gaps: list[str] | None = None,
     notes: list[str] | None = None,
+    changes: Changes | None = CHANGES,
+    suppressions: list[Suppression] = SUPPRESSIONS,
+    impact: list[Impact] = IMPACT,
 ) -> Report:
     return Report.make(
         {
@@ -80,6 +131,9 @@ def report(
             "gaps": gaps or [],
             "notes": notes or [],
             "tally": TALLIES if tallies is None else tallies,
+            "impact": impact,
+            "changes": changes,
+            "suppressions": suppressions,
         },
         Cluster("6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51", "zk://h1:2181;h2:2181/ledgers", "hierarchical"),
         coverage,
