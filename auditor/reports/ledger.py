@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import numpy as np
-
 from auditor.codecs import coverage
-from auditor.codecs.groups import GROUP, Groups
+from auditor.codecs.groups import Groups
 from auditor.model.finding import Group
-from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.model.ledger_view import LedgerView
 from auditor.reports.ranges import entries
+from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
 
 WIDTH = 80
 LABEL = 24
@@ -44,27 +43,23 @@ ASCII = Signs("#", "X", "x", "?", "+", ".")
 UNICODE = Signs("█", "○", "◐", "?", "+", "·")
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A replica's sets, compared once."""
-
-    view: ReplicaView
-    expected: Groups
-    lacking: Groups  # expected and not held
-    extra: Groups  # held and not expected
+def _signs(signs: Signs) -> dict[Cell, str]:
+    return {
+        Cell.HELD: signs.held,
+        Cell.MISSING: signs.missing,
+        Cell.PART: signs.part,
+        Cell.UNKNOWN: signs.unknown,
+        Cell.SURPLUS: signs.extra,
+        Cell.NONE: signs.none,
+    }
 
 
 def render(ledger: LedgerView, unicode: bool = False) -> str:
     """Metadata, segments, the drawing, and in words what is missing or unknown."""
     signs = UNICODE if unicode else ASCII
-    rows = [_row(view) for view in ledger.replicas]
+    rows = replicas_of(ledger)
     parts = [_metadata(ledger), _segments(ledger), _drawing(ledger, rows, signs), _words(ledger, rows)]
     return "\n\n".join("\n".join(part) for part in parts if part)
-
-
-def _row(view: ReplicaView) -> _Row:
-    expected, held = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
-    return _Row(view, expected, coverage.difference(expected, held), coverage.difference(held, expected))
 
 
 def _metadata(ledger: LedgerView) -> list[str]:
@@ -115,16 +110,15 @@ def _segments(ledger: LedgerView) -> list[str]:
     return ["segments", *lines] if lines else []
 
 
-def _drawing(ledger: LedgerView, rows: Sequence[_Row], signs: Signs) -> list[str]:
+def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Signs) -> list[str]:
     if not rows:
         return ["no bookie should hold an entry, and none does"]
-    last = _last_drawn(ledger, rows)
-    if last < 0:
-        return ["no entry: nothing is expected"]
     label = min(LABEL, max(len(row.view.bookie_id) for row in rows)) + 2
-    columns = min(WIDTH - label, last + 1)
-    # Equal but for one entry; integers, because entry ids pass what a float can tell apart.
-    edges = [(last + 1) * number // columns for number in range(columns + 1)]
+    stripes = stripes_of(ledger, rows, WIDTH - label, ROWS_SHOWN)
+    edges, columns = stripes.edges, len(stripes.edges) - 1
+    if columns < 1:
+        return ["no entry: nothing is expected"]
+    last = edges[-1] - 1
     lines = [f"{'':<{label}}{_ruler(last, columns)}"]
     marks = {segment.first_entry_id for segment in ledger.segments[1:]}
     if any(0 < mark <= last for mark in marks):
@@ -132,9 +126,9 @@ def _drawing(ledger: LedgerView, rows: Sequence[_Row], signs: Signs) -> list[str
             "|" if any(edges[n] <= mark < edges[n + 1] for mark in marks) else " " for n in range(columns)
         )
         lines.append(f"{'segments':<{label}}{cuts}".rstrip())
-    for row in rows[:ROWS_SHOWN]:
-        cells = "".join(_cell(row, edges[n], edges[n + 1] - 1, signs) for n in range(columns))
-        lines.append(f"{_short(row.view.bookie_id):<{label}}{cells}")
+    shown = _signs(signs)
+    for bookie_id, cells in zip(stripes.bookies, stripes.cells, strict=True):
+        lines.append(f"{_short(bookie_id):<{label}}{''.join(shown[cell] for cell in cells)}")
     if len(rows) > ROWS_SHOWN:
         lines.append(f"and {len(rows) - ROWS_SHOWN:,} more bookies")
     if columns <= last:
@@ -146,34 +140,11 @@ def _drawing(ledger: LedgerView, rows: Sequence[_Row], signs: Signs) -> list[str
     return [*lines, legend]
 
 
-def _last_drawn(ledger: LedgerView, rows: Sequence[_Row]) -> int:
-    """The last entry of a closed ledger; of others the last that anyone has or should have."""
-    if ledger.state == "CLOSED" and ledger.last_entry_id is not None and ledger.last_entry_id >= 0:
-        return ledger.last_entry_id
-    ends = [coverage.last_entry(groups) for row in rows for groups in (row.expected, row.extra)]
-    return max(ends, default=-1)
-
-
 def _ruler(last: int, columns: int) -> str:
     return "0" if last == 0 else "0" + str(last).rjust(max(columns - 1, len(str(last)) + 1))
 
 
-def _cell(row: _Row, first: int, last: int, signs: Signs) -> str:
-    expected = coverage.count(coverage.clip(row.expected, first, last))
-    lacking = coverage.count(coverage.clip(row.lacking, first, last))
-    if lacking:
-        if not row.view.known:
-            return signs.unknown
-        return signs.missing if lacking == expected else signs.part
-    if expected:
-        return signs.held
-    if coverage.count(coverage.clip(row.extra, first, last)):
-        return signs.extra
-    # What a bookie in no ensemble, or one that was not read, may hold besides nobody can say.
-    return signs.none
-
-
-def _words(ledger: LedgerView, rows: Sequence[_Row]) -> list[str]:
+def _words(ledger: LedgerView, rows: Sequence[Replica]) -> list[str]:
     # The writer of a ledger that is not closed may still be sending them.
     lacks = "lacks" if ledger.state in ("CLOSED", None) else "lacks, as yet,"
     lines: list[str] = []

@@ -1,0 +1,102 @@
+"""A ledger's stripes as cells: bookies down, entries across, one state each. Every drawing is made of them.
+
+A column is one entry, or a range of entries where there are more of them than columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from auditor.codecs import coverage
+from auditor.codecs.groups import GROUP, Groups
+from auditor.model.ledger_view import LedgerView, ReplicaView
+
+
+class Cell(StrEnum):
+    """What a bookie has of the entries of one column."""
+
+    HELD = "held"  # all that it should hold
+    MISSING = "missing"  # none of what it should hold
+    PART = "some missing"
+    UNKNOWN = "unknown"  # what is not seen may be there all the same
+    SURPLUS = "surplus"  # it should hold none, and holds some
+    NONE = "not expected"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A replica's sets, compared once."""
+
+    view: ReplicaView
+    expected: Groups
+    lacking: Groups  # expected and not held
+    extra: Groups  # held and not expected
+
+
+@dataclass(frozen=True, slots=True)
+class Stripes:
+    """``edges`` are the columns' first entries and, last, the entry after the last; ``cells`` are by row.
+
+    No column and no row where nobody should hold an entry or does.
+    """
+
+    edges: tuple[int, ...]
+    bookies: tuple[str, ...]
+    cells: tuple[tuple[Cell, ...], ...]
+    bookies_total: int
+
+
+def replicas_of(ledger: LedgerView) -> list[Replica]:
+    """Each replica with what it lacks and what it has too much, in the order of the ledger."""
+    return [_replica(view) for view in ledger.replicas]
+
+
+def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, rows: int) -> Stripes:
+    """Cells of at most so many columns, equal but for one entry, and of the first so many bookies."""
+    last = last_drawn(ledger, replicas)
+    count = min(columns, last + 1)
+    if count <= 0 or not replicas:
+        return Stripes((), (), (), len(replicas))
+    # Integers, because entry ids pass what a float can tell apart.
+    edges = tuple((last + 1) * number // count for number in range(count + 1))
+    shown = replicas[:rows]
+    return Stripes(
+        edges,
+        tuple(replica.view.bookie_id for replica in shown),
+        tuple(tuple(_cell(replica, edges[n], edges[n + 1] - 1) for n in range(count)) for replica in shown),
+        len(replicas),
+    )
+
+
+def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
+    """The last entry of a closed ledger; of others the last that anyone has or should have; -1 for none."""
+    if ledger.state == "CLOSED" and ledger.last_entry_id is not None and ledger.last_entry_id >= 0:
+        return ledger.last_entry_id
+    ends = [
+        coverage.last_entry(groups) for replica in replicas for groups in (replica.expected, replica.extra)
+    ]
+    return max(ends, default=-1)
+
+
+def _replica(view: ReplicaView) -> Replica:
+    expected, held = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
+    return Replica(view, expected, coverage.difference(expected, held), coverage.difference(held, expected))
+
+
+def _cell(replica: Replica, first: int, last: int) -> Cell:
+    expected = coverage.count(coverage.clip(replica.expected, first, last))
+    lacking = coverage.count(coverage.clip(replica.lacking, first, last))
+    if lacking:
+        if not replica.view.known:
+            return Cell.UNKNOWN
+        return Cell.MISSING if lacking == expected else Cell.PART
+    if expected:
+        return Cell.HELD
+    if coverage.count(coverage.clip(replica.extra, first, last)):
+        return Cell.SURPLUS
+    # What a bookie in no ensemble, or one that was not read, may hold besides nobody can say.
+    return Cell.NONE
