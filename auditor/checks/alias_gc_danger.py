@@ -36,24 +36,34 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         A closed ledger that does not name it is over-replicated to its garbage collector, which deletes it
         within a day: these are the ledgers' own copies, and perhaps the last.
 
+    How sure:
+        Confirmed from five ledgers of one id on. Suspect below that (someone may be copying a dead bookie's
+        ledgers, which metadata learns last), and where a disk of the bookie lies in another's place.
+
     What to do:
         Stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 in its configuration and restart it, before
-        anything else. Then either give it its old id back, or teach the ledgers the new one.
-        - `bookkeeper shell ledgermetadata -l ID`, for a few of the ledgers, shows that they name the old id;
-          it reads metadata only.
-        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW` writes the new id into every ledger's
-          metadata; it looks at no data, and wants the bookie stopped.
-        - `bookkeeper shell updateledgers -bookieId hostname` (or ip), on the bookie, does the same between
-          its two address forms.
-        - `bookkeeper shell updatecookie -b hostname` (or ip), or `bookkeeper shell cookie_update`, for the
-          cookie, only when the ledgers are done.
-        - Do not run decommissionbookie or cookie_delete for the old id before that.
+        anything else. Then either give it its old id back, or teach the ledgers the new one, and the cookie
+        only when the ledgers are done. Do not run decommissionbookie or cookie_delete for the old id before
+        that.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          for a few of the ledgers, shows that they name the old id. Risk: none; it reads metadata.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`
+          writes the new id into the metadata of every ledger that names the old one. Risk: danger; it looks
+          at no data, the old id must not be registered, and only updateBookieInLedger with both ids exchanged
+          takes it back, which also changes ledgers that named the new id before.
+        - `bookkeeper shell updateledgers -bookieId hostname`
+          on the bookie (or -bookieId ip), does the same between the two address forms of its own id, once
+          useHostNameAsBookieID is configured so. Risk: danger; it looks at no data.
+        - `bookkeeper shell updatecookie -b hostname`
+          on the stopped bookie (or -b ip), changes its cookie in the store and on its disks between these two
+          forms. Risk: writes; only when the ledgers are done.
 
     Limits:
-        Suspect below five ledgers (someone may be copying a dead bookie's ledgers, which metadata learns
-        last), and where a disk of the bookie lies in another's place. A bookie that was replaced and came
-        back may hold the same as its dead successor: the advice to stop the collector holds then as well.
-        Ledgers of which no entry is judged, such as open ones without a finished segment, are not counted.
+        A bookie that was replaced and came back may hold the same as its dead successor: the advice to stop
+        the collector holds then as well. Ledgers of which no entry is judged, such as open ones without a
+        finished segment, are not counted.
     """
     from pyspark.sql import functions as F
 

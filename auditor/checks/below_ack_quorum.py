@@ -27,15 +27,30 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         A writer was told that so many bookies had the entry. The next failure of a bookie or disk may take
         the last copy, and recovery of a ledger may take an entry for never written.
 
+    How sure:
+        Confirmed where the ledger stood at one version in both scans of the metadata, or, of saved metadata,
+        in the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
+        seconds before an index was written, or nothing says how old that index is; and where a directory lies
+        in another bookie's place. The evidence lists these doubts. Always suspect where the ledger is not
+        closed.
+
     What to do:
         Have the missing copies made again before any bookie of the ledger is restarted or drained.
-        - `bookkeeper shell listunderreplicated -c` shows whether the ledger is marked, and who works on it;
-          it reads metadata only.
-        - `bookkeeper shell queryautorecoverystatus` says whether replication is switched on;
-          `bookkeeper shell autorecovery -e` enables it, which changes the metadata of the cluster.
-        - `bookkeeper shell recover -q BOOKIE` only shows which ledgers it would copy away from a bookie.
-          Without -q it reads from bookies, writes copies and rewrites metadata, and takes no locks: keep
-          replication workers away from the same ledgers meanwhile.
+        Replication makes them once the ledger is marked.
+
+    Commands:
+        - `bookkeeper shell listunderreplicated -pmr -prw`
+          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
+          none; it reads metadata.
+        - `bookkeeper shell queryautorecoverystatus`
+          says whether replication is switched on. Risk: none; it reads metadata.
+        - `bookkeeper shell autorecovery -e`
+          switches replication on for the whole cluster. Risk: writes; every marked ledger begins to be
+          copied, which loads the bookies; `autorecovery -d` switches it off again.
+        - `bookkeeper shell recover -dr -l ID BOOKIE`
+          prints how the ledger would be copied away from the bookie; without -dr it is done. Risk: none with
+          -dr. Without it: writes; copies are made, the metadata is rewritten, no lock is taken, and a ledger
+          that is not closed is fenced where its last segment names the bookie.
 
     Limits:
         The index is not the data: bytes damaged inside an entry log are not seen. Bookies that could not be

@@ -28,13 +28,29 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         than the ack quorum, so some such entries are old: BookKeeper's own check reads only a few entries
         of a ledger and may never have noticed.
 
+    How sure:
+        Confirmed where the ledger stood at one version in both scans of the metadata, or, of saved metadata,
+        in the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
+        seconds before an index was written, or nothing says how old that index is; and where a directory lies
+        in another bookie's place. The evidence lists these doubts. Always suspect where the ledger is not
+        closed.
+
     What to do:
-        Replication makes the missing copies once the ledger is marked.
-        - `bookkeeper shell listunderreplicated` shows the marks; it reads metadata only.
-        - `bookkeeper shell triggeraudit` makes the auditor look for lost bookies now; it changes nothing but
-          marks. It does not see single missing entries.
-        - `bookkeeper shell readledger -l ID -fe FIRST -le LAST -b BOOKIE` confirms on the bookie that an
-          entry is absent; it only reads.
+        Replication makes the missing copies once the ledger is marked. The auditor marks ledgers of lost
+        bookies by itself; single missing entries it does not see.
+
+    Commands:
+        - `bookkeeper shell listunderreplicated -pmr -prw`
+          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
+          none; it reads metadata.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
+          asks one bookie for the entries FIRST to NEXT - 1: with -b the command stops before NEXT. Risk:
+          load; it reads from the bookie. Never add -r to find something out: that recovers, and so closes,
+          the ledger.
+        - `bookkeeper shell recover -dr -l ID BOOKIE`
+          prints how the ledger would be copied away from the bookie; without -dr it is done. Risk: none with
+          -dr. Without it: writes; copies are made, the metadata is rewritten, no lock is taken, and a ledger
+          that is not closed is fenced where its last segment names the bookie.
 
     Limits:
         The index is not the data. Bookies that could not be read count as having their copies. Where ack

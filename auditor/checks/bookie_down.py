@@ -25,12 +25,23 @@ def bookie_down(tables: Tables) -> DataFrame:
         The bookie is stopped, or cut off from the metadata store. Until it returns or is decommissioned,
         every one of its copies is out of reach.
 
+    How sure:
+        Confirmed: neither scan saw a registration.
+
     What to do:
         Restart it, and look at its log if it does not stay up. If it will not return, decommission it.
-        - `bookkeeper shell listbookies -a` lists every cookie, -rw and -ro those that are registered; it
-          reads metadata only.
-        - `bookkeeper shell decommissionbookie -bookieid BOOKIE` has its ledgers copied, then deletes its
-          cookie; it changes metadata, and never ends where a ledger cannot be copied.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`
+          lists the writable bookies with their addresses. Risk: none; it reads metadata.
+        - `bookkeeper shell listbookies -ro -h`
+          lists the read-only bookies with their addresses. Risk: none; it reads metadata.
+        - `bookkeeper shell listbookies -a`
+          lists every bookie that has a cookie. Risk: none; it reads metadata.
+        - `bookkeeper shell decommissionbookie -bookieid BOOKIE`
+          has the bookie's ledgers copied, waits for that, then deletes its cookie. Risk: danger; the bookie
+          must be stopped and replication on, it waits for ever on a ledger that cannot be copied, and without
+          its cookie the bookie does not start again.
 
     Limits:
         Registrations are ephemeral: a store saved during a restart, or long after its clients left, shows

@@ -32,12 +32,18 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         One such name below the cookies or registrations makes the whole listing fail, and with it the view
         of every other bookie.
 
+    How sure:
+        Confirmed: what is there is told as it was read. Suspect where the ledger's metadata changed between
+        the two scans of a running store.
+
     What to do:
         Remove a znode that was made by hand. If a bookie really has such an id, rename it at its next
-        rebuild.
-        - `bookkeeper shell ledgermetadata -l ID` fails on such a ledger; it reads metadata only.
-        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW` refuses such an id: the ledger's metadata
-          has to be mended with -dumptofile and -restorefromfile of ledgermetadata, which writes metadata.
+        rebuild. A ledger that names it has to be mended in its metadata with the store's own client:
+        updateBookieInLedger refuses such an id.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          fails on such a ledger. Risk: none; it reads metadata.
 
     Limits:
         Ids that the server takes and BP-41 does not, such as those with an underscore, are not reported.

@@ -26,13 +26,24 @@ def bookie_id_reserved(tables: Tables) -> DataFrame:
         The ledger's writer took a stand-in for a bookie: no copy was ever written there, and none will be.
         What is striped to it has one copy less from the start.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Find the client that wrote it, by the ledgers' metadata, and its placement policy; then have the
         ledgers copied.
-        - `bookkeeper shell listledgers -bookieid BOOKIE` lists the ledgers that name it; it reads metadata
-          only.
-        - `bookkeeper shell recover -q BOOKIE` shows what would be copied; without -q it reads from bookies
-          and rewrites metadata without locks.
+
+    Commands:
+        - `bookkeeper shell listledgers -bookieid BOOKIE`
+          lists the ledgers with entries on it. Risk: none; it reads all metadata.
+        - `bookkeeper shell recover -q BOOKIE`
+          lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same. Risk:
+          none with -q; it reads all metadata.
+        - `bookkeeper shell recover -sk BOOKIE`
+          copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves open
+          ledgers alone. Risk: danger; without -sk it fences open ledgers, whose writers then fail. It takes
+          no locks: keep replication workers away meanwhile. Try -dr first: it prints the plan and copies
+          nothing.
 
     Limits:
         An id like this that is not in an ensemble is not reported. It is not reported as a ghost-bookie

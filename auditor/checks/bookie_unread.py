@@ -26,12 +26,20 @@ def bookie_unread(tables: Tables) -> DataFrame:
         The audit is incomplete: whatever is not seen on such a bookie counts as unknown, never as missing. A
         ledger that is healthy but for this bookie may not be.
 
+    How sure:
+        Always unknown: it says what was not looked at.
+
     What to do:
-        Give the audit every index directory of the bookie: check the paths of the inventory, mounts, and
-        that the user who runs the audit may read them. Where executors do not share the disks, run
-        `bkaudit collect` beside the bookie and audit with what it wrote.
-        - `bookkeeper shell cookie_get BOOKIE` prints the directories that the bookie has; it reads metadata
-          only.
+        Give the audit every index directory of the bookie: check the paths of the inventory, mounts, and that
+        the user who runs the audit may read them. Where executors do not share the disks, collect beside the
+        bookie and audit with what that wrote.
+
+    Commands:
+        - `bookkeeper shell cookie_get BOOKIE`
+          prints the directories that the bookie has. Risk: none; it reads metadata.
+        - `bkaudit collect --bookies PATH --out DIR`
+          beside the bookie, writes its indexes as tables, a source of --bookies. Risk: none; it only reads,
+          and writes to DIR.
 
     Limits:
         One finding a bookie. Which ledgers it leaves undecided is in the table of verdicts.

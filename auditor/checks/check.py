@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from auditor.checks import manual
+from auditor.checks.manual import SECTIONS, Command
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     Find = Callable[[Tables], DataFrame]
 
-SECTIONS = ("What it finds", "Why it matters", "What to do", "Limits")
 Group = Literal["replication", "storage", "identity", "metadata"]
 GROUPS: tuple[str, ...] = get_args(Group)
 LEDGER = ("scope_id", "ledger_id")
@@ -35,7 +35,6 @@ FINDING_COLUMNS = {
     "message": "string",
     "evidence": "string",
 }
-_SECTION = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class Check:
     """A question asked of the tables. Calling it gives one row a finding, in the columns FINDING_COLUMNS.
 
     Its id, title and manual page are those of its function. A check that leaves a section of its manual
-    page out cannot be made: TypeError. ``severity`` is what its findings have unless they say otherwise;
-    ``aliases`` are ids that it had before.
+    page out, or the risk of a command, cannot be made: TypeError. ``severity`` is what its findings have
+    unless they say otherwise; ``aliases`` are ids that it had before.
     """
 
     severity: Severity
@@ -57,6 +56,10 @@ class Check:
             raise TypeError(f"{self.id} is of no group: {self.group}")
         if missing := [name for name in SECTIONS if not self.sections.get(name)]:
             raise TypeError(f"{self.id} does not document: {', '.join(missing)}")
+        try:
+            manual.commands(self.sections["Commands"])
+        except ValueError as error:
+            raise TypeError(f"{self.id}: {error}") from error
 
     def __call__(self, tables: Tables) -> DataFrame:
         """Ask it: one row a finding, in the columns and types of FINDING_COLUMNS."""
@@ -79,7 +82,12 @@ class Check:
     @property
     def sections(self) -> dict[str, str]:
         """The rest of its manual page: text by heading, in order."""
-        return {name: inspect.cleandoc(text) for name, text in _SECTION.findall(self._manual)}
+        return manual.sections(self._manual)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """What to type, in the order in which it helps, and what each risks."""
+        return manual.commands(self.sections["Commands"])
 
     @property
     def _manual(self) -> str:
@@ -92,6 +100,6 @@ def check(severity: Severity, *, group: Group, aliases: tuple[str, ...] = ()) ->
     >>> @check(Severity.NOTE, group="storage")
     ... def untold(tables): "Something is odd."
     Traceback (most recent call last):
-    TypeError: untold does not document: What it finds, Why it matters, What to do, Limits
+    TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
     return lambda find: Check(severity, group, find, aliases)

@@ -25,11 +25,18 @@ def cookie_key_mismatch(tables: Tables) -> DataFrame:
         A bookie compares this text with its own id when it starts, and refuses to start if they differ.
         Either a cookie was written by hand under the wrong name, or the bookie's id was changed half-way.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Find out which id the disks carry, and store the cookie that agrees with them.
-        - `bookkeeper shell cookie_get BOOKIE`, for both ids, prints what is stored; it reads metadata only.
-        - `bookkeeper shell cookie_update -cf FILE BOOKIE` replaces a cookie; it writes metadata, and a
-          wrong one keeps the bookie from starting. Keep the old text.
+
+    Commands:
+        - `bookkeeper shell cookie_get BOOKIE`
+          for both ids, prints what is stored. Risk: none; it reads metadata.
+        - `bookkeeper shell cookie_update -cf FILE BOOKIE`
+          replaces the store's cookie. Risk: writes; a wrong one keeps the bookie from starting. Keep what
+          cookie_get printed.
 
     Limits:
         Ids are compared as they stand: a host name and its address are two ids.

@@ -25,12 +25,20 @@ def cookie_missing(tables: Tables) -> DataFrame:
         The bookie runs only because it is running: at its next start it finds its own directories stamped and
         no cookie in the store, and refuses to start. It may also have been decommissioned while it was up.
 
+    How sure:
+        Confirmed: the bookie is registered, and the store's cookies were listed.
+
     What to do:
         Make the cookie again from the VERSION file of the bookie before anyone restarts it.
-        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a
-          cookie to a file; it changes nothing else. Compare it with VERSION.
-        - `bookkeeper shell cookie_create -cf FILE BOOKIE` stores it; it writes metadata, and a wrong cookie
-          keeps the bookie from starting.
+
+    Commands:
+        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`
+          writes a cookie to a file: directories separated by commas, in configured order; -ix INDEXES where
+          indexDirectories is configured. Risk: none; it changes nothing but the file. Compare it with a
+          VERSION.
+        - `bookkeeper shell cookie_create -cf FILE BOOKIE`
+          stores the cookie. Risk: writes; a wrong cookie keeps the bookie from starting, and `cookie_delete`
+          takes it back.
 
     Limits:
         A bookie that registers while the audit reads the cookies may show up here once.

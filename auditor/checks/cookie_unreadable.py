@@ -26,13 +26,23 @@ def cookie_unreadable(tables: Tables) -> DataFrame:
         The bookie does not start with such a cookie. On disk it can also be the first sign of a damaged file
         system: VERSION is written once and never again.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
-        Look for the reason before the cookie is replaced; check the disk.
-        - `bookkeeper shell cookie_get BOOKIE` prints the store's; it reads metadata only.
-        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` makes a new
-          text from the directories that you name; it changes nothing else.
-        - `bookkeeper shell cookie_update -cf FILE BOOKIE` stores it; it writes metadata. Copy a VERSION
-          between directories only if you know that both belong to the bookie.
+        Look for the reason before the cookie is replaced; check the disk. Copy a VERSION between directories
+        only if you know that both belong to the bookie.
+
+    Commands:
+        - `bookkeeper shell cookie_get BOOKIE`
+          prints the store's cookie. Risk: none; it reads metadata.
+        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`
+          writes a cookie to a file: directories separated by commas, in configured order; -ix INDEXES where
+          indexDirectories is configured. Risk: none; it changes nothing but the file. Compare it with a
+          VERSION.
+        - `bookkeeper shell cookie_update -cf FILE BOOKIE`
+          replaces the store's cookie. Risk: writes; a wrong one keeps the bookie from starting. Keep what
+          cookie_get printed.
 
     Limits:
         A directory whose VERSION cannot be read leaves its bookie unread, and its copies unknown.

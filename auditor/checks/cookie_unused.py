@@ -25,11 +25,18 @@ def cookie_unused(tables: Tables) -> DataFrame:
         A retired bookie was not quite retired. Every new auditor takes it for a lost bookie once, and a host
         that gets the same id again cannot start with empty disks.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Delete the cookie once it is certain that the bookie will not return.
-        - `bookkeeper shell cookie_get BOOKIE` prints it; it reads metadata only. Keep the output.
-        - `bookkeeper shell cookie_delete BOOKIE` deletes it from the store; the disks keep their VERSION, and
-          the bookie cannot start again without a new cookie.
+
+    Commands:
+        - `bookkeeper shell cookie_get BOOKIE`
+          prints it: keep the output. Risk: none; it reads metadata.
+        - `bookkeeper shell cookie_delete BOOKIE`
+          deletes it from the store. Risk: writes; the disks keep their VERSION, and the bookie cannot start
+          again without a new cookie.
 
     Limits:
         A new bookie that was stopped before it took its first ledger looks the same.

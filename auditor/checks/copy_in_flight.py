@@ -27,11 +27,17 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         Replication copies entries first and rewrites the ensemble afterwards, so this is how a copy looks
         half-way. If it stays after the mark has gone, the copy was given up and takes space.
 
+    How sure:
+        Confirmed. Suspect where the directory's cookie and place name two bookies.
+
     What to do:
-        Nothing while replication works.
-        - `bookkeeper shell listunderreplicated -c` shows who works on the ledger; it reads metadata only.
-        - `bookkeeper shell recover` copies without taking a lock, and an over-replicated collection on the
-          target may then delete the fresh copy: do not run it while bookies have just been drained.
+        Nothing while replication works. Do not run `recover` by hand while bookies have just been drained: it
+        takes no lock, and the target's collector may delete the fresh copy.
+
+    Commands:
+        - `bookkeeper shell listunderreplicated -pmr -prw`
+          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
+          none; it reads metadata.
 
     Limits:
         A mark says that a copy is wanted, not that this bookie was chosen for it.

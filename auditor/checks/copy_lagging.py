@@ -26,10 +26,16 @@ def copy_lagging(tables: Tables) -> DataFrame:
         Mostly nothing: a writer does not wait for the slowest bookie, and a bookie's index lags behind its
         journal. If it stays for many audits, that member is dropping writes.
 
+    How sure:
+        Always suspect: the end of an open ledger is not known, and an index lags behind its journal.
+
     What to do:
-        Audit again later. If the same bookie lags in every audit, look at its log and its disks.
-        - `bookkeeper shell ledgermetadata -l ID` shows the ensemble; it reads metadata only.
-        - Do not run readledger with -r to find out: it recovers the ledger, and so fences its writer.
+        Audit again later. If the same bookie lags in every audit, look at its log and its disks. Do not run
+        readledger with -r to find out: it recovers the ledger, and so fences its writer.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          shows the ensemble. Risk: none; it reads metadata.
 
     Limits:
         The end of an open ledger is not known. This is the only thing said of its last segment, and it is

@@ -29,12 +29,21 @@ def dirset_mismatch(tables: Tables) -> DataFrame:
         The bookie's configuration cannot agree with both: it refuses to start until they are alike. A
         journal's list must be the same to the letter, whatever is allowed.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Decide which of the two is right from the bookie's configuration, then change the other.
-        - `bookkeeper shell cookie_get BOOKIE` prints the store's; it reads metadata only.
-        - `bookkeeper shell updatecookie -e`, on the bookie, adds the configured directories to the cookie in
-          the store and on every disk; it writes both.
-        - `bookkeeper shell cookie_update -cf FILE BOOKIE` replaces the store's cookie; it writes metadata.
+
+    Commands:
+        - `bookkeeper shell cookie_get BOOKIE`
+          prints the store's cookie. Risk: none; it reads metadata.
+        - `bookkeeper shell updatecookie -e`
+          on the stopped bookie, adds the empty directories that its configuration has more to the cookie in
+          the store and on every disk. Risk: writes; it writes both.
+        - `bookkeeper shell cookie_update -cf FILE BOOKIE`
+          replaces the store's cookie. Risk: writes; a wrong one keeps the bookie from starting. Keep what
+          cookie_get printed.
 
     Limits:
         The bookie's configuration itself is out of sight; that its directories agree with it is not checked.

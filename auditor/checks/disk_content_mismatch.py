@@ -32,20 +32,27 @@ def disk_content_mismatch(tables: Tables) -> DataFrame:
         starts, answers for ledgers that are not its own, lacks its own, and its garbage collector deletes
         after a day what no ensemble gives to it.
 
+    How sure:
+        Always suspect: a count of ledgers that match entry for entry, not a proof.
+
     What to do:
         Stop the bookie and its collector before anything else, and do not decommission anyone: nothing is
-        lost while both disks exist.
-        - `bookkeeper shell cookie_get BOOKIE`, for both ids, lists the directories of each; it reads metadata
-          only.
-        - `bookkeeper shell listledgers -bookieid BOOKIE` lists the ledgers that each should have; compare
-          `bookkeeper shell listfilesondisc -txn -log -idx` on the bookie; both only read.
-        - Mount the disk at the bookie that its ledgers name, with that bookie's own VERSION.
+        lost while both disks exist. Then mount the disk at the bookie that its ledgers name, with that
+        bookie's own VERSION.
+
+    Commands:
+        - `bookkeeper shell cookie_get BOOKIE`
+          for both ids, lists the directories of each. Risk: none; it reads metadata.
+        - `bookkeeper shell listledgers -bookieid BOOKIE`
+          lists the ledgers with entries on it. Risk: none; it reads all metadata.
+        - `bookkeeper shell listfilesondisc -txn -log -idx`
+          on the bookie, lists its journals, entry logs and index files. Risk: none; it only reads files of
+          the bookie.
 
     Limits:
-        Never more than suspect: a count, not a proof. Two ids that should hold the same entries of every
-        ledger cannot be told apart (all bookies of an ensemble, where each entry goes to all of them). A
-        bookie that runs under a new id is told by `alias-gc-danger`. Open ledgers are not counted but for
-        segments that are finished.
+        Two ids that should hold the same entries of every ledger cannot be told apart (all bookies of an
+        ensemble, where each entry goes to all of them). A bookie that runs under a new id is told by
+        `alias-gc-danger`. Open ledgers are not counted but for segments that are finished.
     """
     from pyspark.sql import functions as F
 

@@ -28,12 +28,19 @@ def disk_dirs_disagree(tables: Tables) -> DataFrame:
         One of the disks is from another time: an old copy, or one that missed a change of the configuration.
         What it holds may be out of date, and the bookie refuses to start with it.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
-        Find the odd disk by its evidence and put the right one back.
-        - `bookkeeper shell cookie_get BOOKIE` prints what the store says; it reads metadata only.
-        - `bookkeeper shell updatecookie -e`, on the bookie, stamps directories that were added; it writes
-          the store's cookie and every VERSION.
-        - Never copy VERSION from one directory to another to make a bookie start.
+        Find the odd disk by its evidence and put the right one back. Never copy VERSION from one directory to
+        another to make a bookie start.
+
+    Commands:
+        - `bookkeeper shell cookie_get BOOKIE`
+          prints what the store says. Risk: none; it reads metadata.
+        - `bookkeeper shell updatecookie -e`
+          on the stopped bookie, stamps empty directories that were added to its configuration. Risk: writes;
+          the store's cookie and every VERSION are written.
 
     Limits:
         Only directories that were given to the audit are compared.

@@ -27,13 +27,21 @@ def disk_id_mismatch(tables: Tables) -> DataFrame:
         Disks were swapped, cloned or mounted in the wrong place, or the bookie's id was changed in its
         configuration. The bookie refuses to start; one that is forced to serves another bookie's data.
 
+    How sure:
+        Confirmed: VERSION says so. Whose place it is, is what the audit was told. What rests on the data of
+        such a directory is no more than suspect.
+
     What to do:
-        Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress).
-        - `bookkeeper shell cookie_get BOOKIE`, for both ids, lists the directories of each; it reads metadata
-          only.
-        - `bookkeeper shell updatecookie -b hostname` (or ip), on the bookie, changes its cookie in the store
-          and on its disks between these two forms; it writes both, and the ledgers still name the old id.
-        - Never copy VERSION from one directory to another to make a bookie start.
+        Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress). Never
+        copy VERSION from one directory to another to make a bookie start.
+
+    Commands:
+        - `bookkeeper shell cookie_get BOOKIE`
+          for both ids, lists the directories of each. Risk: none; it reads metadata.
+        - `bookkeeper shell updatecookie -b hostname`
+          on the stopped bookie (or -b ip), changes its cookie in the store and on its disks between these two
+          forms, once useHostNameAsBookieID is configured so. Risk: writes; both are written, and the ledgers
+          still name the old id.
 
     Limits:
         The place is what the audit was told: a directory named after the wrong bookie looks the same.

@@ -29,11 +29,17 @@ def disk_shared(tables: Tables) -> DataFrame:
         their own: entries of one overwrite or outlive those of the other, and each collects the other's
         garbage.
 
+    How sure:
+        Confirmed: the VERSION files are alike and stand for one path. A backup looks the same.
+
     What to do:
         Stop one of the two before anything else, and find out which has the newer data.
-        - `bookkeeper shell listbookies -rw -h` shows who is connected, and from where; it reads metadata
-          only.
-        - `bookkeeper shell cookie_get BOOKIE` prints the owner's directories; it reads metadata only.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`
+          lists the writable bookies with their addresses. Risk: none; it reads metadata.
+        - `bookkeeper shell cookie_get BOOKIE`
+          prints the owner's directories. Risk: none; it reads metadata.
 
     Limits:
         A directory whose own path does not end as a path in its VERSION does is not compared. Two machines

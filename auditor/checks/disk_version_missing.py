@@ -29,14 +29,26 @@ def disk_version_missing(tables: Tables) -> DataFrame:
         that was wiped is taken for a new one where allowStorageExpansion is set, and what it kept is lost
         without a word.
 
+    How sure:
+        Confirmed: the directory was found and has no VERSION.
+
     What to do:
         Mount the right disk if there is one. If it is gone, have the bookie's ledgers copied and set it up
-        anew, or start it with dataIntegrityChecking and dataIntegrityStampMissingCookies.
-        - `bookkeeper shell recover -q BOOKIE` shows what would be copied; without -q it reads from bookies
-          and rewrites metadata without locks.
-        - `bookkeeper shell bookieformat -nonInteractive -force -deleteCookie`, on the bookie, throws all its
-          data away and its cookie in the store; only once its ledgers are copied.
-        - Never copy VERSION from another directory to make it start.
+        anew, or start it with dataIntegrityChecking and dataIntegrityStampMissingCookies. Never copy VERSION
+        from another directory to make it start.
+
+    Commands:
+        - `bookkeeper shell recover -q BOOKIE`
+          lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same. Risk:
+          none with -q; it reads all metadata.
+        - `bookkeeper shell recover -sk BOOKIE`
+          copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves open
+          ledgers alone. Risk: danger; without -sk it fences open ledgers, whose writers then fail. It takes
+          no locks: keep replication workers away meanwhile. Try -dr first: it prints the plan and copies
+          nothing.
+        - `bookkeeper shell bookieformat -deleteCookie`
+          on the stopped bookie, empties all its directories and deletes its cookie; it asks before. Risk:
+          danger; only once its ledgers are copied.
 
     Limits:
         A directory that is not there at all was perhaps not given to the audit, and is not reported. A

@@ -30,9 +30,15 @@ def endpoint_drift(tables: Tables) -> DataFrame:
         read registrations (bookieAddressResolverEnabled=false, versions before 4.13) take the id for the
         address and talk to nobody, or to another bookie that has that address now.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Write it down where operators look for the machine, and see that all clients resolve ids.
-        - `bookkeeper shell endpointinfo -b BOOKIE` prints where it really is; it reads metadata only.
+
+    Commands:
+        - `bookkeeper shell endpointinfo -b BOOKIE`
+          prints where it really is; it wants the bookie's cookie. Risk: none; it reads metadata.
 
     Limits:
         Names are not resolved: an id with a host name and an endpoint with its IP are reported.

@@ -27,11 +27,17 @@ def endpoint_duplicate(tables: Tables) -> DataFrame:
         the other's ledgers fail. A configuration or a whole machine was copied, or a bookie was started
         again under a new id while its old registration still stands.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Find out which bookie runs there, and give each its own address and disks before it writes more.
-        - `bookkeeper shell endpointinfo -b BOOKIE`, for each, prints what it registered; it reads metadata
-          only.
-        - `bookkeeper shell cookie_get BOOKIE`, for each, prints its directories; it reads metadata only.
+
+    Commands:
+        - `bookkeeper shell endpointinfo -b BOOKIE`
+          for each, prints what it registered; it wants the bookie's cookie. Risk: none; it reads metadata.
+        - `bookkeeper shell cookie_get BOOKIE`
+          for each, prints its directories. Risk: none; it reads metadata.
 
     Limits:
         Names are not resolved: a host name and its IP are two addresses here. A proxy in front of several

@@ -28,12 +28,18 @@ def endpoint_missing(tables: Tables) -> DataFrame:
         The bookie looks alive to everyone and is reachable for nobody: reads of its entries fail, writes to
         it fail, and no auditor copies its ledgers, for it is registered.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Restart the bookie with a version that publishes its endpoints; on etcd give it an id that is its
         address.
-        - `bookkeeper shell endpointinfo -b BOOKIE` prints what it registered; it reads metadata only.
-        - `bookkeeper shell listbookies -rw -h` lists the writable bookies with their host names; it reads
-          metadata only.
+
+    Commands:
+        - `bookkeeper shell endpointinfo -b BOOKIE`
+          prints what it registered; it wants the bookie's cookie. Risk: none; it reads metadata.
+        - `bookkeeper shell listbookies -rw -h`
+          lists the writable bookies with their addresses. Risk: none; it reads metadata.
 
     Limits:
         Only what the bookie says is looked at: an address that is not reachable from the clients is not

@@ -26,11 +26,17 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
         quorum promises. It comes from metadata that was edited, or from replacing an id by one that was
         there already.
 
+    How sure:
+        Confirmed: the record says so. Suspect where the ledger's metadata changed between the two scans of a
+        running store.
+
     What to do:
-        Have the segment's copies spread again.
-        - `bookkeeper shell ledgermetadata -l ID` shows the ensembles; it reads metadata only.
-        - `bookkeeper shell updateBookieInLedger` does not undo it: it replaces every occurrence of an id.
-          Do not run it again on these ids.
+        Have the segment's copies spread again. updateBookieInLedger does not undo it, for it replaces every
+        occurrence of an id: do not run it again on these ids.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          shows the ensembles. Risk: none; it reads metadata.
 
     Limits:
         Whether the ledger has all its copies is undecided.

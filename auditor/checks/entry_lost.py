@@ -27,16 +27,30 @@ def entry_lost(tables: Tables) -> DataFrame:
         The entry was promised to be kept, and a reader of the ledger fails at it. Replication cannot bring it
         back: it copies from bookies that have it, and there is none. The ledger's mark, if it has one, stays.
 
+    How sure:
+        Confirmed where the ledger stood at one version in both scans of the metadata, or, of saved metadata,
+        in the one scan there is. Suspect where it changed in between; where it changed less than `--grace`
+        seconds before an index was written, or nothing says how old that index is; and where a directory lies
+        in another bookie's place. The evidence lists these doubts. Bookies that were not read count as having
+        their copies, so every absence was seen.
+
     What to do:
         Stop whatever deletes data on these bookies before anything else, and look for the disks that had the
         entries: a replaced volume, a directory missing from the configuration, an index restored from an old
         backup.
-        - `bookkeeper shell readledger -l ID -fe FIRST -le LAST -b BOOKIE` asks one bookie for the entries; it
-          only reads. Never add -r to it here: that recovers, and so closes, the ledger.
-        - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -dryRun`, on the bookie, says what
-          its entry logs still hold. Without -dryRun it replaces the index file: keep a copy of it.
-        - `bookkeeper shell rebuild-db-ledger-locations-index`, on a stopped bookie with DbLedgerStorage,
-          reads every entry log and replaces the index; it takes long, and needs a copy of the old one.
+
+    Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
+          asks one bookie for the entries FIRST to NEXT - 1: with -b the command stops before NEXT. Risk:
+          load; it reads from the bookie. Never add -r to find something out: that recovers, and so closes,
+          the ledger.
+        - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`
+          on the stopped bookie, says what its entry logs hold of the ledger; a password must be given and is
+          not used. Risk: none with -dryRun; it reads every entry log.
+        - `bookkeeper shell rebuild-db-ledger-locations-index`
+          on the stopped bookie with DbLedgerStorage, writes the index of locations anew from all entry logs.
+          Risk: danger; it takes long and finds only ledgers that the index of ledgers lists. The old one is
+          kept as locations.BACKUP-TIME.
 
     Limits:
         An index says what a bookie can find, not that the bytes in its entry log are good. An entry still

@@ -23,12 +23,19 @@ _LEAST = 100
 def distrusted_bookies(tables: Tables) -> DataFrame:
     """Bookies for which the metadata looks wrong: bookie_id, rules (that hold), and their figures.
 
-    ``ledgers`` and ``orphans`` are counts; ``vanished`` counts whole ranges of ids, ``low`` to ``high``.
+    ``ledgers`` and ``orphans`` are counts; ``vanished`` counts whole ranges of ids. They lie from ``low`` to
+    ``high`` in the scope ``vanished_scope``, the one that has most of them.
     """
     from pyspark.sql import functions as F
 
-    ranges = tables.vanished_ranges.groupBy("bookie_id").agg(
-        F.count("*").alias("vanished"), F.min("low").alias("low"), F.max("high").alias("high")
+    of_scope = tables.vanished_ranges.groupBy("bookie_id", F.col("scope_id").alias("vanished_scope")).agg(
+        F.count("*").alias("count"), F.min("low").alias("low"), F.max("high").alias("high")
+    )
+    most = F.max_by(F.struct("vanished_scope", "low", "high"), F.struct("count", -F.col("vanished_scope")))
+    ranges = (
+        of_scope.groupBy("bookie_id")
+        .agg(F.sum("count").alias("vanished"), most.alias("most"))
+        .select("bookie_id", "vanished", "most.*")
     )
     rows = (
         tables.bookies.select("bookie_id", "foreign_instance")

@@ -27,15 +27,29 @@ def ghost_bookie(tables: Tables) -> DataFrame:
         The cluster has forgotten the bookie while ledgers still rely on it. It was removed before its ledgers
         were copied, or it came back under another id; then its copies exist and nobody looks there.
 
+    How sure:
+        Confirmed: the cookies were listed, and neither scan saw a registration.
+
     What to do:
         Find the host. If it runs under another id, the metadata must learn it; if it is gone, its ledgers
         must be copied.
-        - `bookkeeper shell listledgers -bookieid BOOKIE` lists the ledgers with entries on it; it reads
-          metadata only, and leaves out ledgers that name the id in empty segments.
-        - `bookkeeper shell recover -q BOOKIE` shows what would be copied; without -q it reads from bookies
-          and rewrites metadata without locks.
-        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`, for a renamed bookie, rewrites every
-          ledger's metadata and looks at no data.
+
+    Commands:
+        - `bookkeeper shell listledgers -bookieid BOOKIE`
+          lists the ledgers with entries on it, and leaves out those that name the id in empty segments. Risk:
+          none; it reads all metadata.
+        - `bookkeeper shell recover -q BOOKIE`
+          lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same. Risk:
+          none with -q; it reads all metadata.
+        - `bookkeeper shell recover -sk BOOKIE`
+          copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves open
+          ledgers alone. Risk: danger; without -sk it fences open ledgers, whose writers then fail. It takes
+          no locks: keep replication workers away meanwhile. Try -dr first: it prints the plan and copies
+          nothing.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`
+          writes the new id into the metadata of every ledger that names the old one. Risk: danger; it looks
+          at no data, the old id must not be registered, and only updateBookieInLedger with both ids exchanged
+          takes it back, which also changes ledgers that named the new id before.
 
     Limits:
         Ids are compared as they stand: a host name and its address are two ids. Ids that end with :0 are

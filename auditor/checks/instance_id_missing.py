@@ -28,11 +28,18 @@ def instance_id_missing(tables: Tables) -> DataFrame:
         formatted anew: it starts, sees no ledger of its own, and its collector deletes them all. Bookies
         whose cookies do carry an instance id refuse to start.
 
+    How sure:
+        Confirmed: all of the cluster's own znodes could be read; nothing is said otherwise.
+
     What to do:
         If cookies carry an instance id, find out who removed the INSTANCEID, and put that id back with
         ZooKeeper's own client before a bookie restarts. Clusters formatted before 4.3 never had one.
-        - `bookkeeper shell whatisinstanceid` prints the cluster's; it reads metadata only.
-        - `bookkeeper shell cookie_get BOOKIE` prints the bookie's; it reads metadata only.
+
+    Commands:
+        - `bookkeeper shell whatisinstanceid`
+          prints the instance id of the store's cluster. Risk: none; it reads metadata.
+        - `bookkeeper shell cookie_get BOOKIE`
+          prints the bookie's. Risk: none; it reads metadata.
 
     Limits:
         Nothing is said where not all of the cluster's own znodes could be read. What each bookie's start

@@ -28,12 +28,20 @@ def instance_mismatch(tables: Tables) -> DataFrame:
         store, so its garbage collector sees only orphans and deletes everything it has. A cookie protects
         only at start: a bookie that was already running when the metadata changed goes on.
 
+    How sure:
+        Confirmed: both ids were read.
+
     What to do:
         Stop the bookie before anything else; its collector must not run. Then find the right metadata.
-        - `bookkeeper shell whatisinstanceid` prints the cluster's; it reads metadata only.
-        - `bookkeeper shell cookie_get BOOKIE` prints the bookie's; it reads metadata only.
-        - `bookkeeper shell bookieformat` throws the bookie's data away: only for disks whose data is wanted
-          nowhere any more.
+
+    Commands:
+        - `bookkeeper shell whatisinstanceid`
+          prints the instance id of the store's cluster. Risk: none; it reads metadata.
+        - `bookkeeper shell cookie_get BOOKIE`
+          prints the bookie's. Risk: none; it reads metadata.
+        - `bookkeeper shell bookieformat -deleteCookie`
+          on the stopped bookie, empties its directories and deletes its cookie; it asks before. Risk: danger;
+          only for disks whose data is wanted nowhere any more.
 
     Limits:
         Cookies that cannot be read are another finding. Layouts before 4 have no instance id, and are

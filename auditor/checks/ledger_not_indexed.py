@@ -27,15 +27,24 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         The bookie answers that it does not know the ledger, although the entries are on its disk. A recovery
         that hears this may close the ledger too early.
 
+    How sure:
+        Confirmed where both databases were read whole. Suspect where the ledger's metadata changed between
+        the two scans of a running store, and where the directory's cookie and place name two bookies.
+
     What to do:
         Rebuild the index of ledgers, with the bookie stopped and a copy of the directory made.
-        - `bookkeeper shell check-db-ledgers-index` compares the index with the data; it only reads.
-        - `bookkeeper shell rebuild-db-ledgers-index` writes it anew from entry logs and journal; the rebuilt
-          ledgers are fenced, and have no master key until they are written to.
+
+    Commands:
+        - `bookkeeper shell check-db-ledgers-index`
+          on the stopped bookie, reads the index of ledgers to its end. Risk: none; it only reads.
+        - `bookkeeper shell rebuild-db-ledgers-index`
+          on the stopped bookie with DbLedgerStorage, writes the index of ledgers anew from entry logs and
+          journals. Risk: danger; all ledgers come back fenced and without a master key. The old index is
+          moved aside and kept.
 
     Limits:
         Locations of a ledger that is gone from the metadata are the normal delay of deletion, and not
-        reported. Suspect where the directory's cookie and place name two bookies.
+        reported.
     """
     from pyspark.sql import functions as F
 

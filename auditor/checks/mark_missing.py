@@ -27,11 +27,23 @@ def mark_missing(tables: Tables) -> DataFrame:
         Replication works on marked ledgers and on no others. When a bookie goes, the cluster's auditor should
         mark all of its ledgers; here it has not, so nothing will copy them.
 
+    How sure:
+        Confirmed: all marks could be listed; nothing is said otherwise.
+
     What to do:
         See whether the cluster has an auditor, and whether it waits.
-        - `bookkeeper shell whoisauditor` names it, `bookkeeper shell lostbookierecoverydelay -g` its delay
-          before it believes that a bookie is lost; both read metadata only.
-        - `bookkeeper shell triggeraudit` makes it look now; it writes marks, and replication starts on them.
+
+    Commands:
+        - `bookkeeper shell whoisauditor`
+          names it. Risk: none; it reads metadata.
+        - `bookkeeper shell lostbookierecoverydelay -g`
+          prints for how many seconds it waits before it believes that a bookie is lost. Risk: none; it reads
+          metadata.
+        - `bookkeeper shell queryautorecoverystatus`
+          says whether replication is switched on. Risk: none; it reads metadata.
+        - `bookkeeper shell triggeraudit`
+          makes it look now; it refuses where replication is switched off or no auditor is elected. Risk:
+          writes; it marks the ledgers, and replication starts on them.
 
     Limits:
         Shortly after a bookie went away, and during the recovery delay, missing marks are right.

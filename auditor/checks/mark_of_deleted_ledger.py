@@ -27,9 +27,15 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
         The ledger was deleted after it was marked. A worker that takes the mark removes it; until then it is
         counted among the under-replicated ledgers.
 
+    How sure:
+        Confirmed: the ledger tree was listed whole where the ledger would be, and does not list it.
+
     What to do:
         Nothing, if replication runs. If the ledger should exist, its metadata is what was lost.
-        - `bookkeeper shell ledgermetadata -l ID` confirms that there is none; it reads metadata only.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          confirms that there is none. Risk: none; it reads metadata.
 
     Limits:
         Marks without a bookie's name ask for better placement and are not judged.

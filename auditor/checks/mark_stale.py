@@ -28,11 +28,19 @@ def mark_stale(tables: Tables) -> DataFrame:
         Nothing removes a mark but a replication worker. A bookie that comes back leaves all its marks behind,
         and the number of marks stops saying how many ledgers need help.
 
+    How sure:
+        Confirmed: the ledger has all its copies and nothing of it is unknown. Suspect where the ledger's
+        metadata changed between the two scans of a running store.
+
     What to do:
         Usually nothing: a worker that takes the mark finds nothing to do and removes it.
-        - `bookkeeper shell listunderreplicated -c` shows the marks and who holds them; it reads metadata
-          only.
-        - `bookkeeper shell queryautorecoverystatus` says whether workers are allowed to run.
+
+    Commands:
+        - `bookkeeper shell listunderreplicated -pmr -prw`
+          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
+          none; it reads metadata.
+        - `bookkeeper shell queryautorecoverystatus`
+          says whether replication is switched on. Risk: none; it reads metadata.
 
     Limits:
         Marks without a bookie's name ask for better placement and are not judged.

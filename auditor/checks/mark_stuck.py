@@ -29,13 +29,27 @@ def mark_stuck(tables: Tables) -> DataFrame:
         Replication is switched off, has too few writable bookies to copy to, or fails on this ledger again
         and again. Until then the ledger stays as it is, and the next failure adds to it.
 
+    How sure:
+        Confirmed: the mark's own time, against the clock of the scan. Suspect where the ledger's metadata
+        changed between the two scans of a running store.
+
     What to do:
-        Read the log of the replication workers for the ledger.
-        - `bookkeeper shell queryautorecoverystatus` says whether replication is on;
-          `bookkeeper shell autorecovery -e` switches it on for the whole cluster.
-        - `bookkeeper shell listbookies -rw` counts bookies that can take copies; it reads metadata only.
-        - For a ledger with one copy: start its bookie. `bookkeeper shell deleteledger -l ID` gives up on
-          it; it deletes the ledger's metadata, and its data is then collected everywhere.
+        Read the log of the replication workers for the ledger. For a ledger with one copy, start its bookie.
+
+    Commands:
+        - `bookkeeper shell queryautorecoverystatus`
+          says whether replication is switched on. Risk: none; it reads metadata.
+        - `bookkeeper shell autorecovery -e`
+          switches replication on for the whole cluster. Risk: writes; every marked ledger begins to be
+          copied, which loads the bookies; `autorecovery -d` switches it off again.
+        - `bookkeeper shell listunderreplicated -pmr -prw`
+          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
+          none; it reads metadata.
+        - `bookkeeper shell listbookies -rw -h`
+          lists the writable bookies with their addresses. Risk: none; it reads metadata.
+        - `bookkeeper shell deleteledger -l ID`
+          gives up on a ledger of which no copy will return; it asks before. Risk: danger; its metadata is
+          deleted, its data is then collected on every bookie, and nothing brings it back.
 
     Limits:
         A mark keeps the time of the last bookie added to it, so one that grows looks younger than it is.

@@ -28,11 +28,17 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         The bookie was replaced in every ledger and its cookie deleted, or it was known by another id. The
         marks are of no use for finding what is missing.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Nothing, if it was retired: it goes with its marks. If it was renamed, look for its other id.
-        - `bookkeeper shell listunderreplicated -mr BOOKIE` lists the marks that name it; it reads metadata
-          only.
-        - `bookkeeper shell listbookies -a` lists every cookie; it reads metadata only.
+
+    Commands:
+        - `bookkeeper shell listunderreplicated -mr BOOKIE`
+          lists the marks that name it. Risk: none; it reads metadata.
+        - `bookkeeper shell listbookies -a`
+          lists every bookie that has a cookie. Risk: none; it reads metadata.
 
     Limits:
         Ids are compared as they stand: a host name and its address are two ids.

@@ -27,13 +27,19 @@ def mark_unreadable(tables: Tables) -> DataFrame:
         An auditor that wants to mark the ledger again fails on a mark that it cannot parse, and the whole
         pass may end there. A worker never finds a mark in the wrong branch.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Look at the znode with ZooKeeper's own client (`get PATH`). If the ledger is healthy, the mark can go;
         remove it by hand only while replication is switched off.
-        - `bookkeeper shell autorecovery -d` switches replication off, `bookkeeper shell autorecovery -e` on
-          again; both change it for the whole cluster.
-        - `bookkeeper shell listunderreplicated` shows what the cluster itself makes of the marks; it reads
-          metadata only.
+
+    Commands:
+        - `bookkeeper shell listunderreplicated`
+          shows what the cluster itself makes of the marks. Risk: none; it reads metadata.
+        - `bookkeeper shell autorecovery -d`
+          switches replication off for the whole cluster. Risk: writes; nothing is copied until `autorecovery
+          -e` switches it on again.
 
     Limits:
         One finding a ledger. A lock goes with the connection of its owner, so it may be gone already.

@@ -28,12 +28,18 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         A bookie that lists the tree skips what it cannot parse, and its garbage collector then takes the
         ledger for deleted. A client that opens the ledger looks at the right path and finds nothing.
 
+    How sure:
+        Confirmed: the path was listed. Suspect where the ledger's metadata changed between the two scans of a
+        running store.
+
     What to do:
         Find out which ledger the znode is of; its content may tell. Move it to its path only while no bookie
-        collects garbage.
-        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE` reads the right path, if there is one; it
-          reads metadata only.
-        - Copy znodes with ZooKeeper's own client, under another name first; deleting one cannot be undone.
+        collects garbage: copy it with ZooKeeper's own client, under another name first; deleting one cannot
+        be undone.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
+          reads the right path, if there is one. Risk: none; it reads metadata.
 
     Limits:
         The ids that such a znode could stand for are unknown: no orphan and no stale mark is reported of

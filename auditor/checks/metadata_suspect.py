@@ -30,16 +30,25 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         list. If the listing is wrong, the store was emptied, or the bookie asks the wrong store, that is
         the loss of good data, and it happens within minutes of the bookie's start.
 
+    How sure:
+        Confirmed as a count; that the metadata is wrong is what it may mean, not what was seen. The orphans
+        themselves are no more than suspect while it stands.
+
     What to do:
-        Stop the bookie, or keep it stopped, until it is clear which side is right. Then compare.
-        - `bookkeeper shell whatisinstanceid` says which cluster the store is; it reads metadata only.
-        - `bookkeeper shell cookie_get BOOKIE` says which one the bookie joined; it reads metadata only.
-        - `bookkeeper shell listledgers` counts what the store lists; it reads metadata only, all of it.
-        - If metadata was lost, restore the store from its snapshot before any bookie is started again.
+        Stop the bookie, or keep it stopped, until it is clear which side is right. Then compare. If metadata
+        was lost, restore the store from its snapshot before any bookie is started again.
+
+    Commands:
+        - `bookkeeper shell whatisinstanceid`
+          prints the instance id of the store's cluster. Risk: none; it reads metadata.
+        - `bookkeeper shell cookie_get BOOKIE`
+          says which cluster the bookie joined. Risk: none; it reads metadata.
+        - `bookkeeper shell listledgers`
+          counts what the store lists. Risk: none; it reads all metadata.
 
     Limits:
         A large retention run, an application that was removed, or a collector that has been stuck for long
-        look the same. The orphans are listed besides, as suspect.
+        look the same.
     """
     from pyspark.sql import functions as F
 

@@ -27,12 +27,19 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         passes of BookKeeper's own auditor, so that other ledgers are not looked at either. Bookies keep its
         data: the record exists, so it is no orphan.
 
+    How sure:
+        Confirmed: the bytes are there and do not follow the format. Suspect where the ledger's metadata
+        changed between the two scans of a running store.
+
     What to do:
-        Restore the record from a backup of the metadata store.
-        - `bookkeeper shell ledgermetadata -l ID` shows what the server makes of it; it reads metadata only.
-        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE` writes a record that was dumped
-          before; it writes metadata, and a wrong ensemble makes entries unfindable.
-        - `bkaudit decode ledger-metadata FILE` shows how far the bytes can be read.
+        Restore the record from a backup of the metadata store. The server's shell cannot write over a record
+        that it cannot read: put the bytes back with the store's own client, and keep the old ones.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          shows what the server makes of it. Risk: none; it reads metadata.
+        - `bkaudit decode ledger-metadata FILE`
+          shows how far the bytes can be read. Risk: none; it reads the file.
 
     Limits:
         Metadata that parses and says what may not be has findings of its own.

@@ -26,15 +26,27 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         Readers cannot reach these copies now. If the bookie's disks were read and are whole, the copies exist
         and come back with it; if they were not, these replicas are undecided.
 
+    How sure:
+        Confirmed: neither scan of the metadata saw a registration.
+
     What to do:
         Start the bookie again if its disks are good. If it is gone for good, have its ledgers copied.
-        - `bookkeeper shell listledgers -bookieid BOOKIE` lists the ledgers with entries on it; it reads
-          metadata only.
-        - `bookkeeper shell decommissionbookie -bookieid BOOKIE` marks its ledgers, waits until they are
-          copied, then deletes its cookie. It changes metadata, and waits for ever on a ledger that cannot
-          be copied.
-        - `bookkeeper shell recover -q BOOKIE` shows what an admin recovery would do; without -q it reads from
-          bookies and rewrites metadata without locks.
+
+    Commands:
+        - `bookkeeper shell listledgers -bookieid BOOKIE`
+          lists the ledgers with entries on it. Risk: none; it reads all metadata.
+        - `bookkeeper shell decommissionbookie -bookieid BOOKIE`
+          has the bookie's ledgers copied, waits for that, then deletes its cookie. Risk: danger; the bookie
+          must be stopped and replication on, it waits for ever on a ledger that cannot be copied, and without
+          its cookie the bookie does not start again.
+        - `bookkeeper shell recover -q BOOKIE`
+          lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same. Risk:
+          none with -q; it reads all metadata.
+        - `bookkeeper shell recover -sk BOOKIE`
+          copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves open
+          ledgers alone. Risk: danger; without -sk it fences open ledgers, whose writers then fail. It takes
+          no locks: keep replication workers away meanwhile. Try -dr first: it prints the plan and copies
+          nothing.
 
     Limits:
         A store that was saved while bookies restarted, or whose ephemeral nodes had gone, shows them as

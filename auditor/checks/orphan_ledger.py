@@ -28,19 +28,25 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         stay, the collector is stuck. Very many of them mean that the listing is wrong, and then the next
         collection destroys good data: see metadata-suspect.
 
+    How sure:
+        Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect where the
+        index file is newer than a saved scan (in a RocksDB index, which keeps no times: where the bookie is,
+        and the id is above all that the scan lists), where a directory's cookie and place name two bookies,
+        and where the bookie's metadata is itself in doubt (metadata-suspect).
+
     What to do:
         Wait for one garbage-collection interval and audit again. If they stay, read the bookie's log for its
-        collector.
-        - `bookkeeper shell ledgermetadata -l ID` confirms that the ledger is gone; it reads metadata only.
-        - `bookkeeper shell whatisinstanceid` against the bookie's own cookie shows whether both speak of one
-          cluster; it reads metadata only.
-        - Never delete index files or entry logs by hand: an entry log holds many ledgers.
+        collector. Never delete index files or entry logs by hand: an entry log holds many ledgers.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          confirms that the ledger is gone. Risk: none; it reads metadata.
+        - `bookkeeper shell whatisinstanceid`
+          prints the store's instance id; the bookie's own cookie must have the same, or they speak of two
+          clusters. Risk: none; it reads metadata.
 
     Limits:
-        Suspect where the index file is newer than a saved scan (in a RocksDB index, which keeps no times:
-        where the bookie is, and the id is above all that the scan lists), where a directory's cookie and
-        place name two bookies, and where the bookie's metadata is itself in doubt. Ids that a damaged part of
-        the ledger tree could stand for are not reported.
+        Ids that a damaged part of the ledger tree could stand for are not reported.
     """
     from pyspark.sql import functions as F
 

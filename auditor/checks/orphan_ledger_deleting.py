@@ -26,11 +26,20 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         This is how a deletion looks from outside: metadata goes first, data with the next collection. It is
         told apart from orphan-ledger so that a busy cluster does not look neglected.
 
+    How sure:
+        Confirmed: the first scan listed it and the second did not. Suspect where a directory's cookie and
+        place name two bookies.
+
     What to do:
         Nothing. If the ledger was not meant to be deleted, stop the bookie's collector at once: the data is
         still there.
-        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE` puts metadata back that was dumped
-          before; it writes metadata, and only helps while the bookies still have the entries.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          confirms that there is none. Risk: none; it reads metadata.
+        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`
+          puts metadata back that was dumped before. Risk: writes; it helps only while the bookies still have
+          the entries, and a wrong ensemble makes them unfindable.
 
     Limits:
         Only a live store is scanned twice. In saved metadata such a ledger is an orphan-ledger or none at

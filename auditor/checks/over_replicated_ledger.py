@@ -28,18 +28,26 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         day of running. But if the bookie changed its id, these are its only copies under the new name, and
         that same collector will delete them.
 
+    How sure:
+        Confirmed for closed ledgers. Suspect where the ledger is not closed (its metadata may be about to
+        change; BookKeeper then keeps the copy), where a member is unregistered or read-only (an operator may
+        be copying, without a lock), and where the directory's cookie and place name two bookies.
+
     What to do:
-        If a bookie has very many of these, find out whether it was renamed before it is left running.
-        - `bookkeeper shell ledgermetadata -l ID` shows the ensembles; it reads metadata only.
-        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW` writes a new id into every ledger's
-          metadata; it does not look at data, and is for a renamed bookie only.
-        - Setting gcOverreplicatedLedgerWaitTime=0 in the bookie's configuration stops this collection while
-          you look; the bookie must be restarted.
+        If a bookie has very many of these, find out whether it was renamed before it is left running. Setting
+        gcOverreplicatedLedgerWaitTime=0 in its configuration stops this collection while you look; the bookie
+        must be restarted for it.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          shows the ensembles. Risk: none; it reads metadata.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`
+          writes the new id into the metadata of every ledger that names the old one. Risk: danger; it looks
+          at no data, the old id must not be registered, and only updateBookieInLedger with both ids exchanged
+          takes it back, which also changes ledgers that named the new id before.
 
     Limits:
-        Suspect where the ledger is not closed (its metadata may be about to change; BookKeeper then keeps the
-        copy), where a member is unregistered or read-only (an operator may be copying, without a lock), and
-        where the directory's cookie and place name two bookies.
+        Where replication copies without a lock, a fresh copy looks the same until the metadata follows.
     """
     from pyspark.sql import functions as F
 

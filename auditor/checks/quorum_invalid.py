@@ -26,12 +26,18 @@ def quorum_invalid(tables: Tables) -> DataFrame:
         No client can write or recover such a ledger, and no striping follows from such numbers. No server
         writes them: the metadata was edited or damaged.
 
+    How sure:
+        Confirmed: the record says so. Suspect where the ledger's metadata changed between the two scans of a
+        running store.
+
     What to do:
-        Restore the ledger's metadata from a backup of the store, if there is one.
-        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE` keeps what is there; it reads metadata
-          only.
-        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE` writes a record back; it changes
-          metadata, and wrong quorums make entries unfindable.
+        Restore the ledger's metadata from a backup of the store, if there is one. The server refuses quorums
+        above the ensemble size: keep such a record and put the other in its place with the store's own
+        client.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          fails on such a record. Risk: none; it reads metadata.
 
     Limits:
         Whether the ledger has all its copies is undecided.

@@ -25,12 +25,20 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         A client began to close the ledger after its writer and did not end. The ledger takes no writes, its
         length is not known, and nothing else closes it until somebody opens it with recovery again.
 
+    How sure:
+        Confirmed: the record's own time, against the clock of the scan. Suspect where the ledger's metadata
+        changed between the two scans of a running store.
+
     What to do:
         Look for bookies of its last ensemble that are down: recovery needs enough of them to be certain.
-        - `bookkeeper shell ledgermetadata -l ID` shows the ensemble; it reads metadata only.
-        - `bookkeeper shell readledger -l ID -r` opens it with recovery. This writes: it fences the ledger,
-          fixes its end, and cannot be undone. Start the missing bookies first, or acknowledged entries may be
-          cut off.
+        Start the missing bookies first, or acknowledged entries may be cut off.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          shows the ensemble. Risk: none; it reads metadata.
+        - `bookkeeper shell readledger -l ID -r`
+          opens it with recovery, then reads all of it. Risk: danger; it fences the ledger, fixes its end, and
+          cannot be undone.
 
     Limits:
         Age counts from the last change of the metadata; recovery that adds entries without an ensemble change

@@ -27,11 +27,20 @@ def registered_twice(tables: Tables) -> DataFrame:
         moment it has both. One that keeps both has failed in between, or two processes share an id: clients
         go on choosing a bookie that refuses their writes.
 
+    How sure:
+        Confirmed where both scans of a running store saw both. Suspect in a saved store, where one moment is
+        all there is.
+
     What to do:
         Restart the bookie; its registrations go with its session. See that no second process has its id.
-        - `bookkeeper shell listbookies -rw -h` and `bookkeeper shell listbookies -ro -h` show both lists;
-          they read metadata only.
-        - `bookkeeper shell endpointinfo -b BOOKIE` prints what it registered; it reads metadata only.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`
+          lists the writable bookies with their addresses. Risk: none; it reads metadata.
+        - `bookkeeper shell listbookies -ro -h`
+          lists the read-only bookies with their addresses. Risk: none; it reads metadata.
+        - `bookkeeper shell endpointinfo -b BOOKIE`
+          prints what it registered; it wants the bookie's cookie. Risk: none; it reads metadata.
 
     Limits:
         A bookie that turned read-only at each of two scans, and was writable in between, looks the same.

@@ -37,11 +37,18 @@ def replication_undecided(tables: Tables) -> DataFrame:
         What could not be read is neither there nor missing. The ledger may be healthy, and may be losing its
         copies while nobody can tell.
 
+    How sure:
+        Always unknown: what cannot be read is neither there nor missing.
+
     What to do:
         Repair the index (see the index-unreadable or ledger-not-indexed finding of that bookie), or wait for
         the data integrity check to end where the ledger is in limbo, and audit again.
-        - `bookkeeper shell readledger -l ID -b BOOKIE` asks the bookie itself for every entry; it only reads,
-          and it loads the bookie.
+
+    Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
+          asks the bookie itself for the entries FIRST to NEXT - 1: with -b the command stops before NEXT.
+          Risk: load; it reads from the bookie, and never add -r to it here: that recovers, and so closes, the
+          ledger.
 
     Limits:
         Bookies that were not read at all are told once each (bookie-unread), not once a ledger.

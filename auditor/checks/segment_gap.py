@@ -25,14 +25,23 @@ def segment_gap(tables: Tables) -> DataFrame:
         Nobody knows which bookies have the entries before the first segment, so a reader fails at them
         although they may exist. No server writes such metadata: it was edited, or cut.
 
+    How sure:
+        Confirmed: the record says so. Suspect where the ledger's metadata changed between the two scans of a
+        running store.
+
     What to do:
         Restore the ledger's metadata from a backup of the store, if there is one.
-        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE` keeps what is there; it reads metadata
-          only.
-        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE` writes a record back; it changes
-          metadata, and a wrong ensemble makes entries unfindable.
-        - `bookkeeper shell readledger -l ID -fe FIRST -le LAST -b BOOKIE` asks one bookie after the other for
-          the entries; it only reads.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
+          keeps what is there. Risk: none; it reads metadata. It fails where the server refuses the record:
+          then keep it with the store's own client.
+        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE -update`
+          writes a record that was dumped before over the one that is there. Risk: danger; a wrong ensemble
+          makes entries unfindable, and nothing keeps the record that was there.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
+          asks one bookie after the other for the entries FIRST to NEXT - 1: with -b the command stops before
+          NEXT. Risk: load; it reads from the bookie. Never add -r.
 
     Limits:
         The segments that there are, are judged like those of any ledger.

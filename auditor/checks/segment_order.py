@@ -27,12 +27,17 @@ def segment_order(tables: Tables) -> DataFrame:
         else, and a repeated first entry hides one of two ensembles. Without a segment nobody knows where any
         entry is.
 
+    How sure:
+        Confirmed: the record says so. Suspect where the ledger's metadata changed between the two scans of a
+        running store.
+
     What to do:
-        Restore the ledger's metadata from a backup of the store, if there is one.
-        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE` keeps what is there; it reads metadata
-          only.
-        - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE` writes a record back; it changes
-          metadata, and a wrong ensemble makes entries unfindable.
+        Restore the ledger's metadata from a backup of the store, if there is one. The server refuses to read
+        such a record: keep it and put the other in its place with the store's own client.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          fails on such a record. Risk: none; it reads metadata.
 
     Limits:
         Whether the ledger has all its copies is undecided.

@@ -32,12 +32,21 @@ def start_refused(tables: Tables) -> DataFrame:
         an upgrade, takes it away, and its ledgers have one copy less until somebody has understood the
         stack trace.
 
+    How sure:
+        Confirmed by the server's own rules, followed on what was read; the configuration is inferred from the
+        cookies.
+
     What to do:
-        Mend the cause before the restart; do not restart the bookie until then.
-        - `bookkeeper shell cookie_get BOOKIE` prints the store's cookie; it reads metadata only.
-        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes what
-          the bookie would expect to a file; it changes nothing else.
-        - Never copy VERSION from one directory to another to make a bookie start.
+        Mend the cause before the restart; do not restart the bookie until then. Never copy VERSION from one
+        directory to another to make a bookie start.
+
+    Commands:
+        - `bookkeeper shell cookie_get BOOKIE`
+          prints the store's cookie. Risk: none; it reads metadata.
+        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`
+          writes a cookie to a file: directories separated by commas, in configured order; -ix INDEXES where
+          indexDirectories is configured. Risk: none; it changes nothing but the file. Compare it with a
+          VERSION.
 
     Limits:
         The configuration is inferred from what the bookie wrote when it last started; a change that it has

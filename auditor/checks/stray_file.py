@@ -27,10 +27,16 @@ def stray_file(tables: Tables) -> DataFrame:
         BookKeeper ignores them. They are notes or copies that a person made, or indexes that someone moved; a
         moved index is missing where it belongs.
 
+    How sure:
+        Confirmed: what is there is told as it was read.
+
     What to do:
         Look at them, and move what is not needed elsewhere while the bookie is stopped.
-        - `bookkeeper shell listfilesondisc -idx`, on the bookie, lists the files that it takes for indexes;
-          it only reads.
+
+    Commands:
+        - `bookkeeper shell listfilesondisc -idx`
+          on the bookie, lists the files that it takes for indexes. Risk: none; it only reads files of the
+          bookie.
 
     Limits:
         Empty directories are not reported. Only directories of indexes are looked at.

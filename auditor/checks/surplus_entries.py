@@ -27,14 +27,21 @@ def surplus_entries(tables: Tables) -> DataFrame:
         replication, which copies whole ranges. Many entries past the end can also mean that recovery closed
         the ledger too early, or that an id was used twice.
 
+    How sure:
+        Confirmed for closed ledgers. Suspect where the ledger is not closed, and where the directory's cookie
+        and place name two bookies.
+
     What to do:
         Compare with the other members if it looks like the end of a ledger was cut off.
-        - `bookkeeper shell ledgermetadata -l ID` shows the last entry; it reads metadata only.
-        - `bookkeeper shell readledger -l ID -fe FIRST -le LAST -b BOOKIE` reads such an entry from the
-          bookie.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          shows the last entry. Risk: none; it reads metadata.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
+          reads the entries FIRST to NEXT - 1 from the bookie: with -b the command stops before NEXT. Risk:
+          load; it reads from the bookie, and never add -r.
 
     Limits:
-        The evidence lists the first thousand groups of entries; its count is complete. Suspect where the
-        ledger is not closed.
+        The evidence lists the first thousand groups of entries; its count is complete.
     """
     return entries_besides(tables, "surplus", "that it should not have: past the end, or striped elsewhere")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 
 import pytest
 
 from auditor.checks import ALL, BY_ID, GROUPS, SECTIONS, Check
 from auditor.checks.check import check
+from auditor.checks.manual import BLANKS, RISKS
+from auditor.cli import COMMANDS
 from auditor.model.finding import Severity
 
 # Written out: an id is a promise to whoever alerts on it. A renamed one stays as an alias.
@@ -75,16 +78,43 @@ CATALOGUE = {
         "recovery-stuck": "warning",
     },
 }
-# Commands of BookKeeper 4.17's shell, as its BookieShell registers them.
-SHELL = """
-    autorecovery bookieformat bookieinfo bookiesanity check-db-ledgers-index clusterinfo
-    cookie_create cookie_delete cookie_generate cookie_get cookie_update decommissionbookie
-    deleteledger endpointinfo ledger ledgermetadata listbookies listfilesondisc listledgers
-    listunderreplicated localconsistencycheck lostbookierecoverydelay queryautorecoverystatus
-    readledger rebuild-db-ledger-locations-index rebuild-db-ledgers-index recover
-    regenerate-interleaved-storage-index-file triggeraudit updateBookieInLedger updatecookie
-    updateledgers whatisinstanceid whoisauditor
-"""
+# Commands of BookKeeper 4.17.2's shell, as its BookieShell registers them: options without a value, options
+# with one, and how many arguments are left. "a|b" are two names of one option, "a/b" of which one is wanted.
+SHELL = {
+    "autorecovery": ("e/d", "", 0),
+    "bookieformat": ("n|nonInteractive f|force d|deleteCookie", "", 0),
+    "check-db-ledgers-index": ("v|verbose", "", 0),
+    "cookie_create": ("", "cf!", 1),
+    "cookie_delete": ("", "", 1),
+    "cookie_generate": ("", "j! l! o! i ix", 1),
+    "cookie_get": ("", "", 1),
+    "cookie_update": ("", "cf!", 1),
+    "decommissionbookie": ("", "bookieid", 0),
+    "deleteledger": ("f|force", "l!", 0),
+    "endpointinfo": ("", "b!", 0),
+    "ledger": ("m|meta", "", 1),
+    "ledgermetadata": ("update", "l! dumptofile restorefromfile", 0),
+    "listbookies": ("rw/ro/a h|hostnames", "", 0),
+    "listfilesondisc": ("txn log idx", "", 0),
+    "listledgers": ("m|meta", "bookieid", 0),
+    "listunderreplicated": ("pmr prw c", "mr emr", 0),
+    "localconsistencycheck": ("", "", 0),
+    "lostbookierecoverydelay": ("g", "s", 0),
+    "queryautorecoverystatus": ("", "", 0),
+    "readledger": ("m|msg r|force-recovery", "l! fe le b", 0),
+    "rebuild-db-ledger-locations-index": ("", "", 0),
+    "rebuild-db-ledgers-index": ("v|verbose", "", 0),
+    "recover": ("q|query dr|dryrun f|force sk|skipOpenLedgers d|deleteCookie sku", "l|ledger rate", 1),
+    "regenerate-interleaved-storage-index-file": ("dryRun", "l! password b64password", 0),
+    "triggeraudit": ("", "", 0),
+    "updateBookieInLedger": ("", "sb! db! s r l v p", 0),
+    "updatecookie": ("e|expandstorage l|list d|delete", "b|bookieId", 0),
+    "updateledgers": ("", "b|bookieId s r l v p", 0),
+    "whatisinstanceid": ("", "", 0),
+    "whoisauditor": ("", "", 0),
+}
+# Of these the shell refuses every call without a password, and reads up to but not including -le with -b.
+PASSWORD = "regenerate-interleaved-storage-index-file"
 every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
 
 
@@ -116,11 +146,93 @@ def test_a_manual_page_is_whole(each: Check) -> None:
 
 
 @every_check
-def test_the_commands_of_a_manual_page_exist(each: Check) -> None:
-    advice = each.sections["What to do"]
-    commands = re.findall(r"`bookkeeper shell\s+([^\s`]+)", advice)
-    assert set(commands) <= set(SHELL.split())
-    assert commands or "ZooKeeper's own client" in advice
+def test_every_page_names_a_command_and_its_risk(each: Check) -> None:
+    assert each.commands
+    for command in each.commands:
+        assert command.level in RISKS
+        assert command.risk.startswith(command.level)
+        assert len(command.risk) > len(command.level) + 5, "a risk is told in words"
+        assert command.risk.endswith(".")
+
+
+@every_check
+def test_a_page_says_what_helps_before_what_may_harm(each: Check) -> None:
+    """A person who types the first command of a page has changed nothing."""
+    assert each.commands[0].level in ("none", "load")
+
+
+@every_check
+def test_the_commands_of_a_manual_page_are_the_shells_own(each: Check) -> None:
+    for command in each.commands:
+        program, *words = shlex.split(command.text)
+        if program == "bookkeeper":
+            assert words.pop(0) == "shell"
+            assert_taken(*words)
+        else:
+            assert program == "bkaudit"
+            assert words[0] in COMMANDS
+
+
+def assert_taken(name: str, *words: str) -> None:
+    """The shell takes these words; a command that is spelled wrong is worse than none."""
+    flags, valued, arguments = SHELL[name]
+    flag_names = {one for each in flags.split() for one in re.split("[|/]", each)}
+    valued_names = {one for each in valued.split() for one in each.rstrip("!").split("|")}
+    given, left = [], list(words)
+    rest = []
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-"):
+            rest.append(word)
+            continue
+        option = word.removeprefix("-")
+        assert option in flag_names | valued_names, f"{name} has no option {word}"
+        given.append(option)
+        if option in valued_names:
+            value = left.pop(0)
+            assert re.fullmatch("[A-Z]+|hostname|ip", value), f"{name} {word} wants a value"
+    assert len(rest) == arguments
+    assert all(re.fullmatch("[A-Z]+", word) for word in rest)
+    assert {each.rstrip("!") for each in valued.split() if each.endswith("!")} <= set(given)
+    for choice in (each.split("/") for each in flags.split() if "/" in each):
+        assert len(set(choice) & set(given)) == 1, f"{name} wants one of {choice}"
+    if name == PASSWORD:
+        assert {"password", "b64password"} & set(given)
+    if name == "readledger" and "b" in given:
+        assert words[words.index("-le") + 1 :][:1] == ("NEXT",)
+    if name == "updatecookie":
+        assert len(given) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("listunderreplicated -w", "no option -w"),
+        ("listbookies -rw -ro", "wants one of"),
+        ("cookie_get", "assert 0 == 1"),
+        ("readledger -l ID -b BOOKIE", "not in tuple"),
+        ("readledger -l ID -fe FIRST -le LAST -b BOOKIE", "NEXT"),
+        ("regenerate-interleaved-storage-index-file -l ID -dryRun", "password"),
+        ("cookie_create BOOKIE", "cf"),
+        ("recover -l BOOKIE", "assert 0 == 1"),
+    ],
+)
+def test_a_command_that_the_shell_refuses_would_be_noticed(wrong: str, why: str) -> None:
+    with pytest.raises((AssertionError, ValueError), match=why):
+        assert_taken(*wrong.split())
+
+
+@every_check
+def test_what_is_to_be_filled_in_is_known(each: Check) -> None:
+    for command in each.commands:
+        assert set(re.findall(r"\b[A-Z]{2,}\b", command.text)) <= set(BLANKS)
+
+
+def test_each_command_with_one_text_is_told_with_one_risk() -> None:
+    levels: dict[str, set[str]] = {}
+    for command in (command for each in ALL for command in each.commands):
+        levels.setdefault(command.text, set()).add(command.level)
+    assert {text: found for text, found in levels.items() if len(found) > 1} == {}
 
 
 def test_a_check_without_a_section_cannot_be_made() -> None:
@@ -131,8 +243,17 @@ def test_a_check_without_a_section_cannot_be_made() -> None:
             Something.
         """
 
-    with pytest.raises(TypeError, match="Why it matters, What to do, Limits"):
+    with pytest.raises(TypeError, match="Why it matters, How sure, What to do, Commands, Limits"):
         check(Severity.NOTE, group="storage")(unfinished)  # type: ignore[arg-type]
+
+
+def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
+    def risky(tables: object) -> None:
+        """It tells no risk."""
+
+    risky.__doc__ = (ALL[0].find.__doc__ or "").replace("Risk:", "Note:")
+    with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell readledger"):
+        check(Severity.NOTE, group="storage")(risky)  # type: ignore[arg-type]
 
 
 def test_a_check_of_no_group_cannot_be_made() -> None:
