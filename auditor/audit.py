@@ -15,8 +15,8 @@ does: so what is on a disk and not in the metadata read afterwards can only have
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,11 +26,13 @@ from auditor.asking import Asked, ask
 from auditor.bookie_scan import BookieScan
 from auditor.findings.confirm import confirm
 from auditor.findings.table import found, numbered
+from auditor.identity_scan import identity_graph
 from auditor.landing import Landing, RunDirectory
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
 from auditor.model.version import program_version
+from auditor.run_lock import run_lock
 from auditor.scan import MetadataScan
 from auditor.session import build_session
 from auditor.sources.bookie_places import find_places
@@ -79,13 +81,16 @@ class Audit:
         """Do all of it and return the report; everything else lies in the run directory.
 
         Raises:
-            UsageError: a source or option that cannot be meant, or a run directory that is taken.
+            UsageError: a source or option that cannot be meant, a run directory that is taken, or another
+                run of this cluster that is at work beside it.
             StoreError: the metadata could not be read.
         """
         started = int(time.time() * 1000)
         progress = progress or Silent()
-        landing = self._landing(spark, progress, "audit")
-        with closing(MetadataScan(landing, self.metadata, self.options)) as metadata:
+        with (
+            self._landing(spark, progress, "audit") as landing,
+            closing(MetadataScan(landing, self.metadata, self.options)) as metadata,
+        ):
             metadata.ledgers()
             bookies = BookieScan(landing, metadata, self.bookies, self.options)
             availability = bookies.availability()
@@ -111,8 +116,10 @@ class Audit:
         Raises: as `run`.
         """
         progress = progress or Silent()
-        landing = self._landing(spark, progress, "scan")
-        with closing(MetadataScan(landing, self.metadata, self.options)) as metadata:
+        with (
+            self._landing(spark, progress, "scan") as landing,
+            closing(MetadataScan(landing, self.metadata, self.options)) as metadata,
+        ):
             tables = {
                 "ledgers": metadata.ledgers(),
                 "marks": metadata.marks(),
@@ -122,7 +129,8 @@ class Audit:
             }
             return {name: table.count() for name, table in tables.items()}
 
-    def _landing(self, spark: SparkSession | None, progress: Progress, kind: str) -> Landing:
+    @contextmanager
+    def _landing(self, spark: SparkSession | None, progress: Progress, kind: str) -> Iterator[Landing]:
         parse_metadata_uri(self.metadata)  # wrong usage is said before a session costs five seconds
         read_credentials(credentials_file(self.options.credentials))
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
@@ -135,13 +143,14 @@ class Audit:
             "bookies": list(self.bookies),
             "options": asdict(self.options),
         }
-        run.begin(identity)
-        progress.stage("spark")
-        log = None if "://" in run.path else Path(run.path, "spark.log")
-        session = spark or build_session(
-            self.options.master, driver_memory=self.options.driver_memory, log=log
-        )
-        return Landing(session, run, progress)
+        with run_lock(self.metadata, run.path):
+            run.begin(identity)
+            progress.stage("spark")
+            log = None if "://" in run.path else Path(run.path, "spark.log")
+            session = spark or build_session(
+                self.options.master, driver_memory=self.options.driver_memory, log=log
+            )
+            yield Landing(session, run, progress)
 
     def _compare(
         self,
@@ -170,18 +179,22 @@ class Audit:
             "orphans", lambda: orphans(pairs, indexes, ledgers, again, metadata.scan_time, times)
         )
         places = landing.rows("directories", bookies.directories(), DIRECTORIES)
+        cookies, registrations = metadata.cookies(), metadata.registrations()
+        identity = identity_graph(landing, who, registrations, cookies, places, ledgers, pairs)
         marked = of_first_scan(marks.where("kind = 'mark'"), ledgers, again)
         locked = marks.where("kind = 'lock'")
         return Tables(
             ledgers=ledgers,
             marks=marked,
             locks=locked,
-            cookies=metadata.cookies(),
-            registrations=metadata.registrations(),
+            cookies=cookies,
+            registrations=registrations,
             starts=landing.rows("starts", bookies.starts(), STARTS),
             bookies=who,
             directories=places,
             contents=landing.land("contents", lambda: contents(availability, ledgers, pairs, places, who)),
+            identities=identity.identities,
+            identity_edges=identity.edges,
             availability=indexes.unionByName(availability.where("state in ('stray', 'gap', 'damaged')")),
             unequal=pairs,
             judged=answers,
