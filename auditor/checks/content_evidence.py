@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.model.alias_by_contents import LEAST_LEDGERS
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-LEAST_LEDGERS = 5
-"""Fewer ledgers than this may be copies that someone is just making."""
 MARGIN = 10
 """So many ledgers speak for the candidate for each that speaks for the owner."""
 

@@ -22,6 +22,7 @@ class Rule(StrEnum):
     COOKIE_NAMES = "cookie-names"
     DISKS_NAME = "disks-name"
     SAME_DIRECTORIES = "same-directories"
+    SAME_LEDGERS = "same-ledgers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,19 @@ class Known:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edge:
-    """Two ids that one rule holds for one bookie; ``one`` is the lesser. ``joins``: not just a hint."""
+    """Two ids that one rule holds for one bookie; ``one`` is the lesser. ``joins``: not just a hint.
+
+    ``against`` is what speaks against it: with it, an edge is a hint at most. ``apart``: their ledgers tell
+    the two apart, so that no number of hints joins them.
+    """
 
     one: str
     other: str
     rule: Rule
     joins: bool
     evidence: str
+    against: str | None = None
+    apart: bool = False
 
 
 Found = Iterable[tuple[str, str, Rule, str]]

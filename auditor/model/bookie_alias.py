@@ -5,9 +5,10 @@ advertises, and a custom one. A change of configuration makes it another bookie 
 name an id that nobody answers to, its cookie is not found, and garbage collection of over-replicated ledgers
 may delete what it still serves.
 
-Nothing here proves that two ids are one bookie: a host is set up anew under its old name, an IP passes to
-another machine, every host of a cluster has the same directories. Only the ledgers on a disk prove it. So a
-rule either joins two ids, or is a hint that joins them only if a second rule agrees:
+No address proves that two ids are one bookie: a host is set up anew under its old name, an IP passes to
+another machine, every host of a cluster has the same directories. Only the ledgers on a disk prove it
+(`auditor.model.alias_by_contents`). So a rule either joins two ids, or is a hint that joins them only if a
+second rule agrees:
 
     rule               what it says                                                     strength
     -----------------  ---------------------------------------------------------------  --------
@@ -25,11 +26,15 @@ rule either joins two ids, or is a hint that joins them only if a second rule ag
                        none elsewhere does: a rename, or a place of the wrong name
     same-directories   their cookies name the same directories, where hardly any        hint
                        others do: in a cluster of like hosts it says nothing
+    same-ledgers       the disks of the one, which is registered, hold most of what     joins
+                       the other should hold, which is neither registered nor found
 
-What joins is a hint where both ids have a cookie and the directories in them differ: a renamed bookie keeps
-its disks, so this is rather an address that was given away. And no two ids are one bookie that are both
-registered, each at an address of its own: they are both alive. The same port alone never means anything, and
-names that mean another machine to everyone, such as localhost, are no addresses here.
+An address that joins is a hint where both ids have a cookie and the directories in them differ: a renamed
+bookie keeps its disks, so this is rather an address that was given away. Nothing joins two ids that their
+ledgers tell apart: the disks of the one hold nothing of the other's, or most ensembles name both. And no two
+ids are one bookie that are both registered, each at an address of its own: they are both alive. The same port
+alone never means anything, and names that mean another machine to everyone, such as localhost, are no
+addresses here.
 """
 
 from __future__ import annotations
@@ -38,20 +43,24 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from auditor.model.alias_by_address import by_addresses, comparable
+from auditor.model.alias_by_contents import Compared
 from auditor.model.alias_facts import Edge, Found, Known, Rule
 from auditor.model.components import components
 from auditor.model.cookie import Cookie
 
-_JOINING = frozenset({Rule.SAME_ADDRESS, Rule.ENDPOINT_IS_ID, Rule.SAME_ENDPOINT, Rule.NAME_AND_IP})
-_OF_ADDRESSES = _JOINING | {Rule.SHORT_NAME}
+_JOINING_ADDRESSES = frozenset({Rule.SAME_ADDRESS, Rule.ENDPOINT_IS_ID, Rule.SAME_ENDPOINT, Rule.NAME_AND_IP})
+_OF_ADDRESSES = _JOINING_ADDRESSES | {Rule.SHORT_NAME}
+_JOINING = _JOINING_ADDRESSES | {Rule.SAME_LEDGERS}
 _LAYOUTS_A_PAIR = 3
+_NOTHING_COMPARED = Compared()
 
 
-def alias_edges(ids: Mapping[str, Known]) -> tuple[Edge, ...]:
+def alias_edges(ids: Mapping[str, Known], ledgers: Compared = _NOTHING_COMPARED) -> tuple[Edge, ...]:
     """Every pair of ids that a rule holds for one bookie, ascending; at most one edge a pair and rule.
 
-    ``ids`` are all ids that the cluster mentions, in ensembles, cookies, registrations, marks and on disks.
-    Work and result grow with the number of ids, not with its square.
+    ``ids`` are all ids that the cluster mentions, in ensembles, cookies, registrations, marks and on disks;
+    ``ledgers`` is what these say of the ids. Work and result grow with the number of ids, and of pairs that
+    share ledgers, not with the square of the ids.
 
     >>> ids = {"bk-7": Known(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": Known()}
     >>> [(edge.one, edge.other, edge.rule.value) for edge in alias_edges(ids)]
@@ -63,14 +72,25 @@ def alias_edges(ids: Mapping[str, Known]) -> tuple[Edge, ...]:
         *_by_cookie(ids),
         *_by_disks(ids),
         *_by_directories(ids),
+        *ledgers.agreeing(),
     ):
         one, other = sorted((first, second))
         if not _both_alive(ids[one], ids[other]):
             found[one, other, rule] = min(evidence, found.get((one, other, rule), evidence))
     return tuple(
-        Edge(one, other, rule, rule in _JOINING and not _directories_differ(one, other, ids), evidence)
+        _edge(one, other, rule, evidence, ids, ledgers.objection(one, other))
         for (one, other, rule), evidence in sorted(found.items())
     )
+
+
+def _edge(
+    one: str, other: str, rule: Rule, evidence: str, ids: Mapping[str, Known], objection: str | None
+) -> Edge:
+    against = objection
+    if against is None and rule in _OF_ADDRESSES and _directories_differ(one, other, ids):
+        against = "the directories in their cookies differ"
+    joins = rule in _JOINING and against is None
+    return Edge(one, other, rule, joins, evidence, against, objection is not None)
 
 
 def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
@@ -84,9 +104,27 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
     """
     rules: dict[tuple[str, str], set[Rule | None]] = defaultdict(set)
     for edge in edges:
-        rules[edge.one, edge.other].add(None if edge.rule in _OF_ADDRESSES else edge.rule)
+        if not edge.apart:
+            rules[edge.one, edge.other].add(None if edge.rule in _OF_ADDRESSES else edge.rule)
     joined = {(edge.one, edge.other) for edge in edges if edge.joins}
     return components(joined | {pair for pair, several in rules.items() if len(several) > 1})
+
+
+def identities(ids: Mapping[str, Known], edges: Collection[Edge]) -> dict[str, str]:
+    """The identity of every id: the first of the ids that are one bookie with it, mostly itself.
+
+    A group with two bookies that are both alive joins what cannot be one, and so nothing.
+
+    >>> ids = {"bk-7": Known(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": Known(), "bk-8": Known()}
+    >>> identities(ids, alias_edges(ids))
+    {'bk-7': '10.0.0.7:3181', '10.0.0.7:3181': '10.0.0.7:3181', 'bk-8': 'bk-8'}
+    """
+    of = {id: id for id in ids}
+    for group in aliases(edges):
+        alive = [ids[id] for id in group if ids[id].registered]
+        if not any(_both_alive(alive[0], other) for other in alive[1:]):
+            of.update(dict.fromkeys(group, group[0]))
+    return of
 
 
 def _own_cookie(id: str, known: Known) -> Cookie | None:

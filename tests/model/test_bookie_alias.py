@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs import service_info
+from auditor.model.alias_by_contents import Compared, Contents
 from auditor.model.alias_facts import Edge, Known, Rule
 from auditor.model.bookie_address import Address, Registered, resolve
-from auditor.model.bookie_alias import alias_edges, aliases
+from auditor.model.bookie_alias import alias_edges, aliases, identities
 from auditor.model.cookie import Cookie
 from tests.model.cookie_cases import CORPORA, DATA, store_of, versions_of
 
@@ -236,6 +237,97 @@ def test_an_id_that_only_a_cookie_or_a_disk_knows_is_no_alias() -> None:
 def test_hints_on_addresses_do_not_add_up() -> None:
     edges = [Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.ENDPOINT_IS_ID, False, "")]
     assert aliases(edges) == ()
+
+
+# What ledgers say.
+
+OLD, NEW = "10.0.0.1:3181", "bookie-7"
+AT_ITS_ADDRESS = {OLD: DOWN, NEW: at("10.0.0.1")}
+
+
+def compared(contents: Contents) -> Compared:
+    return Compared({OLD: contents.due}, {(OLD, NEW): contents}, {NEW} if contents.whole else set())
+
+
+def said(ids: dict[str, Known], ledgers: Compared) -> tuple[list[Rule], tuple[tuple[str, ...], ...]]:
+    edges = alias_edges(ids, ledgers)
+    return [edge.rule for edge in edges if edge.joins], aliases(edges)
+
+
+def test_ledgers_join_where_nothing_else_does() -> None:
+    ids = {OLD: DOWN, NEW: at("elsewhere")}
+    assert said(ids, compared(Contents(40, held=30, exact=21))) == ([Rule.SAME_LEDGERS], ((OLD, NEW),))
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        pytest.param(Contents(4, held=4, exact=4), id="few ledgers may be copies that someone is making"),
+        pytest.param(Contents(40, held=40, exact=20), id="half of them a dead bookie's successor has too"),
+    ],
+)
+def test_ledgers_that_are_few_or_not_the_most_join_nothing(contents: Contents) -> None:
+    assert said({OLD: DOWN, NEW: at("elsewhere")}, compared(contents)) == ([], ())
+
+
+def test_ledgers_join_whatever_the_cookies_directories_are() -> None:
+    # The disks were mounted elsewhere when the bookie got its new id.
+    ids = {OLD: Known(cookie=cookie(OLD, "/a")), NEW: at("10.0.0.1", cookie=cookie(NEW, "/b"))}
+    rules_, groups = said(ids, compared(Contents(9, held=9, exact=9)))
+    assert (rules_, groups) == ([Rule.SAME_LEDGERS], ((OLD, NEW),))
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        pytest.param(Contents(1, whole=True), id="a machine that was set up anew at an old address"),
+        pytest.param(Contents(9, shared=8, whole=True), id="nothing of the one ledger that is not of both"),
+        pytest.param(
+            Contents(9, shared=5, together=5), id="both wrote the same ensembles, so both were there"
+        ),
+    ],
+)
+def test_ledgers_tell_two_bookies_apart_whatever_else_is_alike(contents: Contents) -> None:
+    ids = dict(AT_ITS_ADDRESS)
+    ids[NEW] = replace(ids[NEW], cookie=cookie(OLD), disks=(OLD,))
+    edges = alias_edges(ids, compared(contents))
+    assert {edge.rule for edge in edges} == {Rule.ENDPOINT_IS_ID, Rule.COOKIE_NAMES, Rule.DISKS_NAME}
+    assert all(edge.apart and not edge.joins and edge.against for edge in edges)
+    assert aliases(edges) == ()
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        pytest.param(Contents(9), id="an index that was not read whole"),
+        pytest.param(Contents(9, held=1, whole=True), id="one ledger of it is there"),
+        pytest.param(Contents(9, shared=9, whole=True), id="every ledger names both, and no ensemble does"),
+        pytest.param(Contents(8, shared=4, together=4), id="half of the ensembles"),
+    ],
+)
+def test_ledgers_that_tell_nothing_leave_an_address_as_it_is(contents: Contents) -> None:
+    assert said(AT_ITS_ADDRESS, compared(contents)) == ([Rule.ENDPOINT_IS_ID], ((OLD, NEW),))
+
+
+def test_nothing_of_an_id_that_nobody_shares_is_on_a_disk() -> None:
+    for whole, groups in ((set(), ((OLD, NEW),)), ({NEW}, ())):
+        assert aliases(alias_edges(AT_ITS_ADDRESS, Compared({OLD: 3}, whole=whole))) == groups
+
+
+# Identities.
+
+
+def test_every_id_has_an_identity() -> None:
+    ids = AT_ITS_ADDRESS | {"bookie-8": at("10.0.0.8")}
+    assert identities(ids, alias_edges(ids)) == {OLD: OLD, NEW: OLD, "bookie-8": "bookie-8"}
+
+
+def test_two_that_are_alive_are_not_one_because_both_are_a_third() -> None:
+    # The name of bk1 and the address of bookie-7 cannot both be the old id's.
+    ids = {OLD: DOWN, "bk1:3181": at("bk1", 3181, "10.0.0.1"), NEW: at("10.0.0.1")}
+    edges = alias_edges(ids)
+    assert len(aliases(edges)[0]) == 3
+    assert identities(ids, edges) == {id: id for id in ids}
 
 
 # The corpora.
