@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shutil
 import sys
 
 import click
@@ -68,10 +69,14 @@ def check(name: str | None) -> None:
         near = difflib.get_close_matches(name, BY_ID, n=1)
         hint = f"; did you mean {near[0]}?" if near else "; bkaudit explain check lists them"
         raise UsageError(f"{name!r} is no check{hint}")
-    click.echo(f"{found.id} ({found.severity}, {found.group})\n\n{found.title}")
-    for heading, text in found.sections.items():
-        indented = "\n".join(f"    {line}".rstrip() for line in text.splitlines())
-        click.echo(f"\n{heading}\n{indented}")
+    from auditor.reports.check_pages import page
+
+    click.echo(page(found, columns()))
+
+
+def columns() -> int:
+    """How wide text may be: as the terminal, within what is easy to read."""
+    return max(40, min(shutil.get_terminal_size((80, 24)).columns, 100))
 
 
 def _takes_unicode() -> bool:

@@ -1,0 +1,116 @@
+"""The manual pages of the checks: one at a terminal, and all of them as docs/checks.md.
+
+python -m auditor.reports.check_pages > docs/checks.md
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from auditor.checks import ALL, GROUPS, Check
+from auditor.checks.manual import RISKS, Command
+
+WIDTH = 80
+_BULLET = re.compile(r"^- ", re.MULTILINE)
+
+_PREFACE = """\
+# What the checks find, and what to do
+
+Written from the checks themselves by `python -m auditor.reports.check_pages > docs/checks.md`; at a terminal
+`bkaudit explain check NAME` shows one of them, and `bkaudit explain ledger`, `bkaudit explain bookie` and
+`bkaudit explain run` fill their commands in.
+
+Commands are those of BookKeeper 4.17's shell. Words in capitals are to be filled in; NEXT is one past the
+last entry. A page begins with commands that change nothing. Each says its risk:
+
+| risk | |
+| --- | --- |
+"""
+_CUSTOM_IDS = """\
+
+The shell's `cookie_` commands take only ids of the form `host:port`; they refuse all others. No released
+shell knows ledgers of a scope other than 0.
+"""
+
+
+def page(check: Check, width: int = WIDTH) -> str:
+    """One manual page for a terminal; commands stay on one line, however long, to be copied."""
+    parts = [f"{check.id} ({check.severity}, {check.group})", _filled(check.title, width)]
+    for heading, text in check.sections.items():
+        if heading == "Commands":
+            lines = [line for command in check.commands for line in command_lines(command, width, "    ")]
+            body = "\n".join(lines)
+        else:
+            body = "\n".join(_filled(block, width, "    ") for block in _blocks(text))
+        parts.append(f"{heading}\n{body}")
+    return "\n\n".join(parts)
+
+
+def command_lines(command: Command, width: int, indent: str) -> list[str]:
+    """A command, and below it what it does and what it risks."""
+    inner = f"{indent}    "
+    does = command.does[0].upper() + command.does[1:]
+    said = [f"{does}.", f"Risk: {command.risk}"]
+    return [
+        f"{indent}{command.text}",
+        *(line for text in said for line in _wrapped(text, width, inner, inner)),
+    ]
+
+
+def markdown() -> str:
+    """All pages as one Markdown document, by group."""
+    risks = "".join(f"| {level} | {said} |\n" for level, said in RISKS.items())
+    parts = [f"{_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
+    for group in GROUPS:
+        checks = [check for check in ALL if check.group == group]
+        parts += [f"## {group.capitalize()}", "\n".join(map(_entry, checks)), *map(_markdown_page, checks)]
+    return "\n\n".join(parts)
+
+
+def _entry(check: Check) -> str:
+    return f"- [{check.id}](#{check.id}) ({check.severity}): {check.title}"
+
+
+def _markdown_page(check: Check) -> str:
+    parts = [f"### {check.id}", f"*{check.severity}.* {check.title}"]
+    if check.aliases:
+        parts.append(f"Once called {', '.join(check.aliases)}.")
+    for heading, text in check.sections.items():
+        if heading == "Commands":
+            parts += [f"**{heading}.**", *map(_markdown_command, check.commands)]
+        else:
+            first, *others = [" ".join(block.split()) for block in _blocks(text)]
+            parts += ["\n".join([f"**{heading}.** {first}", *([""] if others else []), *others])]
+    return "\n\n".join(parts)
+
+
+def _markdown_command(command: Command) -> str:
+    does = command.does[0].upper() + command.does[1:]
+    return f"```sh\n{command.text}\n```\n\n{does}. *Risk: {command.risk}*"
+
+
+def _blocks(text: str) -> list[str]:
+    """A paragraph, and the bullets below it."""
+    first, *bullets = _BULLET.split(text)
+    return [*([first] if first.strip() else []), *(f"- {bullet}" for bullet in bullets)]
+
+
+def _filled(text: str, width: int, indent: str = "") -> str:
+    later = f"{indent}  " if text.startswith("- ") else indent
+    return "\n".join(_wrapped(text, width, indent, later))
+
+
+def _wrapped(text: str, width: int, first: str, later: str) -> list[str]:
+    return textwrap.wrap(
+        " ".join(text.split()),
+        width,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+if __name__ == "__main__":
+    print(markdown())
