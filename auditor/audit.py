@@ -26,6 +26,7 @@ from auditor.asking import Asked, ask
 from auditor.bookie_scan import BookieScan
 from auditor.findings.confirm import confirm
 from auditor.findings.table import found, numbered
+from auditor.identity_scan import identity_graph
 from auditor.landing import Landing, RunDirectory
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
@@ -178,18 +179,22 @@ class Audit:
             "orphans", lambda: orphans(pairs, indexes, ledgers, again, metadata.scan_time, times)
         )
         places = landing.rows("directories", bookies.directories(), DIRECTORIES)
+        cookies, registrations = metadata.cookies(), metadata.registrations()
+        identity = identity_graph(landing, who, registrations, cookies, places, ledgers, pairs)
         marked = of_first_scan(marks.where("kind = 'mark'"), ledgers, again)
         locked = marks.where("kind = 'lock'")
         return Tables(
             ledgers=ledgers,
             marks=marked,
             locks=locked,
-            cookies=metadata.cookies(),
-            registrations=metadata.registrations(),
+            cookies=cookies,
+            registrations=registrations,
             starts=landing.rows("starts", bookies.starts(), STARTS),
             bookies=who,
             directories=places,
             contents=landing.land("contents", lambda: contents(availability, ledgers, pairs, places, who)),
+            identities=identity.identities,
+            identity_edges=identity.edges,
             availability=indexes.unionByName(availability.where("state in ('stray', 'gap', 'damaged')")),
             unequal=pairs,
             judged=answers,

@@ -21,9 +21,10 @@ class Tables:
     (those of the store), ``registrations`` (who is connected, and where clients look for it), ``bookies``
     (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),
     ``directories``, ``contents`` (which ids the ledgers in a directory speak for), ``starts`` (what each
-    bookie's next start would say of its cookies), ``availability`` (one row a ledger and bookie with an
-    index), ``unequal`` (pairs whose expected and held entries differ), ``judged`` (what that means, one row a
-    ledger) and ``verdicts`` (the class of every ledger).
+    bookie's next start would say of its cookies), ``identities`` (which ids are one bookie) and
+    ``identity_edges`` (what says so), ``availability`` (one row a ledger and bookie with an index),
+    ``unequal`` (pairs whose expected and held entries differ), ``judged`` (what that means, one row a ledger)
+    and ``verdicts`` (the class of every ledger).
 
     Derived for the checks, each following what is odd and not the size of the cluster:
 
@@ -53,6 +54,8 @@ class Tables:
     directories: DataFrame
     starts: DataFrame
     contents: DataFrame
+    identities: DataFrame
+    identity_edges: DataFrame
     availability: DataFrame
     unequal: DataFrame
     judged: DataFrame

@@ -15,6 +15,7 @@ from auditor.sources.ledger_rows import AGAIN, LEDGERS
 from auditor.sources.mark_rows import MARKS
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
+from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.starts import STARTS
@@ -36,6 +37,8 @@ TABLES: dict[str, pa.Schema] = {
     "directories": DIRECTORIES,
     "contents": CONTENTS,
     "starts": STARTS,
+    "identity_edges": EDGES,
+    "identities": IDENTITIES,
     "bookies": BOOKIES,
     "availability": AVAILABILITY,
     "answers": AVAILABILITY,

@@ -49,7 +49,8 @@ SCHEMAS = {
     """,
     "bookies": """
         bookie_id string, named boolean, ledgers long, depending long, replicas long,
-        registered string, registered_twice boolean, has_cookie boolean, found boolean, read string,
+        registered string, registered_twice boolean, has_cookie boolean, marked boolean, found boolean,
+        read string,
         reason string, index_time long, suspect boolean, foreign_instance boolean
     """,
     "directories": """
@@ -67,6 +68,13 @@ SCHEMAS = {
     "contents": """
         directory string, place string, owner string, ledgers long, candidate string, named long, exact long,
         better long, worse long, rank int
+    """,
+    "identities": """
+        bookie_id string, identity string, ids int, named boolean, marked boolean, registered boolean,
+        host string, port int, hosts array<string>, cookie_names string, disks array<string>
+    """,
+    "identity_edges": """
+        one string, other string, rule string, joins boolean, evidence string, against string, apart boolean
     """,
     "availability": """
         bookie_id string, scope_id long, ledger_id long, groups binary, state string, reason string,
@@ -109,12 +117,14 @@ _USUAL: dict[str, Row] = {
     "registrations": {"mode": "writable", "endpoints": [], "empty": False, "used": True},
     "bookies": {
         "registered_twice": False, "named": True, "ledgers": 0, "depending": 0, "replicas": 0,
-        "registered": "writable", "has_cookie": True, "found": True, "read": "read", "suspect": False,
-        "foreign_instance": False,
+        "registered": "writable", "has_cookie": True, "marked": False, "found": True, "read": "read",
+        "suspect": False, "foreign_instance": False,
     },
     "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE, "version_absent": False},
     "starts": {"source": "versions", "agreed": True},
     "contents": {"better": 0, "worse": 0, "rank": 1},
+    "identities": {"ids": 1},
+    "identity_edges": {"joins": True, "evidence": "seen", "apart": False},
     "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {
         "scope_id": 0, "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0,

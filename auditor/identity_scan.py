@@ -1,0 +1,52 @@
+"""One step of an audit: the ids that its tables mention, put together to bookies, and landed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from auditor.landing import Landing
+from auditor.model.bookie_alias import alias_edges, identities
+from auditor.tables.identities import (
+    EDGES,
+    IDENTITIES,
+    compared,
+    edge_rows,
+    facts,
+    identity_rows,
+    known,
+    shared_contents,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class IdentityGraph(NamedTuple):
+    """The tables ``identities`` and ``identity_edges``."""
+
+    identities: DataFrame
+    edges: DataFrame
+
+
+def identity_graph(
+    landing: Landing,
+    bookies: DataFrame,
+    registrations: DataFrame,
+    cookies: DataFrame,
+    directories: DataFrame,
+    ledgers: DataFrame,
+    unequal: DataFrame,
+) -> IdentityGraph:
+    """Join all that tells who a bookie is, and say which ids are one.
+
+    What is collected is as small as the cluster has bookies, and pairs of them that share ledgers.
+    """
+    rows: list[dict[str, Any]] = [
+        row.asDict(recursive=True) for row in facts(bookies, registrations, cookies, directories).collect()
+    ]
+    ids = known(rows)
+    edges = alias_edges(ids, compared(shared_contents(ledgers, unequal, bookies).collect(), rows))
+    return IdentityGraph(
+        landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES),
+        landing.rows("identity_edges", edge_rows(edges), EDGES),
+    )

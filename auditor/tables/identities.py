@@ -1,0 +1,179 @@
+"""identities: which ids are one bookie, as far as all that a cluster wrote tells, and the edges that say so.
+
+    bookies, registrations, cookies, directories  --id-->            what is known of each id: `facts`
+    ledgers (of ids that are gone)                --scope, ledger--> the over-replicated on live bookies:
+                                                                     `shared_contents`
+    both                                          --rules-->         edges, and one identity for each id
+
+Joins, and all that grows with the number of ledgers, are Spark's. What they come to is as small as the
+cluster has bookies; on it the rules of `auditor.model.bookie_alias` are asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from auditor.model.alias_by_contents import Compared, Contents
+from auditor.model.alias_facts import Edge, Known
+from auditor.model.cookie import Cookie
+from auditor.sources.columns import commented
+from auditor.tables.judgement import READ
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EDGES = commented(
+    ("one", pa.string(), "a bookie id"),
+    ("other", pa.string(), "another, the greater of the two"),
+    ("rule", pa.string(), "what makes the two look like one bookie"),
+    ("joins", pa.bool_(), "it makes them one; else it is a hint, which a second one must bear out"),
+    ("evidence", pa.string(), "what was seen"),
+    ("against", pa.string(), "why they may be two all the same; null: nothing says so"),
+    ("apart", pa.bool_(), "their ledgers say that they are two: nothing joins them"),
+)
+IDENTITIES = commented(
+    ("bookie_id", pa.string(), "every id of the table bookies"),
+    ("identity", pa.string(), "the first of the ids that are one bookie with it; itself where none is"),
+    ("ids", pa.int32(), "how many ids are one bookie with it, itself counted"),
+    ("named", pa.bool_(), "an ensemble names it"),
+    ("marked", pa.bool_(), "an under-replication mark names it"),
+    ("registered", pa.bool_(), "it is registered"),
+    ("host", pa.string(), "where clients look for it; null: nowhere"),
+    ("port", pa.int32(), "where clients look for it; null: nowhere"),
+    ("hosts", pa.list_(pa.string()), "the hosts of all endpoints that it registered"),
+    ("cookie_names", pa.string(), "the id in the store's cookie under this id; null: no cookie, or damaged"),
+    ("disks", pa.list_(pa.string()), "the ids in the VERSION files of its place, one a file"),
+)
+_LEDGER = ("scope_id", "ledger_id")
+_COOKIE = ("layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id")
+
+
+def facts(
+    bookies: DataFrame, registrations: DataFrame, cookies: DataFrame, directories: DataFrame
+) -> DataFrame:
+    """What is known of each id: a row a bookie, its cookie as a struct, null where none can be read."""
+    from pyspark.sql import functions as F
+
+    connected = registrations.where("used").select(
+        "bookie_id", "host", "port", F.col("endpoints.host").alias("hosts")
+    )
+    stored = cookies.where("damage is null").select("bookie_id", F.struct(*_COOKIE).alias("cookie"))
+    on_disk = (
+        directories.where("cookie_bookie_id is not null and place is not null")
+        .groupBy(F.col("place").alias("bookie_id"))
+        .agg(F.array_sort(F.collect_list("cookie_bookie_id")).alias("disks"))
+    )
+    each = bookies.select(
+        "bookie_id", "named", "marked", F.col("registered").isNotNull().alias("registered"), "read"
+    )
+    for other in (connected, stored, on_disk):
+        each = each.join(other, "bookie_id", "left")
+    return each
+
+
+def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
+    """What live bookies have of the ledgers of ids that are gone: the numbers of `Contents`, a row a pair.
+
+    ``gone`` is named, and neither registered nor found on any disk; ``bookie_id`` is registered. An id that
+    shares nothing with any bookie has one row that says what it is ``due``, with a null ``bookie_id``.
+    """
+    from pyspark.sql import functions as F
+
+    ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
+    live = bookies.where("registered is not null and not foreign_instance").select("bookie_id")
+    due = (
+        ledgers.where("undecidable = false")
+        .select(
+            *_LEDGER, "segments", F.col("replicas.bookie_id").alias("members"), F.expr("explode(replicas) r")
+        )
+        .where("length(r.groups) > 0")
+        .withColumn("gone", F.col("r.bookie_id"))
+        .join(F.broadcast(ids), "gone")
+    )
+    there = unequal.where("expected is null and index_state = 'ok' and length(held) > 0").select(
+        *_LEDGER, "bookie_id", "held"
+    )
+    holding = (
+        due.select(*_LEDGER, "gone", "members", F.col("r.groups").alias("should"))
+        .join(there, [*_LEDGER])
+        .where("not array_contains(members, bookie_id)")
+        .groupBy("gone", "bookie_id")
+        .agg(F.count("*").alias("held"), F.expr("count_if(held = should)").alias("exact"))
+    )
+    # Of its own segments: who is in another one may be the id under its new name.
+    beside = F.expr(
+        "flatten(transform(filter(segments, s -> array_contains(s.ensemble, gone)), s -> s.ensemble))"
+    )
+    shared = (
+        due.select("gone", beside.alias("beside"), F.explode("members").alias("bookie_id"))
+        .where("bookie_id <> gone")
+        .groupBy("gone", "bookie_id")
+        .agg(
+            F.count("*").alias("shared"),
+            F.expr("count_if(array_contains(beside, bookie_id))").alias("together"),
+        )
+    )
+    pairs = shared.join(holding, ["gone", "bookie_id"], "full").join(F.broadcast(live), "bookie_id")
+    return due.groupBy("gone").agg(F.count("*").alias("due")).join(pairs, "gone", "left").fillna(0)
+
+
+def known(rows: Iterable[Mapping[str, Any]]) -> dict[str, Known]:
+    """Rows of `facts` as the rules take them, by id."""
+    return {row["bookie_id"]: _known(row) for row in rows}
+
+
+def _known(row: Mapping[str, Any]) -> Known:
+    cookie = row["cookie"]
+    return Known(
+        registered=row["registered"],
+        address=None if row["host"] is None else (row["host"], row["port"]),
+        hosts=tuple(row["hosts"] or ()),
+        cookie=None
+        if cookie is None
+        else Cookie(
+            cookie["layout"],
+            cookie["bookie_host"],
+            cookie["journal_dirs"],
+            tuple(cookie["ledger_dirs"]),
+            tuple(cookie["index_dirs"]) if cookie["index_dirs"] else None,
+            cookie["instance_id"],
+        ),
+        disks=tuple(row["disks"] or ()),
+    )
+
+
+def compared(rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]) -> Compared:
+    """Rows of `shared_contents` as the rules take them; ``facts`` say whose index was read whole."""
+    whole = frozenset(row["bookie_id"] for row in facts if row["registered"] and row["read"] == READ)
+    due: dict[str, int] = {}
+    pairs: dict[tuple[str, str], Contents] = {}
+    for row in rows:
+        gone, live = row["gone"], row["bookie_id"]
+        due[gone] = row["due"]
+        if live is not None:
+            counts = (row[name] for name in ("due", "shared", "together", "held", "exact"))
+            pairs[gone, live] = Contents(*counts, whole=live in whole)
+    return Compared(due, pairs, whole)
+
+
+def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:
+    """Rows of `EDGES`."""
+    return [asdict(edge) | {"rule": edge.rule.value} for edge in edges]
+
+
+def identity_rows(facts: Iterable[Mapping[str, Any]], identity: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Rows of `IDENTITIES`, by id."""
+    size = Counter(identity.values())
+    same = ("bookie_id", "named", "marked", "registered", "host", "port", "hosts", "disks")
+    rows = [
+        {name: row[name] for name in same}
+        | {"identity": identity[row["bookie_id"]], "ids": size[identity[row["bookie_id"]]]}
+        | {"cookie_names": row["cookie"]["bookie_host"] if row["cookie"] else None}
+        for row in facts
+    ]
+    return sorted(rows, key=lambda row: str(row["bookie_id"]))
