@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import check
-from auditor.checks.content_evidence import LEAST_LEDGERS
 from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
-from auditor.checks.samples import with_samples
+from auditor.checks.samples import with_ledgers
+from auditor.model.alias_by_contents import LEAST_LEDGERS
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         .join(F.broadcast(gone), "alias")
     )
     closed = F.count(F.when(F.col("state") == "CLOSED", F.lit(1))).alias("closed")
-    each = with_samples(
-        rows, ("bookie_id", "alias"), "ledger_id", closed, F.first("has_cookie").alias("has_cookie")
+    each = with_ledgers(
+        rows, ("bookie_id", "alias"), closed, F.first("has_cookie").alias("has_cookie")
     ).withColumnRenamed("total", "ledgers")
     found = each.groupBy("bookie_id").agg(
         F.sum("ledgers").alias("ledgers"),

@@ -82,8 +82,14 @@ def ledger_name() -> Column:
     """A row's ledger as sentences name it: "7", "7 of scope 1"."""
     from pyspark.sql import functions as F
 
-    scope = F.when(F.col("scope_id") != 0, words(" of scope ", F.col("scope_id"))).otherwise("")
-    return words(F.col("ledger_id"), scope)
+    return name_of_ledger(F.col("scope_id"), F.col("ledger_id"))
+
+
+def name_of_ledger(scope_id: Column, ledger_id: Column) -> Column:
+    """A ledger as sentences name it: "7", "7 of scope 1"."""
+    from pyspark.sql import functions as F
+
+    return words(ledger_id, F.when(scope_id != 0, words(" of scope ", scope_id)).otherwise(""))
 
 
 def counted(number: Column, one: str, many: str) -> Column:

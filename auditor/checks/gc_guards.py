@@ -31,7 +31,7 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     of_scope = tables.vanished_ranges.groupBy("bookie_id", F.col("scope_id").alias("vanished_scope")).agg(
         F.count("*").alias("count"), F.min("low").alias("low"), F.max("high").alias("high")
     )
-    most = F.max_by(F.struct("vanished_scope", "low", "high"), F.struct("count", -F.col("vanished_scope")))
+    most = F.max_by(F.struct("vanished_scope", "low", "high"), F.struct("count", "vanished_scope"))
     ranges = (
         of_scope.groupBy("bookie_id")
         .agg(F.sum("count").alias("vanished"), most.alias("most"))

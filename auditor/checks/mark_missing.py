@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import LEDGER, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
-from auditor.checks.samples import with_samples
+from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         .join(F.broadcast(unregistered.select("bookie_id")), "bookie_id", "left_semi")
     )
     unmarked = depending.join(tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti")
-    rows = with_samples(unmarked, "bookie_id", "ledger_id").join(
+    rows = with_ledgers(unmarked, "bookie_id").join(
         F.broadcast(unregistered.select("bookie_id", "depending")), "bookie_id"
     )
     return finding_rows(
@@ -72,11 +72,11 @@ def mark_missing(tables: Tables) -> DataFrame:
             " that depend on it ",
             F.col("total"),
             " have no mark, such as ",
-            listed(F.col("sample").cast("array<string>")),
+            listed(F.col("sample")),
         ),
         evidence={
             "unmarked": "total",
             "depending": "depending",
-            "sample": F.col("sample").cast("array<string>"),
+            "sample": "sample",
         },
     )

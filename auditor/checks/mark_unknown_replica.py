@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import LEDGER, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
 from auditor.checks.mark_states import named_marks
-from auditor.checks.samples import with_samples
+from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -46,10 +46,8 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     known = tables.bookies.where("named or has_cookie or registered is not null").select("bookie_id")
-    replicas = named_marks(tables).select(
-        "ledger_id", F.explode(F.array_distinct("replicas")).alias("bookie_id")
-    )
-    rows = with_samples(replicas.join(F.broadcast(known), "bookie_id", "left_anti"), "bookie_id", "ledger_id")
+    replicas = named_marks(tables).select(*LEDGER, F.explode(F.array_distinct("replicas")).alias("bookie_id"))
+    rows = with_ledgers(replicas.join(F.broadcast(known), "bookie_id", "left_anti"), "bookie_id")
     return finding_rows(
         rows,
         bookie_id="bookie_id",
@@ -58,7 +56,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
             " is known only to ",
             counted(F.col("total"), "mark", "marks"),
             ", such as that of ledger ",
-            listed(F.col("sample").cast("array<string>")),
+            listed(F.col("sample")),
         ),
-        evidence={"marks": "total", "sample": F.col("sample").cast("array<string>")},
+        evidence={"marks": "total", "sample": "sample"},
     )

@@ -69,6 +69,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             "ledgers": "ledgers",
             "orphans": "orphans",
             "vanished_ranges": "vanished",
+            "vanished_scope": F.col("vanished_scope").cast("string"),
             "vanished_low": F.col("low").cast("string"),
             "vanished_high": F.col("high").cast("string"),
         },

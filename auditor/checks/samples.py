@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from auditor.checks.finding_rows import name_of_ledger
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -27,4 +29,15 @@ def with_samples(rows: DataFrame, by: str | Sequence[str], of: str, *others: Col
         rows.withColumn("_number", number)
         .groupBy(*keys)
         .agg(F.count("*").alias("total"), F.array_sort(shown).alias("sample"), *others)
+    )
+
+
+def with_ledgers(rows: DataFrame, by: str | Sequence[str], *others: Column) -> DataFrame:
+    """`with_samples` of rows about ledgers: the sample names them as sentences do, by scope and id."""
+    from pyspark.sql import functions as F
+
+    ledger = F.struct("scope_id", "ledger_id")
+    names = F.transform("sample", lambda each: name_of_ledger(each["scope_id"], each["ledger_id"]))
+    return with_samples(rows.withColumn("_ledger", ledger), by, "_ledger", *others).withColumn(
+        "sample", names
     )

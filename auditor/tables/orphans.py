@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -87,13 +89,14 @@ def _had() -> Column:
 def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> DataFrame:
     """Pairs of a RocksDB index, which keeps no times, whose ledger may be younger than the scan.
 
-    Ids grow: one above the highest that the scan lists may have been made after it.
+    Ids grow: one above the highest that the scan lists in its scope, or in a scope of which it lists none,
+    may have been made after it.
     """
     from pyspark.sql import functions as F
 
     highest = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(*_PAIR)
-    above = F.col("ledger_id") > F.coalesce("highest", F.lit(-1))
+    above = F.col("highest").isNull() | (F.col("ledger_id") > F.col("highest"))
     return rows.join(F.broadcast(highest), "scope_id", "left").where(above).select(*_PAIR)
 
 
@@ -126,11 +129,14 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     whole = _counted(availability, orphans).where(
         (F.col("ledgers") == F.col("orphans")) & (F.col("orphans") >= _LEAST_VANISHED)
     )
+    # The first and the last leaf of all reach beyond the least and the greatest id.
+    low = F.try_multiply("leaf", F.lit(_LEAF_IDS))
+    high = F.try_multiply(F.col("leaf") + 1, F.lit(_LEAF_IDS)) - 1
     return whole.select(
         "bookie_id",
         "scope_id",
-        (F.col("leaf") * _LEAF_IDS).alias("low"),
-        (F.col("leaf") * _LEAF_IDS + (_LEAF_IDS - 1)).alias("high"),
+        F.coalesce(low, F.lit(MIN_LEDGER_ID)).alias("low"),
+        F.coalesce(high, F.lit(MAX_LEDGER_ID)).alias("high"),
         "ledgers",
     )
 
@@ -139,7 +145,8 @@ def _counted(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     """Ledgers and orphans by bookie, scope and leaf."""
     from pyspark.sql import functions as F
 
-    leaf = F.expr(f"ledger_id div {_LEAF_IDS}").alias("leaf")
+    # Downwards, for negative ids too: other scopes have them.
+    leaf = F.expr(f"ledger_id div {_LEAF_IDS} - if(ledger_id % {_LEAF_IDS} < 0, 1, 0)").alias("leaf")
     keys = ("bookie_id", "scope_id", leaf)
     held = availability.where(_had()).groupBy(*keys)
     lost = orphans.groupBy(*keys)

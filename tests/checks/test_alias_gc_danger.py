@@ -40,7 +40,7 @@ def test_live_data_under_an_id_that_is_gone_is_critical(spark: SparkSession) -> 
     )
     [alias] = found.evidence["aliases"]
     assert (alias["alias"], alias["has_cookie"], alias["ledgers"]) == ("old", True, 12)
-    assert alias["sample"] == list(range(10))
+    assert alias["sample"] == [str(number) for number in range(10)]
 
 
 def test_few_ledgers_or_a_disk_in_anothers_place_make_it_suspect(spark: SparkSession) -> None:

@@ -27,3 +27,20 @@ def test_unmarked_ledgers_are_counted_once_a_bookie(spark: SparkSession) -> None
     sample = [str(number) for number in range(10)]
     assert found.evidence == {"unmarked": 13, "depending": 14, "sample": sample}
     assert find("mark-missing", tables(spark, facts(has_marks=False), **rows)) == []
+
+
+def test_a_mark_is_of_scope_0_and_the_sample_names_the_others(spark: SparkSession) -> None:
+    scopes = (0, 1, -1)
+    asked = tables(
+        spark,
+        facts(),
+        bookies=[{"bookie_id": "down", "registered": None, "depending": 3}, {"bookie_id": "up"}],
+        ledgers=[ledger(7, "down", "up") | {"scope_id": scope} for scope in scopes],
+        marks=[{"ledger_id": 7, "replicas": ["down"]}],
+    )
+    [found] = find("mark-missing", asked)
+    assert found.evidence == {
+        "unmarked": 2,
+        "depending": 3,
+        "sample": ["7 of scope -1", "7 of scope 1"],
+    }

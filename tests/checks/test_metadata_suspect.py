@@ -40,3 +40,24 @@ def test_each_guard_fires_and_just_below_it_none_does(spark: SparkSession) -> No
         "20000",
         "59999",
     )
+
+
+def test_the_ranges_that_are_told_are_of_one_scope(spark: SparkSession) -> None:
+    lows = {0: [20_000], -(2**63): [-10_000, 30_000]}
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": "bk"}],
+        holdings=[{"bookie_id": "bk", "ledgers": 100_000, "orphans": 300}],
+        vanished_ranges=[
+            {"bookie_id": "bk", "scope_id": scope, "low": low, "high": low + 9_999, "ledgers": 100}
+            for scope, of_scope in lows.items()
+            for low in of_scope
+        ],
+    )
+    [found] = find("metadata-suspect", asked)
+    assert {name: said for name, said in found.evidence.items() if name.startswith("vanished")} == {
+        "vanished_ranges": 3,
+        "vanished_scope": str(-(2**63)),
+        "vanished_low": "-10000",
+        "vanished_high": "39999",
+    }

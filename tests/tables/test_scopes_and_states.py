@@ -181,6 +181,28 @@ def test_whole_ranges_vanish_in_one_scope(spark: SparkSession) -> None:
     assert (row["bookie_id"], row["scope_id"], row["low"], row["ledgers"]) == ("bk1", 1, 0, 100)
 
 
+@pytest.mark.parametrize(
+    ("first", "low", "high"),
+    [
+        pytest.param(-100, -10_000, -1, id="below zero"),
+        pytest.param(-(2**63), -(2**63), -(2**63) + 5_807, id="the least ids"),
+        pytest.param(2**63 - 100, 2**63 - 5_808, 2**63 - 1, id="the greatest ids"),
+    ],
+)
+def test_a_range_is_of_negative_ids_or_of_others_and_ends_where_ids_do(
+    spark: SparkSession, first: int, low: int, high: int
+) -> None:
+    gone = [index(first + n, "bk1", {0}, scope_id=-1) for n in range(100)]
+    near = [index(n, "bk1", {0}, scope_id=-1) for n in (0, -10_001)]
+    metadata = [ledger(row["ledger_id"], {"bk1": {0}}, scope_id=-1) for row in near]
+    frame = held(availability(spark, *gone, *near), {})
+    lost = orphans(
+        pairs_of(spark, metadata, [*gone, *near]), frame, ledgers(spark, *metadata), None, SCAN, {}
+    )
+    [row] = vanished_ranges(frame, lost).collect()
+    assert (row["scope_id"], row["low"], row["high"], row["ledgers"]) == (-1, low, high, 100)
+
+
 def test_a_bookie_that_answers_that_it_has_nothing_of_a_ledger_holds_no_orphan(spark: SparkSession) -> None:
     metadata = [ledger(1, {"bk1": {0}, "bk2": {0}})]
     indexes = [index(1, "bk1", storage="rpc", answered=5), index(1, "bk2", {0}, storage="rpc", answered=5)]
@@ -210,8 +232,9 @@ def test_an_orphan_of_a_rocksdb_index_may_be_younger_than_a_saved_scan(
 
 
 def test_every_orphan_may_be_younger_than_a_scan_that_lists_nothing(spark: SparkSession) -> None:
-    found = orphans_of(spark, [], [index(0, "bk1", {0}, storage="rocksdb")], index_times={"bk1": None})
-    assert [row["newer_than_scan"] for row in found] == [True]
+    rows = [index(0, "bk1", {0}, storage="rocksdb"), index(-9, "bk1", {0}, storage="rocksdb", scope_id=1)]
+    found = orphans_of(spark, [], rows, index_times={"bk1": None})
+    assert [row["newer_than_scan"] for row in found] == [True, True]
 
 
 def test_an_answer_is_as_new_as_the_moment_it_was_given(spark: SparkSession) -> None:
