@@ -41,12 +41,14 @@ def identity_graph(
 
     What is collected is as small as the cluster has bookies, and pairs of them that share ledgers.
     """
-    rows: list[dict[str, Any]] = [
-        row.asDict(recursive=True) for row in facts(bookies, registrations, cookies, directories).collect()
-    ]
+    rows = _rows(facts(bookies, registrations, cookies, directories))
     ids = known(rows)
-    edges = alias_edges(ids, compared(shared_contents(ledgers, unequal, bookies).collect(), rows))
+    edges = alias_edges(ids, compared(_rows(shared_contents(ledgers, unequal, bookies)), rows))
     return IdentityGraph(
         landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES),
         landing.rows("identity_edges", edge_rows(edges), EDGES),
     )
+
+
+def _rows(table: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in table.collect()]

@@ -156,8 +156,8 @@ def compared(rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any
         gone, live = row["gone"], row["bookie_id"]
         due[gone] = row["due"]
         if live is not None:
-            counts = (row[name] for name in ("due", "shared", "together", "held", "exact"))
-            pairs[gone, live] = Contents(*counts, whole=live in whole)
+            counts = {name: row[name] for name in ("due", "shared", "together", "held", "exact")}
+            pairs[gone, live] = Contents(**counts, whole=live in whole)
     return Compared(due, pairs, whole)
 
 

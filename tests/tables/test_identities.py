@@ -15,7 +15,7 @@ from auditor.tables.identities import compared, edge_rows, facts, identity_rows,
 from tests.checks.tables_builder import Row, entries, ledger, tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from auditor.tables import Tables
 
@@ -25,8 +25,11 @@ DUE, ELSE = (entries("", (at, 30, 2, 3))[1] for at in (0, 1))
 
 
 def facts_of(asked: Tables) -> list[dict[str, Any]]:
-    rows = facts(asked.bookies, asked.registrations, asked.cookies, asked.directories).collect()
-    return [row.asDict(recursive=True) for row in rows]
+    return rows_of(facts(asked.bookies, asked.registrations, asked.cookies, asked.directories))
+
+
+def rows_of(table: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in table.collect()]
 
 
 def test_all_that_is_known_of_an_id_is_in_one_row(spark: SparkSession) -> None:
@@ -80,8 +83,8 @@ def shared(
         ledgers=ledgers,
         unequal=[{"scope_id": 0, "index_state": "ok"} | dict(row) for row in unequal],
     )
-    rows = shared_contents(asked.ledgers, asked.unequal, asked.bookies).collect()
-    return compared(rows, facts_of(asked))
+    rows = shared_contents(asked.ledgers, asked.unequal, asked.bookies)
+    return compared(rows_of(rows), facts_of(asked))
 
 
 def naming(number: int, *segments: list[str], groups: bytes = DUE, scope: int = 0) -> Row:
