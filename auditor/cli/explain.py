@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import shutil
-import sys
 
 import click
 
 from auditor.cli.options import ledger_options, named_ledger, newest_run
+from auditor.cli.terminal import columns, takes_unicode
 from auditor.errors import UsageError
 
 
@@ -38,7 +37,7 @@ def ledger(
     from auditor.runs import open_run
 
     view = open_run(run or newest_run()).ledger(named.id, named.scope)
-    click.echo(drawing.render(view, unicode=not ascii and _takes_unicode()))
+    click.echo(drawing.render(view, unicode=not ascii and takes_unicode()))
 
 
 @explain.command()
@@ -71,18 +70,4 @@ def check(name: str | None) -> None:
         raise UsageError(f"{name!r} is no check{hint}")
     from auditor.reports.check_pages import page
 
-    click.echo(page(found, columns()))
-
-
-def columns() -> int:
-    """How wide text may be: as the terminal, within what is easy to read."""
-    return max(40, min(shutil.get_terminal_size((80, 24)).columns, 100))
-
-
-def _takes_unicode() -> bool:
-    """Whether standard output can print what the drawing uses."""
-    try:
-        "█○◐·".encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
+    click.echo(page(found, max(40, min(columns(), 100))))

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from auditor.checks import ALL
-from auditor.model.finding import Finding, Missing, Severity
-from auditor.model.report import BookiesRead
-from auditor.reports import text
-from tests.reports.samples import BELOW, LOST, coverage, report, tally
+import pytest
 
+from auditor.checks import ALL
+from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.report import BookiesRead
+from auditor.model.standing import Standing
+from auditor.reports import first_screen, text
+from auditor.reports.folding import columns_of
+from tests.reports.samples import BELOW, LOST, ORPHAN, coverage, report, tally
+
+SUSPECT = Confidence.SUSPECT
+
+RUN = "runs/20261121T050749Z"
 FIRST_SCREEN = """\
 cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, layout hierarchical
 metadata   zk://h1:2181;h2:2181/ledgers
@@ -19,54 +26,132 @@ replicas   340 of 360 decided
 bookies    2 of 3 read; not read: bk-c:3181
 read only  210 getChildren, 3 multiRead, 340 open
 
-critical   entry-lost 1
-error      below-ack-quorum 3 (1 suspect)
-note       orphan-ledger 12
+critical   1 ledger, 4.2 GB: entry-lost 1
+error      3 ledgers, 1.0 kB: below-ack-quorum 3 (1 suspect, 1 new, 1 worse)
+note       12 ledgers, 0 B: orphan-ledger 12 (4 suppressed)
 
-NOT-HEALTHY: 1 critical, 3 error, 12 note; not everything could be decided
-More: bkaudit explain ledger 9223372036854770002 --run RUN; explain check ID"""
+since      2026-11-20 05:07:49 UTC: 1 new, 1 worse, 2 fixed, 0 better, 14 as
+           before, 3 could not be looked at again
+suppressed 4: bk-b is being emptied (until 2026-12-31); expired: known since the
+           move (2026-10-31)
+next       bkaudit explain run runs/20261121T050749Z
+           bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
+
+NOT-HEALTHY: 1 critical, 3 error, 12 note, 4 of them suppressed; not everything
+could be decided"""
 
 
 def test_the_first_screen_says_it_all() -> None:
-    assert text.summary(report()) == FIRST_SCREEN
+    assert first_screen.render(report(), RUN) == FIRST_SCREEN
+    assert text.render(report(), RUN).startswith(f"{FIRST_SCREEN}\n\n")
 
 
 def test_samples_follow_by_check_with_their_entries_as_ranges() -> None:
-    assert text.render(report()).split("\n\n")[3:5] == [
+    assert text.render(report(), RUN).split("\n\n")[4:6] == [
         """\
 entry-lost (critical; 1)
+  A closed ledger has an entry with no copy left.
   ledger 9223372036854770002: entry 4 has no copy left
       bk-a:3181 lacks 4; 10-2999 every 3, 2 long (1,995 entries)
-      bk-b:3181 lacks 1,2,4-8 (7 entries)""",
+      bk-b:3181 lacks 1,2,4-8 (7 entries)
+  bkaudit explain check entry-lost
+  bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z""",
         """\
 below-ack-quorum (error; 1 of 3 shown)
+  A ledger has an entry with fewer copies than its ack quorum.
   ledger 7 [suspect]: 1 of 2 acknowledged copies is left
       bk-a:3181 lacks 0 (1 entry)
-      unknown on bk-c:3181""",
+      unknown on bk-c:3181
+  bkaudit explain check below-ack-quorum
+  bkaudit explain ledger 7 --run runs/20261121T050749Z""",
     ]
+
+
+def test_the_verdict_is_the_last_thing_that_is_read() -> None:
+    whole = text.render(report(), RUN)
+    said = first_screen.render(report(), RUN).split("\n\n")[-1]
+    assert whole.endswith(f"\n\n{said}")
+    assert said.startswith("NOT-HEALTHY: ")
 
 
 def test_a_clean_cluster_is_told_in_a_few_lines() -> None:
-    clean = text.render(report([], findings=(), coverage=coverage(True)))
-    assert clean.splitlines()[-4:] == ["nothing found", "", "HEALTHY: no finding", "More: RUN/tables"]
+    clean = report([], findings=(), coverage=coverage(True), changes=None, suppressions=[], impact=[])
+    assert text.render(clean).splitlines()[-6:] == [
+        "",
+        "nothing found",
+        "",
+        "since      there is no earlier run to compare with",
+        "",
+        "HEALTHY: no finding",
+    ]
 
 
-def test_the_first_screen_is_under_25_lines_whatever_was_found() -> None:
-    """Every id at every severity, long names everywhere."""
-    tallies = [
-        tally(check.id, str(severity), 123_456, confidence)
+def test_a_run_that_saw_too_little_says_where_to_read_why() -> None:
+    said = text.render(report([], findings=(), suppressions=[], impact=[]), RUN)
+    assert "next       bkaudit explain run runs/20261121T050749Z\n" in said
+    assert said.endswith("INCOMPLETE: no finding; not everything could be decided")
+
+
+NAMES = tuple(f"bookie-{number}.a-very-long-name.data-centre.example:3181" for number in range(1000))
+CROWD = report(
+    [
+        tally(check.id, str(severity), 12_345_678, confidence, 1_000_000, 1_000, 10_000)
         for check in ALL
         for severity in Severity
         for confidence in ("confirmed", "suspect")
-    ]
-    names = tuple(f"bookie-{number}.a-very-long-name.data-centre.example:3181" for number in range(1000))
-    unread = replace(coverage(), bookies=BookiesRead(1000, 0, names))
-    lines = text.summary(
-        report(tallies, coverage=unread, gaps=["/ledgers/00: " + "x" * 200], notes=["a note " * 40] * 9)
-    ).splitlines()
-    assert len(lines) <= text.FIRST_SCREEN
-    assert max(len(line) for line in lines) <= 80
-    assert lines[-3].startswith("NOT-HEALTHY")
+    ],
+    findings=(replace(LOST, scope_id=-1),),
+    coverage=replace(coverage(), bookies=BookiesRead(1000, 0, NAMES)),
+    gaps=["/ledgers/00: " + "x" * 200],
+    notes=["a note " * 40] * 9,
+    impact=[{"severity": str(each), "ledgers": 10**9, "bytes": 10**18} for each in Severity],
+    suppressions=[{"reason": "because " * 30, "until": "2027-01-01", "count": 7, "expired": False}] * 50,
+)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_first_screen_is_under_25_lines_whatever_was_found(width: int) -> None:
+    """Every id at every severity, long names everywhere."""
+    lines = first_screen.render(CROWD, RUN, width).splitlines()
+    assert len(lines) <= first_screen.LINES == 24
+    assert all(columns_of(line) <= width for line in lines if "bkaudit explain" not in line)
+    assert lines[-1].startswith("NOT-HEALTHY") or lines[-2].startswith("NOT-HEALTHY")
+    assert all(any(line.startswith(f"{severity} ") for line in lines) for severity in Severity)
+    assert any(line.startswith("since ") for line in lines)
+    assert any(line.startswith("suppressed ") for line in lines)
+
+
+@pytest.mark.parametrize("width", [1, 60, 80, 200, 10_000])
+def test_text_keeps_to_the_width_of_its_terminal(width: int) -> None:
+    hostile = "bk\x1b[31m\u202e台帳" + "台" * 120
+    found = replace(
+        BELOW, bookie_id=hostile, unknown=(hostile,), missing=(Missing(hostile, ((0, 0, 1, 0),), 1),)
+    )
+    base = report(findings=(found, LOST))
+    odd = replace(base, cluster=replace(base.cluster, metadata_uri=f"zk://{hostile}/ledgers"))
+    shown = text.render(odd, RUN, width)
+    assert shown.replace("\n", "").isprintable()
+    room = max(text.NARROWEST, min(width, text.WIDEST))
+    assert all(columns_of(line) <= room for line in shown.splitlines() if "bkaudit explain" not in line)
+
+
+def test_a_name_is_no_command_of_a_shell() -> None:
+    evil = replace(BELOW, ledger_id=None, scope_id=None, bookie_id="$(reboot);`x`", missing=())
+    said = text.render(report(findings=(evil,)), "runs/a b")
+    assert "bkaudit explain bookie '$(reboot);`x`' --run 'runs/a b'" in said
+
+
+def test_a_finding_says_since_when_it_is_there_and_who_knows_of_it() -> None:
+    standings = {
+        LOST.fingerprint: Standing("same", 1_795_000_000_000),
+        "new": Standing("new", 1_795_237_689_000),
+        "known": Standing("worse", 1_795_000_000_000, "bk-b is being emptied"),
+    }
+    new, known = replace(ORPHAN, fingerprint="new"), replace(ORPHAN, fingerprint="known", confidence=SUSPECT)
+    shown = text.render(report(findings=(LOST, new, known)), RUN, 100, standings.get)
+    assert "ledger 9223372036854770002 [since 2026-11-18]: entry 4" in shown
+    assert "ledger 36, bk-b:3181 [new]: 5 entries" in shown
+    assert "[suspect, worse, since 2026-11-18, suppressed: bk-b is being emptied]" in shown
 
 
 def test_a_finding_with_very_many_bookies_and_holes_stays_short() -> None:
@@ -79,13 +164,14 @@ def test_a_finding_with_very_many_bookies_and_holes_stays_short() -> None:
     shown = text.render(report(findings=(many,)))
     assert "and 992 more ranges (1,000 entries)" in " ".join(shown.split())
     assert "and 495 more bookies" in shown
-    assert "bx0004:3181 and 495 more" in shown
+    assert "bx0004:3181 and 495 more" in " ".join(shown.split())
     assert len(shown) < 3000
 
 
 def test_no_time_is_too_odd_to_show() -> None:
     base = report()
-    assert "9223372036854775807 ms" in text.summary(replace(base, run={**base.run, "scan_time": 2**63 - 1}))
+    odd = replace(base, run={**base.run, "scan_time": 2**63 - 1})
+    assert "9223372036854775807 ms" in first_screen.render(odd)
 
 
 def test_findings_of_one_id_and_two_severities_are_told_apart() -> None:
@@ -109,14 +195,11 @@ def test_a_ledger_of_another_scope_is_named_with_it() -> None:
     scoped = replace(BELOW, scope_id=-1, message="ledger 7 has too few copies of an entry")
     shown = text.render(report(findings=(scoped,)))
     assert "  scope -1, ledger 7 [suspect]: ledger 7 has too few copies of an entry" in shown
-    assert text.summary(report(findings=(scoped,))).splitlines()[-2:] == [
-        "More: bkaudit explain ledger --ledger-qualified-name",
-        "      ffffffffffffffff0000000000000007 --run RUN; explain check ID",
-    ]
+    name = "ffffffffffffffff0000000000000007"
+    command = f"bkaudit explain ledger --ledger-qualified-name {name} --run RUN"
+    assert f"           {command}\n" in first_screen.render(report(findings=(scoped,)))
 
 
-def test_every_severity_keeps_a_line_on_a_full_screen() -> None:
-    tallies = [tally(f"{check.id}", str(severity), 5) for check in ALL for severity in Severity]
-    shown = text.summary(report(tallies))
-    assert all(f"\n{severity} " in shown for severity in Severity)
-    assert " ...\n" in shown
+def test_a_screen_with_room_cuts_nothing() -> None:
+    assert " ..." not in first_screen.render(report(), RUN)
+    assert " ...\n" in first_screen.render(CROWD, RUN)

@@ -1,0 +1,44 @@
+"""Text that the cluster chose, made harmless for whoever reads it."""
+
+from __future__ import annotations
+
+from auditor.model.finding import Finding
+from auditor.reports.ranges import entries
+
+
+def printable(text: str) -> str:
+    """The same text with a question mark for what is no visible character.
+
+    Control characters would break lines, colour a terminal, or turn its reading direction.
+
+    >>> printable("bk-1\\x1b[31m\\n:3181")
+    'bk-1?[31m?:3181'
+    """
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def missing_text(finding: Finding, bookies: int) -> str:
+    """What is missing where, as ranges, of at most so many bookies; empty where nothing is.
+
+    >>> from auditor.model.finding import Confidence, Missing, Severity
+    >>> part = Missing("bk1:3181", ((4, 4, 1, 0),), 1)
+    >>> missing_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, missing=(part,)), 5)
+    'bk1:3181 lacks 4 (1 entry)'
+    """
+    parts = [f"{each.bookie_id} lacks {entries(each.groups, each.count)}" for each in finding.missing]
+    more = [f"{len(parts) - bookies:,} more bookies"] if len(parts) > bookies else []
+    return "; ".join([*parts[:bookies], *more])
+
+
+def subject(finding: Finding) -> list[str]:
+    """What a finding is about, from the widest to the narrowest; the scope only where it is not 0.
+
+    >>> from auditor.model.finding import Confidence, Severity
+    >>> subject(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
+    ['ledger 42', 'bookie bk1:3181']
+    """
+    return [
+        *([f"scope {finding.scope_id}"] if finding.scope_id else []),
+        *([f"ledger {finding.ledger_id}"] if finding.ledger_id is not None else []),
+        *([f"bookie {finding.bookie_id}"] if finding.bookie_id is not None else []),
+    ]
