@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import chosen, format_option, metadata_option, new_run, tuning_options
-from auditor.cli.output import FORMATS, show
+from auditor.cli.options import chosen, metadata_option, new_run, tuning_options
+from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.model.exit_code import exit_code
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "collected tables (a directory or a glob of them), or rpc: to ask the bookies. May be repeated.",
 )
 @click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
-@format_option(*FORMATS)
+@outputs_option
 @tuning_options
 @click.pass_obj
 def audit(
@@ -37,7 +37,7 @@ def audit(
     metadata: str,
     bookies: tuple[str, ...],
     out: str | None,
-    form: str,
+    forms: tuple[str, ...],
     conf: Path | None,
     **flags: Any,
 ) -> None:
@@ -48,6 +48,7 @@ def audit(
     """
     options = chosen(conf, flags)
     out = out or new_run()
+    wanted = outputs(forms, out)
     from auditor.audit import Audit
     from auditor.sources.uri import parse_metadata_uri
 
@@ -55,6 +56,6 @@ def audit(
 
     with shown_progress() as progress:
         report = Audit(metadata, bookies, out, options).run(session() if session else None, progress)
-    show(report, out, form)
+    show(report, out, wanted)
     click.echo(f"bkaudit: the run is in {out}", err=True)
     raise click.exceptions.Exit(exit_code(report, options.fail_on))

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from auditor.cli.options import chosen, format_option, new_run, tuning_options
-from auditor.cli.output import FORMATS, show
+from auditor.cli.options import chosen, new_run, tuning_options
+from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 
 NOT_AS_KNOWN = 1
@@ -16,20 +16,21 @@ NOT_AS_KNOWN = 1
 
 @click.command()
 @click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
-@format_option(*FORMATS)
+@outputs_option
 @tuning_options
-def demo(out: str | None, form: str, conf: Path | None, **flags: Any) -> None:
+def demo(out: str | None, forms: tuple[str, ...], conf: Path | None, **flags: Any) -> None:
     """Start a ZooKeeper with a sample cluster in it that has every kind of trouble, audit it, and stop.
 
     Exit code 0 if the sample's known findings were found, all of them and no others; else 1.
     """
     options = chosen(conf, flags)
     out = out or new_run()
+    wanted = outputs(forms, out)
     from auditor.demo.show import show as show_demo
 
     with shown_progress() as progress:
         shown = show_demo(out, options, progress)
-    show(shown.report, out, form)
+    show(shown.report, out, wanted)
     click.echo(f"bkaudit: the run is in {out}", err=True)
     for label, keys in (("not found", shown.not_found), ("not known", shown.not_known)):
         for key in keys:

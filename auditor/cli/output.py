@@ -1,47 +1,125 @@
-"""Reports to standard output; everything else goes to standard error."""
+"""Reports to where ``--format`` says: the first to standard output, others to files.
+
+    --format text                        standard output
+    --format text --format html          the second to RUN/report.html
+    --format openmetrics=/var/a.prom     a file, replaced as a whole; nothing to standard output
+
+Everything else that commands say goes to standard error.
+"""
 
 from __future__ import annotations
 
-import re
+import os
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
+from auditor.cli.colour import coloured, wants_colour
+from auditor.cli.forms import FORMS
+from auditor.cli.terminal import columns
+from auditor.cli.whole_file import write_whole
+from auditor.errors import UsageError
 from auditor.model.report import Report
+from auditor.run_files import REPORT
 
-FORMATS = ("text", "json", "jsonl")
+Command = TypeVar("Command", bound=Callable[..., Any])
 
-_COLOURS = {"critical": "bright_red", "error": "red", "warning": "yellow", "note": "cyan"}
-_SEVERITY = re.compile(
-    r"^(critical|error|warning|note)(?= )|(?<=\()(critical|error|warning|note)(?=;)", re.MULTILINE
-)
-_VERDICT = re.compile(r"^(HEALTHY|NOT-HEALTHY|INCOMPLETE)(?=:)", re.MULTILINE)
+FORMATS = tuple(FORMS)
 
 
-def show(report: Report, run: str, form: str) -> None:
-    """Print a report; ``jsonl`` prints every finding of the run, not only the samples."""
-    if form == "json":
-        from auditor.reports import json
+@dataclass(frozen=True)
+class Output:
+    """One report that is asked for: its form, and the file; without a file it goes to standard output."""
 
-        click.echo(json.render(report))
-    elif form == "jsonl":
-        from auditor.reports import jsonl
-        from auditor.runs import open_run
+    form: str
+    file: str | None = None
 
-        for line in jsonl.render(open_run(run).findings):
-            click.echo(line)
-    else:
+
+def outputs_option(command: Command) -> Command:
+    """--format FORM[=FILE], as often as wanted."""
+    return click.option(
+        "--format",
+        "forms",
+        metavar="FORM[=FILE]",
+        multiple=True,
+        help=f"How to report: {', '.join(FORMATS)}; as often as wanted. Without FILE the first goes to "
+        "standard output, each further one to RUN/report.ENDING.  [default: text]",
+    )(command)
+
+
+def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
+    """What ``--format`` asks for, of the run at ``run``, checked before any work is done.
+
+    >>> [output.file for output in outputs(["text", "csv", "sarif=a.sarif"], "runs/1")]
+    [None, 'runs/1/report.csv', 'a.sarif']
+
+    Raises:
+        UsageError: no such form, a file that two forms share, or one whose directory cannot be written.
+    """
+    found: list[Output] = []
+    for text in forms or ("text",):
+        name, named, file = text.partition("=")
+        if name not in FORMS:
+            raise UsageError(f"--format {text}: there are {', '.join(FORMS)}; FORM=FILE writes a file")
+        form = FORMS[name]
+        if named:
+            _writable(text, file, Path(run).absolute())
+            found.append(Output(name, file))
+        elif form.binary or any(output.file is None for output in found):
+            found.append(Output(name, f"{run.rstrip('/')}/report.{form.ending}"))
+        else:
+            found.append(Output(name))
+    files = [os.path.realpath(output.file) for output in found if output.file is not None]
+    if twice := next((file for file in files if files.count(file) > 1), None):
+        raise UsageError(f"--format: {twice} is named twice")
+    return tuple(found)
+
+
+def _writable(option: str, file: str, run: Path) -> None:
+    path = Path(file).absolute()
+    if not file or path.is_dir():
+        raise UsageError(f"--format {option}: name a file after '='")
+    if path == run / REPORT:
+        raise UsageError(f"--format {option}: the run keeps its own report there")
+    if path.parent == run and not run.exists():
+        return  # the audit makes it
+    if not path.parent.is_dir():
+        raise UsageError(f"--format {option}: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"--format {option}: the directory {path.parent} cannot be written")
+
+
+def show(report: Report, run: str, wanted: Iterable[Output]) -> None:
+    """Write the report of the run at ``run`` in every form that is wanted.
+
+    Raises:
+        UsageError: files could not be written; all others were.
+    """
+    failed = []
+    for output in wanted:
+        if output.file is None:
+            _print(report, run, output.form)
+        elif output.file != f"{run.rstrip('/')}/{REPORT}":  # which the audit has written
+            try:
+                write_whole(output.file, partial(FORMS[output.form].write, report, run))
+            except OSError as error:
+                failed.append(f"{output.file}: {error.strerror or error}")
+    if failed:
+        raise UsageError(f"--format: not written: {'; '.join(failed)}")
+
+
+def _print(report: Report, run: str, form: str) -> None:
+    if form == "text" and sys.stdout.isatty():
         from auditor.reports import text
 
-        shown = text.render(report)
-        click.echo(coloured(shown) if sys.stdout.isatty() else shown)
-
-
-def coloured(text: str) -> str:
-    """The same text with severities and verdict in colour; nothing is said by colour alone.
-
-    >>> coloured("HEALTHY: no finding")
-    '\\x1b[1mHEALTHY\\x1b[0m: no finding'
-    """
-    text = _SEVERITY.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]]), text)
-    return _VERDICT.sub(lambda found: click.style(found[0], bold=True), text)
+        shown = text.render(report, run, columns())
+        click.echo(coloured(shown) if wants_colour() else shown)
+        return
+    out = sys.stdout.buffer
+    FORMS[form].write(report, run, out)
+    out.flush()

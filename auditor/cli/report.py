@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import click
 
-from auditor.cli.options import format_option
-from auditor.cli.output import FORMATS, show
+from auditor.cli.output import outputs, outputs_option, show
 
 
 @click.command()
 @click.argument("run")
-@format_option(*FORMATS)
-def report(run: str, form: str) -> None:
-    """Show the report of the finished run RUN again; jsonl gives every finding, one a line."""
+@outputs_option
+def report(run: str, forms: tuple[str, ...]) -> None:
+    """Show the report of the finished run RUN again, in any form.
+
+    jsonl, csv, sarif and parquet have every finding, the others a bounded sample of each check's.
+    """
     from auditor.runs import open_run
 
-    show(open_run(run).report, run, form)
+    wanted = outputs(forms, run)
+    show(open_run(run).report, run, wanted)

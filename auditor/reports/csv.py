@@ -1,0 +1,99 @@
+"""Findings as comma-separated values: a head, then one row a finding, every one of them.
+
+Every text stands in quotes, every number without. A cell that a spreadsheet would take for a formula gets
+an apostrophe in front, as ids and messages are what the cluster's metadata says.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from auditor.model.finding import Finding
+from auditor.model.standing import Standings, no_standing
+from auditor.reports.plain_text import missing_text, printable
+
+COLUMNS = {
+    "id": "the check's id",
+    "severity": "critical, error, warning or note",
+    "confidence": "confirmed, suspect or unknown",
+    "scope_id": "the ledger's scope; empty where no ledger is meant",
+    "ledger_id": "the ledger; empty where none is meant",
+    "bookie_id": "the bookie; empty where none is meant",
+    "message": "what is wrong, in a sentence",
+    "missing_entries": "copies of entries missing, of all bookies together",
+    "missing": "which entries are missing on which bookies, as ranges; long lists are cut",
+    "unknown": "bookies whose copies are unknown; long lists are cut",
+    "change": "new, same, worse or better than in the run before; empty where that is not known",
+    "first_seen": "since when it has been found in every run, ISO 8601; empty where that is not known",
+    "suppressed": "the reason of the suppression that names it; empty where none does",
+    "evidence": "JSON: what the finding rests on",
+    "fingerprint": "the finding's name in every run",
+}
+"""Each column and what is in it, in order."""
+
+BOOKIES_SHOWN = 20
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+
+
+def render(findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
+    """The head and a row for each finding as it comes, each with its newline.
+
+    >>> from auditor.model.finding import Confidence, Severity
+    >>> head, row = render([Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="=1+1")])
+    >>> row[:49]
+    '"bookie-down","warning","confirmed","","","\\'=1+1"'
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    yield buffer.getvalue()
+    for finding in findings:
+        buffer.seek(0)
+        buffer.truncate()
+        writer.writerow(_row(finding, standings))
+        yield buffer.getvalue()
+
+
+def _row(finding: Finding, standings: Standings) -> list[str | int]:
+    standing = standings(finding.fingerprint)
+    unknown = finding.unknown
+    more = f" and {len(unknown) - BOOKIES_SHOWN:,} more" if len(unknown) > BOOKIES_SHOWN else ""
+    return [
+        finding.id,
+        str(finding.severity),
+        str(finding.confidence),
+        _number(finding.scope_id),
+        _number(finding.ledger_id),
+        _text(finding.bookie_id or ""),
+        _text(finding.message),
+        sum(part.count for part in finding.missing),
+        _text(missing_text(finding, BOOKIES_SHOWN)),
+        _text(", ".join(unknown[:BOOKIES_SHOWN]) + more),
+        standing.change if standing else "",
+        _time(standing.first_seen) if standing else "",
+        _text((standing.suppressed if standing else None) or ""),
+        _text(json.dumps(finding.evidence, ensure_ascii=False, sort_keys=True)),
+        finding.fingerprint,
+    ]
+
+
+def _number(id: int | None) -> int | str:
+    return "" if id is None else id
+
+
+def _text(text: str) -> str:
+    """A cell that is no formula, whatever was written into the metadata.
+
+    >>> [_text(text) for text in ("bk:3181", "=HYPERLINK(0)", " @x")]
+    ['bk:3181', "'=HYPERLINK(0)", "' @x"]
+    """
+    text = printable(text)
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,97 @@
+"""A report as JUnit XML, for build servers: a test case for each check.
+
+A check fails with findings of `warning` or worse that no suppression names: what makes a verdict not
+healthy. Where the run was not complete, a check without such findings is skipped: nobody knows.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import islice
+from xml.etree import ElementTree as ET
+
+from auditor.checks import ALL, BY_ID
+from auditor.checks.check import Check
+from auditor.model.finding import Finding, Severity
+from auditor.model.report import Report, Tally
+from auditor.reports.plain_text import missing_text, printable, subject
+
+SHOWN = 20
+"""Findings that a test case shows; the counts are complete."""
+
+_BOOKIES_SHOWN = 5
+
+
+def render(report: Report) -> str:
+    """The whole document; its size is bounded by the number of checks."""
+    run = report.run
+    seconds = f"{max(0, run['finished'] - run['started']) / 1000:.3f}"
+    cases = [_case(report, check) for check in ALL]
+    totals = {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.find("failure") is not None for case in cases)),
+        "errors": "0",
+        "skipped": str(sum(case.find("skipped") is not None for case in cases)),
+        "time": seconds,
+    }
+    suites = ET.Element("testsuites", {"name": "bookkeeper-auditor", **totals})
+    started = datetime.fromtimestamp(run["started"] / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    suite = ET.SubElement(suites, "testsuite", {"name": "bookkeeper-auditor", "timestamp": started, **totals})
+    properties = ET.SubElement(suite, "properties")
+    for name, value in _facts(report).items():
+        ET.SubElement(properties, "property", name=name, value=printable(value))
+    suite.extend(cases)
+    ET.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+
+
+def _facts(report: Report) -> dict[str, str]:
+    seen = report.coverage
+    return {
+        "cluster": report.cluster.instance_id or "",
+        "metadata": report.cluster.metadata_uri,
+        "verdict": report.verdict,
+        "ledgers decided": f"{seen.ledgers.decided} of {seen.ledgers.total}",
+        "replicas decided": f"{seen.replicas.decided} of {seen.replicas.expected}",
+        "bookies read": f"{seen.bookies.read} of {seen.bookies.expected}",
+    }
+
+
+def _case(report: Report, check: Check) -> ET.Element:
+    case = ET.Element("testcase", classname=f"bookkeeper.{check.group}", name=check.id)
+    found = [tally for tally in report.run["tally"] if BY_ID.get(tally["id"]) is check]
+    failing = sum(
+        tally["count"] - tally["suppressed"]
+        for tally in found
+        if Severity(tally["severity"]).at_least(Severity.WARNING)
+    )
+    if failing:
+        worst = min((Severity(tally["severity"]) for tally in found), key=lambda each: each.rank)
+        summary = f"{failing:,} {'finding' if failing == 1 else 'findings'}: {check.title}"
+        failure = ET.SubElement(case, "failure", message=summary, type=str(worst))
+        failure.text = _text(report, check, found)
+    elif not report.complete:
+        ET.SubElement(case, "skipped", message="not everything could be decided: see the coverage")
+    if found and not failing:
+        ET.SubElement(case, "system-out").text = _text(report, check, found)
+    return case
+
+
+def _text(report: Report, check: Check, found: list[Tally]) -> str:
+    """Counts by severity and confidence, then samples."""
+    lines = [
+        f"{tally['count']:,} {tally['severity']}, {tally['confidence']}"
+        + (f"; {tally['suppressed']:,} suppressed" if tally["suppressed"] else "")
+        for tally in found
+    ]
+    samples = (finding for finding in report.findings if BY_ID.get(finding.id) is check)
+    lines += [_line(finding) for finding in islice(samples, SHOWN)]
+    lines.append(f"More: bkaudit explain check {check.id}")
+    # XML cannot carry control characters.
+    return "\n".join(printable(line) for line in lines)
+
+
+def _line(finding: Finding) -> str:
+    missing = missing_text(finding, _BOOKIES_SHOWN)
+    text = f"{', '.join(subject(finding))} ({finding.confidence}): {finding.message}"
+    return f"{text}; {missing}" if missing else text

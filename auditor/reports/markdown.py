@@ -1,0 +1,142 @@
+"""A report as Markdown, short enough for a mail or an issue tracker.
+
+Everything that the cluster's metadata says is escaped: it makes no markup, no HTML, no link, mentions nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from itertools import groupby
+
+from auditor.checks import BY_ID
+from auditor.model.finding import Finding, Severity
+from auditor.model.report import Report
+from auditor.reports.plain_text import missing_text, printable, subject
+
+LIMIT = 60_000
+"""Characters at most: an issue tracker takes 65,536."""
+
+SHOWN = 5
+"""Findings of one check that are shown; the counts are complete."""
+
+_BOOKIES_SHOWN = 3
+_FIELD = 1_000  # characters of one text
+_MARKUP = re.compile(r"[\\`*_{}\[\]|~$!]")
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "#": "&#35;"})
+_LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE)
+
+
+def render(report: Report) -> str:
+    """Verdict, coverage, counts, then samples of each check as far as there is room."""
+    text = "\n\n".join([_head(report), _coverage(report), _counts(report)])
+    room = LIMIT - len(_CUT)
+    for (severity, id), found in groupby(report.findings, key=lambda each: (each.severity, each.id)):
+        section = "\n\n" + _section(report, severity, id, list(found))
+        if len(text) + len(section) > room:
+            return text + _CUT
+        text += section
+    return text
+
+
+_CUT = "\n\nMore was found: `bkaudit report RUN` shows it.\n"
+
+
+def escaped(text: str) -> str:
+    """Text that stays text in CommonMark and in GitHub's and GitLab's kinds of it.
+
+    >>> escaped("<b>*x*</b> @all #1 http://evil")
+    '&lt;b&gt;\\\\*x\\\\*&lt;/b&gt; &#64;all &#35;1 http\\\\://evil'
+    """
+    text = printable(text if len(text) <= _FIELD else f"{text[:_FIELD]}...")
+    text = _MARKUP.sub(lambda found: f"\\{found[0]}", text)
+    text = _LINK.sub(lambda found: f"{found[1] or found[3]}\\{found[2] or found[4]}", text)
+    return text.translate(_ENTITIES)
+
+
+def _head(report: Report) -> str:
+    undecided = "" if report.complete else "; not everything could be decided"
+    lines = [f"## BookKeeper audit: {report.verdict.upper()}{undecided}"]
+    if changes := report.run["changes"]:
+        lines.append(
+            f"Since {_moment(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
+            f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before."
+        )
+    lines += [f"Note: {escaped(note)}" for note in report.run["notes"][:SHOWN]]
+    return "\n\n".join(lines)
+
+
+def _coverage(report: Report) -> str:
+    run, cluster, seen = report.run, report.cluster, report.coverage
+    unread = ", ".join(escaped(name) for name in seen.bookies.unread[:SHOWN])
+    more = f" and {len(seen.bookies.unread) - SHOWN:,} more" if len(seen.bookies.unread) > SHOWN else ""
+    rows = [
+        ("cluster", escaped(cluster.instance_id or "no instance id")),
+        ("metadata", escaped(cluster.metadata_uri)),
+        ("moment", _moment(run["scan_time"])),
+        ("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided"),
+        ("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided"),
+        (
+            "bookies",
+            f"{seen.bookies.read:,} of {seen.bookies.expected:,} read"
+            + (f"; not read: {unread}{more}" if unread else ""),
+        ),
+    ]
+    if run["gaps"]:
+        rows.append(("not read", f"{len(run['gaps']):,} places, as {escaped(run['gaps'][0])}"))
+    return "\n".join(["| looked at | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])
+
+
+def _counts(report: Report) -> str:
+    tallies = report.run["tally"]
+    if not tallies:
+        return "Nothing was found."
+    impact = {each["severity"]: each for each in report.run["impact"]}
+    lines = ["| severity | ledgers | bytes |", "| --- | ---: | ---: |"]
+    lines += [
+        f"| {severity} | {impact[severity]['ledgers']:,} | {impact[severity]['bytes']:,} |"
+        for severity in Severity
+        if severity in impact
+    ]
+    counts = [
+        "| severity | check | findings | not confirmed | new | worse | suppressed |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    ordered = sorted(tallies, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
+    for (severity, id), grouped in groupby(ordered, key=lambda each: (each["severity"], each["id"])):
+        group = list(grouped)
+        total = sum(each["count"] for each in group)
+        unsure = sum(each["count"] for each in group if each["confidence"] != "confirmed")
+        new, worse = (sum(each["new"] for each in group), sum(each["worse"] for each in group))
+        suppressed = sum(each["suppressed"] for each in group)
+        counts.append(
+            f"| {severity} | {id} | {total:,} | {unsure:,} | {new:,} | {worse:,} | {suppressed:,} |"
+        )
+    return "\n\n".join("\n".join(table) for table in ([counts, lines] if impact else [counts]))
+
+
+def _section(report: Report, severity: Severity, id: str, found: list[Finding]) -> str:
+    shown = found[:SHOWN]
+    total = sum(
+        each["count"] for each in report.run["tally"] if (each["id"], each["severity"]) == (id, severity)
+    )
+    count = f"{total:,}" if total == len(shown) else f"{len(shown):,} of {total:,} shown"
+    lines = [f"### {id} ({severity}; {count})", ""]
+    if check := BY_ID.get(id):
+        lines += [escaped(check.title), ""]
+    return "\n".join([*lines, *map(_item, shown)])
+
+
+def _item(finding: Finding) -> str:
+    doubt = "" if finding.confidence == "confirmed" else f" ({finding.confidence})"
+    lines = [f"- **{escaped(', '.join(subject(finding))) or 'cluster'}**{doubt}: {escaped(finding.message)}"]
+    if finding.missing:
+        lines.append(f"  - {escaped(missing_text(finding, _BOOKIES_SHOWN))}")
+    return "\n".join(lines)
+
+
+def _moment(ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"

@@ -1,0 +1,136 @@
+"""A report as metrics, for Prometheus: the text that node_exporter's textfile collector takes.
+
+It is OpenMetrics and the older text format at once: gauges only, no timestamps, ``# EOF`` at the end. Every
+sample names its cluster, so that the files of several clusters can lie in one directory. How many samples
+there are follows from the number of checks, not from the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from auditor.checks import ALL
+from auditor.model.finding import Confidence, Severity
+from auditor.model.report import HEALTHY, INCOMPLETE, NOT_HEALTHY, Report, Tally
+
+METRICS = {
+    "bkaudit_run_info": "The last run: program version and layout of the metadata; always 1.",
+    "bkaudit_run_started_timestamp_seconds": "When the last run began.",
+    "bkaudit_run_finished_timestamp_seconds": "When the last run was done.",
+    "bkaudit_run_duration_seconds": "How long the last run took.",
+    "bkaudit_run_complete": "1 if the last run looked at everything and decided it, else 0.",
+    "bkaudit_last_complete_run_timestamp_seconds": "When the newest complete run was done; else absent.",
+    "bkaudit_verdict": "1 for the verdict of the last run, 0 for the others.",
+    "bkaudit_ledgers": "Ledgers, by whether their class could be decided.",
+    "bkaudit_replicas": "Replicas (a ledger on a bookie), by whether they could be decided.",
+    "bkaudit_bookies": "Bookies that the cluster names, by whether they were read.",
+    "bkaudit_gaps": "Places of the metadata that could not be listed or read, at least.",
+    "bkaudit_findings": "Findings, suppressed ones among them.",
+    "bkaudit_findings_suppressed": "Those of the findings that a suppression names.",
+    "bkaudit_findings_new": "Findings that the run before did not have, not suppressed.",
+    "bkaudit_findings_worse": "Findings that were less bad in the run before, not suppressed.",
+    "bkaudit_findings_fixed": "Findings of the run before that are gone; absent without an earlier run.",
+    "bkaudit_at_risk_ledgers": "Ledgers with findings, by severity.",
+    "bkaudit_at_risk_bytes": "Length of the ledgers with findings, by severity, one copy of each.",
+    "bkaudit_suppressions_expired": "Entries of the suppressions file whose date has passed.",
+}
+"""Every metric that there is, in order, and its help."""
+
+
+class Sample(NamedTuple):
+    """One value of a metric."""
+
+    metric: str
+    labels: dict[str, str]
+    value: float
+
+
+def render(report: Report, last_complete: int | None = None) -> str:
+    """The whole text.
+
+    ``last_complete`` is when the newest complete run before this one was done, in milliseconds since 1970;
+    None where there is none. A complete run is its own.
+    """
+    cluster = {"cluster": report.cluster.instance_id or report.cluster.metadata_uri}
+    by_metric: dict[str, list[Sample]] = {name: [] for name in METRICS}
+    for sample in _samples(report, last_complete):
+        by_metric[sample.metric].append(sample)
+    lines = []
+    for name, help in METRICS.items():
+        lines += [f"# HELP {name} {help}", f"# TYPE {name} gauge"]
+        lines += [
+            f"{name}{{{_labels({**cluster, **sample.labels})}}} {sample.value:.15g}"
+            for sample in by_metric[name]
+        ]
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def _samples(report: Report, last_complete: int | None) -> Iterable[Sample]:
+    run, seen, changes = report.run, report.coverage, report.run["changes"]
+    yield Sample("bkaudit_run_info", {"version": run["version"], "layout": report.cluster.layout}, 1)
+    yield Sample("bkaudit_run_started_timestamp_seconds", {}, run["started"] / 1000)
+    yield Sample("bkaudit_run_finished_timestamp_seconds", {}, run["finished"] / 1000)
+    yield Sample("bkaudit_run_duration_seconds", {}, (run["finished"] - run["started"]) / 1000)
+    yield Sample("bkaudit_run_complete", {}, report.complete)
+    if report.complete:
+        last_complete = run["finished"]
+    if last_complete is not None:
+        yield Sample("bkaudit_last_complete_run_timestamp_seconds", {}, last_complete / 1000)
+    for verdict in (HEALTHY, NOT_HEALTHY, INCOMPLETE):
+        yield Sample("bkaudit_verdict", {"verdict": verdict}, report.verdict == verdict)
+    for name, total, decided in (
+        ("bkaudit_ledgers", seen.ledgers.total, seen.ledgers.decided),
+        ("bkaudit_replicas", seen.replicas.expected, seen.replicas.decided),
+    ):
+        yield Sample(name, {"state": "decided"}, decided)
+        yield Sample(name, {"state": "undecided"}, total - decided)
+    yield Sample("bkaudit_bookies", {"state": "read"}, seen.bookies.read)
+    yield Sample("bkaudit_bookies", {"state": "unread"}, seen.bookies.expected - seen.bookies.read)
+    yield Sample("bkaudit_gaps", {}, len(run["gaps"]))
+    for tally in [*run["tally"], *_nothing_found(run["tally"])]:
+        labels = {key: tally[key] for key in ("id", "severity", "confidence")}
+        yield Sample("bkaudit_findings", labels, tally["count"])
+        yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
+        yield Sample("bkaudit_findings_new", labels, tally["new"])
+        yield Sample("bkaudit_findings_worse", labels, tally["worse"])
+    if changes is not None:
+        yield Sample("bkaudit_findings_fixed", {}, changes["fixed"])
+    impact = {each["severity"]: each for each in run["impact"]}
+    for severity in Severity:
+        at_risk = impact.get(severity)
+        yield Sample("bkaudit_at_risk_ledgers", {"severity": severity}, at_risk["ledgers"] if at_risk else 0)
+        yield Sample("bkaudit_at_risk_bytes", {"severity": severity}, at_risk["bytes"] if at_risk else 0)
+    expired = sum(each["expired"] for each in run["suppressions"])
+    yield Sample("bkaudit_suppressions_expired", {}, expired)
+
+
+def _nothing_found(tallies: list[Tally]) -> list[Tally]:
+    """A zero for every check without findings: a line that falls to 0 says more than one that ends."""
+    found = {tally["id"] for tally in tallies}
+    return [
+        Tally(
+            id=check.id,
+            severity=str(check.severity),
+            confidence=str(Confidence.CONFIRMED),
+            count=0,
+            new=0,
+            worse=0,
+            suppressed=0,
+        )
+        for check in ALL
+        if check.id not in found
+    ]
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+
+
+def _escaped(value: str) -> str:
+    """A label's value as both formats want it.
+
+    >>> print(_escaped('a"b\\\\c' + chr(10)))
+    a\\"b\\\\c\\n
+    """
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

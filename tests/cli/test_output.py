@@ -1,0 +1,182 @@
+"""Where reports go: standard output, the run directory, files of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor import audit as audit_module
+from auditor.cli import main
+from auditor.cli.forms import FORMS, Form
+from auditor.cli.output import outputs
+from auditor.cli.whole_file import write_whole
+from auditor.errors import UsageError
+from tests.reports.hostile import HOSTILE
+from tests.reports.samples import BELOW, LOST, ORPHAN, report
+from tests.test_runs import write
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A finished run with four findings."""
+    run = tmp_path / "run"
+    write(run / "findings" / "part-00000.parquet", LOST, BELOW, HOSTILE, ORPHAN)
+    (run / "report.json").write_text(report().to_json())
+    return run
+
+
+def bkaudit(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments], prog_name="bkaudit")
+
+
+@pytest.mark.parametrize("form", [name for name in FORMS if name != "parquet"])
+def test_each_form_alone_goes_to_standard_output(run: Path, form: str) -> None:
+    outcome = bkaudit("report", run, "--format", form)
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "entry-lost" in outcome.stdout
+    assert outcome.stdout.endswith("\n")
+    assert sorted(path.name for path in run.iterdir()) == ["findings", "report.json"]
+
+
+def test_further_forms_go_to_the_run(run: Path) -> None:
+    forms = [argument for name in FORMS for argument in ("--format", name)]
+    outcome = bkaudit("report", run, *forms)
+    assert outcome.exit_code == 0, outcome.stderr
+    assert outcome.stdout == bkaudit("report", run).stdout
+    there = {path.name for path in run.iterdir()}
+    assert there == {"findings", *(f"report.{form.ending}" for name, form in FORMS.items() if name != "text")}
+    assert pq.read_table(run / "report.parquet").num_rows == 4
+    for name, form in FORMS.items():
+        if name not in ("text", "parquet"):
+            shown = bkaudit("report", run, "--format", name).stdout
+            assert (run / f"report.{form.ending}").read_text("utf-8") == shown, name
+
+
+def test_the_report_of_the_run_is_never_written_over(run: Path) -> None:
+    before = (run / "report.json").stat()
+    bkaudit("report", run, "--format", "text", "--format", "json")
+    assert (run / "report.json").stat() == before
+    outcome = bkaudit("report", run, "--format", f"text={run}/report.json")
+    assert outcome.exit_code == 2
+    assert "the run keeps its own report there" in outcome.stderr
+
+
+def test_a_form_with_a_file_leaves_standard_output_alone(run: Path, tmp_path: Path) -> None:
+    outcome = bkaudit("report", run, "--format", f"json={tmp_path}/a.json", "--format", "jsonl")
+    assert json.loads((tmp_path / "a.json").read_text()) == json.loads(report().to_json())
+    assert len(outcome.stdout.splitlines()) == 4
+    assert bkaudit("report", run, "--format", f"csv={tmp_path}/a=b.csv").stdout == ""
+    assert (tmp_path / "a=b.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("pdf", "there are text, json, jsonl, csv"),
+        ("", "there are text, json, jsonl, csv"),
+        ("TEXT", "there are text, json, jsonl, csv"),
+        ("csv=", "name a file after '='"),
+        ("csv=.", "name a file after '='"),
+        ("csv=nowhere/a.csv", "there is no directory"),
+        ("csv=file/a.csv", "there is no directory"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_before_the_audit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, form: str, said: str
+) -> None:
+    def no_audit(*_: Any) -> None:
+        raise AssertionError("the audit has begun")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(audit_module, "Audit", no_audit)
+    (tmp_path / "file").touch()
+    outcome = bkaudit("audit", "--metadata", "dump:///a", "--bookies", "/b", "--format", form)
+    assert outcome.exit_code == 2
+    assert f"--format {form}: " in outcome.stderr
+    assert said in outcome.stderr
+
+
+def test_a_directory_that_may_not_be_written_is_said_before_the_audit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # As root everything may be written: what the system would answer others.
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    with pytest.raises(UsageError, match="cannot be written"):
+        outputs([f"csv={tmp_path}/a.csv"], "run")
+
+
+def test_a_file_in_the_run_that_the_audit_makes_needs_no_directory_yet(tmp_path: Path) -> None:
+    assert outputs([f"csv={tmp_path}/run/a.csv"], str(tmp_path / "run"))[0].file == f"{tmp_path}/run/a.csv"
+
+
+def test_two_forms_do_not_share_a_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with pytest.raises(UsageError, match="is named twice"):
+        outputs([f"csv={tmp_path}/a", f"junit={tmp_path}/link"], "run")
+    with pytest.raises(UsageError, match="is named twice"):
+        outputs(["text", "csv", "csv"], "run")
+
+
+def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(FORMS, "csv", Form("csv", full))
+    outcome = bkaudit("report", run, "--format", f"csv={tmp_path}/a", "--format", f"junit={tmp_path}/b")
+    assert outcome.exit_code == 2
+    assert f"not written: {tmp_path}/a: No space left on device" in outcome.stderr
+    assert (tmp_path / "b").exists()
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "a.prom"
+    file.write_text("before\n")
+
+    def half(out: BinaryIO) -> None:
+        out.write(b"half a")
+        out.flush()
+        assert file.read_text() == "before\n"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_whole(str(file), half)
+    assert file.read_text() == "before\n"
+    write_whole(str(file), lambda out: out.write(b"after\n"))
+    assert file.read_text() == "after\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.prom"]
+
+
+def test_a_new_file_can_be_read_by_whom_the_system_lets(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    write_whole(str(tmp_path / "a.prom"), lambda out: None)
+    assert (tmp_path / "a.prom").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_whole(str(tmp_path / "link"), lambda out: out.write(b"x"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"x"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(str(tmp_path / "pipe"), lambda out: out.write(b"y"))
+        assert os.read(reader, 10) == b"y"
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_run_that_lies_elsewhere_gets_its_reports_there(run: Path, tmp_path: Path) -> None:
+    outcome = bkaudit("report", f"file://{run}", "--format", "text", "--format", "csv")
+    assert outcome.exit_code == 0, outcome.stderr
+    assert (run / "report.csv").read_text().count("\n") == 5
+    assert not (run / "report.csv.part").exists()

@@ -1,0 +1,90 @@
+"""A report for build servers, read by a library that others read such files with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from junitparser import Failure, JUnitXml, Skipped
+from junitparser.junitparser import TestCase as Case
+
+from auditor.checks import ALL, BY_ID
+from auditor.model.report import Report
+from auditor.reports import junit
+from tests.reports.hostile import HOSTILE
+from tests.reports.samples import coverage, report, tally
+
+
+def cases(report: Report) -> dict[str, Case]:
+    [suite] = JUnitXml.fromstring(junit.render(report).encode())
+    return {case.name: case for case in suite}
+
+
+def kinds(case: Case) -> list[type]:
+    return [type(each) for each in case.result]
+
+
+def test_there_is_a_case_for_every_check() -> None:
+    shown = cases(report())
+    assert list(shown) == [check.id for check in ALL]
+    assert shown["entry-lost"].classname == "bookkeeper.replication"
+
+
+def test_a_check_fails_with_what_makes_a_verdict_not_healthy() -> None:
+    shown = cases(report())
+    assert kinds(shown["entry-lost"]) == [Failure]
+    [failure] = shown["below-ack-quorum"].result
+    assert failure.message == f"3 findings: {BY_ID['below-ack-quorum'].title}"
+    assert failure.type == "error"
+    assert "1 error, suspect" in failure.text
+    assert (
+        "ledger 7 (suspect): 1 of 2 acknowledged copies is left; bk-a:3181 lacks 0 (1 entry)" in failure.text
+    )
+    assert "bkaudit explain check below-ack-quorum" in failure.text
+
+
+def test_notes_do_not_fail_and_are_shown() -> None:
+    case = cases(report(coverage=coverage(True)))["orphan-ledger"]
+    assert kinds(case) == []
+    assert "12 note, confirmed; 4 suppressed" in case.system_out
+
+
+def test_what_is_suppressed_does_not_fail() -> None:
+    known = tally("entry-lost", "critical", 2, suppressed=2)
+    case = cases(report([known], coverage=coverage(True)))["entry-lost"]
+    assert kinds(case) == []
+    partly = tally("entry-lost", "critical", 2, suppressed=1)
+    [failure] = cases(report([partly], coverage=coverage(True)))["entry-lost"].result
+    assert failure.message.startswith("1 finding: ")
+
+
+def test_what_was_not_found_is_skipped_where_not_all_was_looked_at() -> None:
+    shown = cases(report())
+    assert kinds(shown["segment-gap"]) == [Skipped]
+    complete = cases(report(coverage=coverage(True)))
+    assert kinds(complete["segment-gap"]) == []
+
+
+def test_the_totals_are_those_of_the_cases() -> None:
+    whole: Any = JUnitXml.fromstring(junit.render(report()).encode())
+    told = (whole.tests, whole.failures, whole.skipped, whole.errors, whole.time)
+    whole.update_statistics()
+    assert told[:4] == (whole.tests, whole.failures, whole.skipped, whole.errors)
+    assert told == (len(ALL), 2, len(ALL) - 2, 0, 20.0)
+
+
+def test_hostile_text_is_text() -> None:
+    [failure] = cases(report([tally("ghost-bookie", "error")], findings=(HOSTILE,)))["ghost-bookie"].result
+    assert "</failure>]]><script>" in failure.text
+    assert all(line.isprintable() for line in failure.text.splitlines())
+
+
+def test_system_out_is_where_a_skipped_note_is_shown() -> None:
+    case = cases(report())["orphan-ledger"]
+    assert kinds(case) == [Skipped]
+    assert "12 note, confirmed" in case.system_out
+
+
+def test_the_document_is_bounded() -> None:
+    many = tuple([HOSTILE] * 10_000)
+    tallies = [tally(check.id, "error", 10_000) for check in ALL]
+    assert len(junit.render(report(tallies, findings=many))) < 200_000

@@ -1,0 +1,103 @@
+"""A report for mails and issue trackers, read by a CommonMark parser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from auditor.checks import ALL
+from auditor.model.finding import Finding, Severity
+from auditor.model.report import Cluster
+from auditor.reports import markdown
+from tests.reports.hostile import BOOKIE, HOSTILE
+from tests.reports.samples import LOST, coverage, report, tally
+
+
+def tokens(text: str) -> list[Token]:
+    """All tokens, those within lines among them."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    return [each for token in parser.parse(text) for each in (token, *(token.children or ()))]
+
+
+def words(text: str) -> str:
+    return "".join(each.content for each in tokens(text) if each.type == "text")
+
+
+def test_it_begins_with_the_verdict() -> None:
+    lines = markdown.render(report()).splitlines()
+    assert lines[0] == "## BookKeeper audit: NOT-HEALTHY; not everything could be decided"
+    assert lines[2] == "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 as before."
+
+
+def test_counts_are_a_table_the_worst_first() -> None:
+    text = markdown.render(report())
+    assert "| critical | entry-lost | 1 | 0 | 0 | 0 | 0 |" in text
+    assert "| error | below-ack-quorum | 3 | 1 | 1 | 1 | 0 |" in text
+    assert "| note | orphan-ledger | 12 | 0 | 0 | 0 | 4 |" in text
+    assert "| critical | 1 | 4,200,000,000 |" in text
+    assert text.index("| critical | entry-lost") < text.index("| note | orphan-ledger")
+    assert sum(each.type == "table_open" for each in tokens(text)) == 3
+
+
+def test_samples_follow_by_check() -> None:
+    text = markdown.render(report())
+    assert "### below-ack-quorum (error; 1 of 3 shown)" in text
+    assert (
+        "- **ledger 7** (suspect): 1 of 2 acknowledged copies is left\n  - bk-a:3181 lacks 0 (1 entry)"
+        in text
+    )
+
+
+def test_a_clean_cluster_is_told_shortly() -> None:
+    text = markdown.render(report([], (), coverage(True), changes=None, impact=[]))
+    assert text.splitlines()[0] == "## BookKeeper audit: HEALTHY"
+    assert text.endswith("Nothing was found.")
+
+
+def test_hostile_text_is_text_wherever_it_stands() -> None:
+    hostile = replace(
+        report([tally("ghost-bookie", "error")], (HOSTILE,), gaps=[f"/ledgers/{BOOKIE}"], notes=[BOOKIE]),
+        cluster=Cluster(BOOKIE, f"zk://{BOOKIE}", "flat"),
+    )
+    hostile = replace(
+        hostile,
+        coverage=replace(
+            hostile.coverage,
+            bookies=replace(hostile.coverage.bookies, unread=(BOOKIE,) * 2, expected=4, read=2),
+        ),
+    )
+    clean = report(
+        [tally("ghost-bookie", "error")], (replace(HOSTILE, message="m", bookie_id="b", missing=()),)
+    )
+    text = markdown.render(hostile)
+    found = {each.type for each in tokens(text)}
+    assert found <= {each.type for each in tokens(markdown.render(report(notes=["a note"])))} | {
+        "text_special"
+    }
+    assert not found & {"html_inline", "html_block", "link_open", "image", "code_inline", "fence"}
+    assert "<script>alert(1)</script>" in words(text)
+    assert "@" not in text
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "www." not in text
+    assert sum(each.type == "heading_open" for each in tokens(text)) == sum(
+        each.type == "heading_open" for each in tokens(markdown.render(clean))
+    )
+    rows = [len(line.replace("\\|", "").split("|")) for line in text.splitlines() if line.startswith("| ")]
+    assert set(rows) == {4, 5, 9}
+
+
+def test_it_fits_into_an_issue_whatever_was_found() -> None:
+    long = "x" * 100_000
+    found: list[Finding] = [
+        replace(LOST, id=check.id, severity=severity, message=long, bookie_id=long)
+        for severity in Severity
+        for check in ALL
+        for _ in range(20)
+    ]
+    tallies = [tally(check.id, str(severity), 10**9, new=10**9) for check in ALL for severity in Severity]
+    text = markdown.render(report(tallies, tuple(found), gaps=[long], notes=[long] * 100))
+    assert 50_000 < len(text) <= markdown.LIMIT
+    assert text.endswith("`bkaudit report RUN` shows it.\n")
