@@ -213,7 +213,7 @@ def test_errors_know_their_exit_codes() -> None:
 
 
 def test_colour_says_nothing_by_itself() -> None:
-    from auditor.cli.output import coloured
+    from auditor.cli.colour import coloured
     from auditor.reports import text
 
     shown = text.render(report())

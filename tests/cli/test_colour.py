@@ -1,0 +1,43 @@
+"""Colour at a terminal."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from auditor.cli.colour import coloured, wants_colour
+from auditor.reports import text
+from tests.reports.samples import report
+
+
+class Terminal:
+    """Standard output that is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_colour_is_for_terminals_whose_user_wants_it(
+    environment: dict[str, str], wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert not wants_colour()
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert wants_colour() is wanted
+
+
+def test_severities_and_the_verdict_are_coloured_and_names_are_not() -> None:
+    shown = coloured(text.render(report()))
+    assert "\x1b[31m\x1b[1mcritical\x1b[0m   1 ledger" in shown
+    assert "entry-lost (\x1b[31m\x1b[1mcritical\x1b[0m; 1)" in shown
+    assert shown.count("\x1b[31m\x1b[1mNOT-HEALTHY\x1b[0m: ") == 2
+    assert "\x1b" not in shown.replace("\x1b[31m", "").replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert coloured("an error of bookie error-1:3181") == "an error of bookie error-1:3181"
