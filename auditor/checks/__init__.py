@@ -5,6 +5,7 @@ from __future__ import annotations
 from auditor.checks.alias_gc_danger import alias_gc_danger
 from auditor.checks.below_ack_quorum import below_ack_quorum
 from auditor.checks.below_write_quorum import below_write_quorum
+from auditor.checks.bookie_alias import bookie_alias
 from auditor.checks.bookie_down import bookie_down
 from auditor.checks.bookie_id_invalid import bookie_id_invalid
 from auditor.checks.bookie_id_reserved import bookie_id_reserved
@@ -93,6 +94,7 @@ ALL: tuple[Check, ...] = (
     cookie_unreadable,
     disk_id_mismatch,
     disk_content_mismatch,
+    bookie_alias,
     alias_gc_danger,
     instance_mismatch,
     disk_version_missing,

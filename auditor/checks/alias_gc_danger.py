@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import check
 from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.reported_aliases import alias_pairs
 from auditor.checks.samples import with_ledgers
 from auditor.model.alias_by_contents import LEAST_LEDGERS
 from auditor.model.finding import Severity
@@ -28,8 +29,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         entries that another id should hold, where that id is not registered and no disk of it was found. One
         finding a bookie, with each such id, how many ledgers, how many of them closed, and a few of them.
         The findings `over-replicated-ledger` of these ledgers stand beside it: each says what is deleted,
-        this one why it must not be. Whether two ids resolve to one address is asked by others; here the
-        ledgers alone speak.
+        this one why it must not be. Of an id that `bookie-alias` takes for the same bookie, all such ledgers
+        count, whatever entries of them are left; of others the ledgers alone speak.
 
     Why it matters:
         The bookie was renamed (bookieId, advertisedAddress, useHostNameAsBookieID) and its ledgers were not.
@@ -37,8 +38,9 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         within a day: these are the ledgers' own copies, and perhaps the last.
 
     How sure:
-        Confirmed from five ledgers of one id on. Suspect below that (someone may be copying a dead bookie's
-        ledgers, which metadata learns last), and where a disk of the bookie lies in another's place.
+        Confirmed from five ledgers of one id on, and of an id that `bookie-alias` names too. Suspect below
+        that (someone may be copying a dead bookie's ledgers, which metadata learns last), and where a disk of
+        the bookie lies in another's place.
 
     What to do:
         Stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 in its configuration and restart it, before
@@ -77,30 +79,36 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         *_LEDGER, "bookie_id", "held"
     )
     due = tables.ledgers.where("undecidable = false").select(*_LEDGER, F.explode("replicas").alias("r"))
+    same = alias_pairs(tables).withColumn("same_bookie", F.lit(True))
     rows = (
         pairs.join(F.broadcast(live), "bookie_id")
         .join(held, [*_LEDGER, "bookie_id"])
         .join(due.select(*_LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups"), [*_LEDGER])
-        .where("groups = held")
         .join(F.broadcast(gone), "alias")
+        .join(F.broadcast(same), ["bookie_id", "alias"], "left")
+        .where("groups = held or (same_bookie and length(groups) > 0)")
     )
     closed = F.count(F.when(F.col("state") == "CLOSED", F.lit(1))).alias("closed")
     each = with_ledgers(
-        rows, ("bookie_id", "alias"), closed, F.first("has_cookie").alias("has_cookie")
+        rows,
+        ("bookie_id", "alias"),
+        closed,
+        F.first("has_cookie").alias("has_cookie"),
+        F.coalesce(F.first("same_bookie"), F.lit(False)).alias("same_bookie"),
     ).withColumnRenamed("total", "ledgers")
     found = each.groupBy("bookie_id").agg(
         F.sum("ledgers").alias("ledgers"),
         F.sum("closed").alias("closed"),
-        F.max("ledgers").alias("most"),
+        F.max((F.col("ledgers") >= LEAST_LEDGERS) | F.col("same_bookie")).alias("sure"),
         F.array_join(F.array_sort(F.collect_set("alias")), ", ").alias("ids"),
-        F.array_sort(F.collect_list(F.struct("alias", "has_cookie", "ledgers", "closed", "sample"))).alias(
-            "aliases"
-        ),
+        F.array_sort(
+            F.collect_list(F.struct("alias", "has_cookie", "ledgers", "closed", "sample", "same_bookie"))
+        ).alias("aliases"),
     )
     return finding_rows(
         with_attribution(found, tables),
         bookie_id="bookie_id",
-        confidence=suspect_if((F.col("most") < LEAST_LEDGERS) | F.col("attribution_suspect")),
+        confidence=suspect_if(~F.col("sure") | F.col("attribution_suspect")),
         message=words(
             F.col("bookie_id"),
             " holds what ",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import check
 from auditor.checks.content_evidence import points_elsewhere
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.reported_aliases import alias_pairs
 from auditor.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def disk_content_mismatch(tables: Tables) -> DataFrame:
     Limits:
         Two ids that should hold the same entries of every ledger cannot be told apart (all bookies of an
         ensemble, where each entry goes to all of them). A bookie that runs under a new id is told by
-        `alias-gc-danger`. Open ledgers are not counted but for segments that are finished.
+        `bookie-alias` and `alias-gc-danger`. Open ledgers are not counted but for segments that are finished.
     """
     from pyspark.sql import functions as F
 
@@ -61,11 +62,13 @@ def disk_content_mismatch(tables: Tables) -> DataFrame:
     candidate = who.withColumnRenamed("bookie_id", "candidate")
     # A live bookie whose ledgers name an id that nothing else knows any more was renamed.
     renamed = F.col("live").isNotNull() & F.col("registered").isNull() & ~F.col("found")
+    alias = alias_pairs(tables).select(F.col("bookie_id").alias("owner"), F.col("alias").alias("candidate"))
     rows = (
         tables.contents.where(points_elsewhere())
         .join(F.broadcast(owner), "owner")
         .join(F.broadcast(candidate), "candidate")
         .where(~renamed)
+        .join(F.broadcast(alias), ["owner", "candidate"], "left_anti")
     )
     found = rows.groupBy("owner").agg(
         F.array_sort(F.collect_set("candidate")).alias("ids"),

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.reported_aliases import alias_pairs
+from auditor.model.alias_facts import Rule
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ def disk_id_mismatch(tables: Tables) -> DataFrame:
     What it finds:
         Directories whose VERSION names another id than that of the bookie in whose place they lie. One
         finding a place, with every such directory. Their data is counted for the bookie that the cookie
-        names, if the cluster knows it, and everything that rests on it is suspect.
+        names, if the cluster knows it, and everything that rests on it is suspect. Where all cookies of a
+        place name one other id, and `bookie-alias` takes both for one bookie, it says so, and this check says
+        nothing.
 
     Why it matters:
         Disks were swapped, cloned or mounted in the wrong place, or the bookie's id was changed in its
@@ -48,8 +52,13 @@ def disk_id_mismatch(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
+    told = tables.identity_edges.where(F.col("rule") == Rule.DISKS_NAME.value).select("one", "other")
+    told = alias_pairs(tables).join(
+        F.broadcast(told), F.expr("(bookie_id, alias) in ((one, other), (other, one))"), "left_semi"
+    )
     rows = (
         tables.directories.where("cookie_bookie_id <> place")
+        .join(F.broadcast(told), F.expr("place = bookie_id and cookie_bookie_id = alias"), "left_anti")
         .groupBy("place")
         .agg(
             F.array_sort(F.collect_set("cookie_bookie_id")).alias("named"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
 from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.reported_aliases import alias_pairs
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def ghost_bookie(tables: Tables) -> DataFrame:
         Confirmed: the cookies were listed, and neither scan saw a registration.
 
     What to do:
-        Find the host. If it runs under another id, the metadata must learn it; if it is gone, its ledgers
-        must be copied.
+        Find the host. If it runs under another id, the metadata must learn it (the evidence has the ids that
+        `bookie-alias` takes for the same bookie); if it is gone, its ledgers must be copied.
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`
@@ -57,10 +58,13 @@ def ghost_bookie(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
+    aliases = F.array_sort(F.collect_list("alias")).alias("aliases")
+    others = alias_pairs(tables).groupBy("bookie_id").agg(aliases)
+    ghosts = tables.bookies.where("named and not has_cookie and registered is null").where(
+        ~F.col("bookie_id").endswith(":0")
+    )
     return finding_rows(
-        tables.bookies.where("named and not has_cookie and registered is null").where(
-            ~F.col("bookie_id").endswith(":0")
-        ),
+        ghosts.join(F.broadcast(others), "bookie_id", "left"),
         bookie_id="bookie_id",
         severity=F.when(F.col("depending") == 0, Severity.NOTE.value),
         message=words(
@@ -71,5 +75,11 @@ def ghost_bookie(tables: Tables) -> DataFrame:
             counted(F.col("depending"), "ledger depends", "ledgers depend"),
             " on it",
         ),
-        evidence={"ledgers": "ledgers", "depending": "depending", "replicas": "replicas", "found": "found"},
+        evidence={
+            "ledgers": "ledgers",
+            "depending": "depending",
+            "replicas": "replicas",
+            "found": "found",
+            "aliases": "aliases",
+        },
     )

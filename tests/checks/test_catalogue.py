@@ -52,6 +52,7 @@ CATALOGUE = {
         "cookie-unreadable": "error",
         "disk-id-mismatch": "error",
         "disk-content-mismatch": "error",
+        "bookie-alias": "critical",
         "alias-gc-danger": "critical",
         "instance-mismatch": "critical",
         "disk-version-missing": "critical",

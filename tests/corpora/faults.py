@@ -33,6 +33,7 @@ SEVERITY = {
     "cookie-key-mismatch": "error",
     "cookie-missing": "error",
     "disk-id-mismatch": "error",
+    "bookie-alias": "critical",
     "alias-gc-danger": "critical",
     "instance-mismatch": "critical",
     "start-refused": "error",
@@ -299,6 +300,7 @@ DBLEDGER = [
         (
             _find("over-replicated-ledger", 5000000000006, DA, "suspect"),
             _find("alias-gc-danger", bookie=DA, confidence="suspect"),
+            _find("bookie-alias", bookie=RENAMED, confidence="suspect"),
             *(
                 _find(id, bookie=RENAMED)
                 for id in ("bookie-down", "bookie-unread", "on-unregistered-bookie", "mark-missing")
