@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.finding_rows import counted, finding_rows, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ def instance_id_missing(tables: Tables) -> DataFrame:
 
     What it finds:
         A metadata store without an INSTANCEID, or with an empty one: one finding for the cluster. Its
-        evidence counts the store's cookies that carry an instance id all the same, which their bookies had
-        from an INSTANCEID that is gone.
+        evidence counts the cookies, of the store and on disks, that carry an instance id all the same, and
+        lists these ids: their bookies had them from an INSTANCEID that is gone.
 
     Why it matters:
         Nothing then tells a bookie that its disks belong to another cluster, or that the metadata was
@@ -47,11 +47,25 @@ def instance_id_missing(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    carried = tables.cookies.where("instance_id is not null").agg(F.count("*").alias("cookies"))
+    stored = tables.cookies.select("instance_id", F.lit(True).alias("stored"))
+    on_disk = tables.directories.select("instance_id", F.lit(False).alias("stored"))
+    carried = (
+        stored.unionByName(on_disk)
+        .where("instance_id is not null")
+        .agg(
+            F.expr("count_if(stored)").alias("cookies"),
+            F.expr("count_if(not stored)").alias("versions"),
+            F.array_sort(F.collect_set("instance_id")).alias("instance_ids"),
+        )
+    )
     return finding_rows(
         carried.where(F.lit(tables.cluster.instance_id_missing)),
         message=words(
-            "the cluster has no INSTANCEID, and ", F.col("cookies"), " of its cookies carry an instance id"
+            "the cluster has no INSTANCEID; an instance id is carried by ",
+            counted(F.col("cookies"), "cookie", "cookies"),
+            " of its store and ",
+            counted(F.col("versions"), "VERSION file", "VERSION files"),
+            " on disks",
         ),
-        evidence={"cookies": "cookies"},
+        evidence={"cookies": "cookies", "versions": "versions", "instance_ids": "instance_ids"},
     )

@@ -81,10 +81,21 @@ def test_both_registrations_are_sure_only_if_two_scans_saw_them(spark: SparkSess
 
 def test_a_cluster_without_an_instance_id_is_one_finding(spark: SparkSession) -> None:
     cookies: list[Row] = [{"bookie_id": "bk1"}, {"bookie_id": "bk2", "instance_id": None}]
-    asked = tables(spark, facts(instance_id=None, instance_id_missing=True), cookies=cookies)
-    [found] = find("instance-id-missing", asked)
+    directories: list[Row] = [
+        {"path": "/d/1", "place": "bk1"},
+        {"path": "/d/2", "place": "bk2", "instance_id": "of another"},
+        {"path": "/d/3", "place": "bk2", "instance_id": None},
+    ]
+    gone = facts(instance_id=None, instance_id_missing=True)
+    [found] = find("instance-id-missing", tables(spark, gone, cookies=cookies, directories=directories))
     assert (found.where, found.severity) == ((None, None), "warning")
-    assert found.evidence == {"cookies": 1}
+    assert found.evidence == {"cookies": 1, "versions": 2, "instance_ids": ["a77a8e0d", "of another"]}
+    assert found.message == (
+        "the cluster has no INSTANCEID; an instance id is carried by 1 cookie of its store "
+        "and 2 VERSION files on disks"
+    )
+    [bare] = find("instance-id-missing", tables(spark, gone))
+    assert bare.evidence == {"cookies": 0, "versions": 0, "instance_ids": []}
     unread = tables(spark, facts(instance_id=None), cookies=cookies)
     assert find("instance-id-missing", unread) == []
     assert find("instance-id-missing", tables(spark, cookies=cookies)) == []
