@@ -35,7 +35,7 @@ def test_a_mark_is_of_scope_0_and_the_sample_names_the_others(spark: SparkSessio
         spark,
         facts(),
         bookies=[{"bookie_id": "down", "registered": None, "depending": 3}, {"bookie_id": "up"}],
-        ledgers=[ledger(7, "down", "up") | {"scope_id": scope} for scope in scopes],
+        ledgers=[{**ledger(7, "down", "up"), "scope_id": scope} for scope in scopes],
         marks=[{"ledger_id": 7, "replicas": ["down"]}],
     )
     [found] = find("mark-missing", asked)

@@ -1,0 +1,63 @@
+"""Whatever joins, groups or orders ledgers does it by scope and id: two scopes can have ledgers of one id."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import auditor
+
+PACKAGE = Path(auditor.__file__).parent
+# What takes names of columns.
+VERBS = {
+    *("agg", "join", "select", "groupBy", "group_by", "cogroup", "dropDuplicates", "drop_duplicates"),
+    *("orderBy", "sort", "sort_by", "partitionBy", "repartition", "repartitionByRange"),
+    *("sortWithinPartitions", "with_samples"),
+}
+
+
+def alone(source: str) -> Iterator[int]:
+    """The lines at which columns are named, the id of a ledger among them, and its scope is not."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            verb = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            named = node.args if verb in VERBS else []
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+            # With anything else in it, it is no list of columns.
+            named = (
+                node.elts if all(isinstance(each, ast.Constant | ast.Starred) for each in node.elts) else []
+            )
+        else:
+            continue
+        names = {each.value for each in named if isinstance(each, ast.Constant)}
+        if "ledger_id" in names and "scope_id" not in names:
+            yield node.lineno
+
+
+def test_no_list_of_columns_has_a_ledgers_id_without_its_scope() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.parent.name != "codecs"  # they know bytes, and no tables
+        for line in alone(path.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'left.join(right, "ledger_id")',
+        'left.join(right, ["bookie_id", "ledger_id"])',
+        'rows.groupBy("ledger_id").count()',
+        'Window.partitionBy("ledger_id", "bookie_id")',
+        'KEYS = ("ledger_id", "bookie_id")',
+        'with_samples(rows, "bookie_id", "ledger_id")',
+    ],
+)
+def test_a_key_of_the_id_alone_would_be_seen(line: str) -> None:
+    assert list(alone(line)) == [1]
+    assert list(alone(line.replace('"ledger_id"', '"scope_id", "ledger_id"'))) == []
