@@ -1,0 +1,52 @@
+"""Which samples a PromQL text asks for, and whether a report's metrics have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as untyped
+
+from auditor.reports import openmetrics
+from tests.reports.samples import report
+
+_families: Callable[[str], Iterable[Metric]] = untyped
+_SELECTOR = re.compile(r"\b(bkaudit_\w+)(?:\{([^}]*)\})?")
+_MATCHER = re.compile(r'(\w+)\s*(=~|=)\s*"([^"]*)"')
+_VARIABLE = "$cluster"
+
+
+def metrics(text: str) -> set[str]:
+    """The names of the metrics that a text speaks of."""
+    return {name for name, _ in _SELECTOR.findall(text)}
+
+
+def unanswered(text: str) -> list[str]:
+    """Selectors of the text that no sample of a report matches.
+
+    >>> unanswered('sum(bkaudit_findings{severity="critcal"}) / bkaudit_ledgers')
+    ['bkaudit_findings{severity="critcal"}']
+    """
+    samples = list(_samples())
+    missed = []
+    for found in _SELECTOR.finditer(text):
+        name, matchers = found[1], _MATCHER.findall(found[2] or "")
+        if not any(name == sample and _matches(labels, matchers) for sample, labels in samples):
+            missed.append(found[0])
+    return missed
+
+
+def _samples() -> Iterator[tuple[str, dict[str, str]]]:
+    for family in _families(openmetrics.render(report(), 0)):
+        for sample in family.samples:
+            yield sample.name, sample.labels
+
+
+def _matches(labels: dict[str, str], matchers: list[tuple[str, str, str]]) -> bool:
+    for name, operator, value in matchers:
+        # Which cluster is chosen on the page; that the label is there is what counts.
+        pattern = ".+" if value == _VARIABLE else value if operator == "=~" else re.escape(value)
+        if not re.fullmatch(pattern, labels.get(name, "")):
+            return False
+    return True
