@@ -28,7 +28,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         half-way. If it stays after the mark has gone, the copy was given up and takes space.
 
     How sure:
-        Confirmed. Suspect where the directory's cookie and place name two bookies.
+        Confirmed: the mark or lock was read. Suspect where the directory's cookie and place name two bookies.
 
     What to do:
         Nothing while replication works. Do not run `recover` by hand while bookies have just been drained: it
