@@ -29,7 +29,7 @@ _LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE
 
 def render(report: Report) -> str:
     """Verdict, coverage, counts, then samples of each check as far as there is room."""
-    text = "\n\n".join([_head(report), _coverage(report), _counts(report)])
+    text = "\n\n".join([_head(report), _coverage(report), *_counts(report)])
     room = LIMIT - len(_CUT)
     for (severity, id), found in groupby(report.findings, key=lambda each: (each.severity, each.id)):
         section = "\n\n" + _section(report, severity, id, list(found))
@@ -55,8 +55,16 @@ def escaped(text: str) -> str:
 
 
 def _head(report: Report) -> str:
+    totals = [
+        f"{total:,} {severity}"
+        for severity in Severity
+        if (total := sum(each["count"] for each in report.run["tally"] if each["severity"] == severity))
+    ]
     undecided = "" if report.complete else "; not everything could be decided"
-    lines = [f"## BookKeeper audit: {report.verdict.upper()}{undecided}"]
+    lines = [
+        f"## BookKeeper audit: {report.verdict.upper()}",
+        f"{', '.join(totals) or 'Nothing was found'}{undecided}.",
+    ]
     if changes := report.run["changes"]:
         lines.append(
             f"Since {_moment(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
@@ -87,17 +95,11 @@ def _coverage(report: Report) -> str:
     return "\n".join(["| looked at | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])
 
 
-def _counts(report: Report) -> str:
+def _counts(report: Report) -> list[str]:
+    """The findings of each check; then, where any are about ledgers, how much those are."""
     tallies = report.run["tally"]
     if not tallies:
-        return "Nothing was found."
-    impact = {each["severity"]: each for each in report.run["impact"]}
-    lines = ["| severity | ledgers | bytes |", "| --- | ---: | ---: |"]
-    lines += [
-        f"| {severity} | {impact[severity]['ledgers']:,} | {impact[severity]['bytes']:,} |"
-        for severity in Severity
-        if severity in impact
-    ]
+        return []
     counts = [
         "| severity | check | findings | not confirmed | new | worse | suppressed |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
@@ -112,7 +114,17 @@ def _counts(report: Report) -> str:
         counts.append(
             f"| {severity} | {id} | {total:,} | {unsure:,} | {new:,} | {worse:,} | {suppressed:,} |"
         )
-    return "\n\n".join("\n".join(table) for table in ([counts, lines] if impact else [counts]))
+    parts = ["\n".join(counts)]
+    if report.run["impact"]:
+        rows = [
+            f"| {each['severity']} | {each['ledgers']:,} | {each['bytes']:,} |"
+            for each in report.run["impact"]
+        ]
+        parts.append("\n".join(["| severity | ledgers | bytes |", "| --- | ---: | ---: |", *rows]))
+    return [
+        *parts,
+        "What to do: `bkaudit explain check CHECK`. All findings: `bkaudit report RUN --format csv`.",
+    ]
 
 
 def _section(report: Report, severity: Severity, id: str, found: list[Finding]) -> str:
@@ -128,8 +140,13 @@ def _section(report: Report, severity: Severity, id: str, found: list[Finding]) 
 
 
 def _item(finding: Finding) -> str:
+    about = subject(finding)
     doubt = "" if finding.confidence == "confirmed" else f" ({finding.confidence})"
-    lines = [f"- **{escaped(', '.join(subject(finding))) or 'cluster'}**{doubt}: {escaped(finding.message)}"]
+    # Most messages are whole sentences, which name what they are about. What begins with no letter could
+    # begin a list or a heading.
+    named = finding.message[:1].isalpha() and all(f"{part} " in f"{finding.message} " for part in about)
+    head = "" if named else f"**{escaped(', '.join(about)) or 'cluster'}**: "
+    lines = [f"- {head}{escaped(finding.message)}{doubt}"]
     if finding.missing:
         lines.append(f"  - {escaped(missing_text(finding, _BOOKIES_SHOWN))}")
     return "\n".join(lines)

@@ -27,8 +27,9 @@ def words(text: str) -> str:
 
 def test_it_begins_with_the_verdict() -> None:
     lines = markdown.render(report()).splitlines()
-    assert lines[0] == "## BookKeeper audit: NOT-HEALTHY; not everything could be decided"
-    assert lines[2] == "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 as before."
+    assert lines[0] == "## BookKeeper audit: NOT-HEALTHY"
+    assert lines[2] == "1 critical, 3 error, 12 note; not everything could be decided."
+    assert lines[4] == "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 as before."
 
 
 def test_counts_are_a_table_the_worst_first() -> None:
@@ -45,15 +46,24 @@ def test_samples_follow_by_check() -> None:
     text = markdown.render(report())
     assert "### below-ack-quorum (error; 1 of 3 shown)" in text
     assert (
-        "- **ledger 7** (suspect): 1 of 2 acknowledged copies is left\n  - bk-a:3181 lacks 0 (1 entry)"
+        "- **ledger 7**: 1 of 2 acknowledged copies is left (suspect)\n  - bk-a:3181 lacks 0 (1 entry)"
         in text
     )
 
 
 def test_a_clean_cluster_is_told_shortly() -> None:
     text = markdown.render(report([], (), coverage(True), changes=None, impact=[]))
-    assert text.splitlines()[0] == "## BookKeeper audit: HEALTHY"
-    assert text.endswith("Nothing was found.")
+    assert text.splitlines()[:3] == ["## BookKeeper audit: HEALTHY", "", "Nothing was found."]
+    assert text.endswith("| bookies | 3 of 3 read |")
+
+
+def test_a_message_that_names_its_subject_is_not_told_it_again() -> None:
+    whole = replace(LOST, ledger_id=7, message="ledger 7 has an entry with no copy left")
+    assert "\n- ledger 7 has an entry with no copy left\n" in markdown.render(report(findings=(whole,)))
+    other = replace(whole, message="ledger 70 has an entry with no copy left")
+    assert "\n- **ledger 7**: ledger 70 has" in markdown.render(report(findings=(other,)))
+    number = replace(whole, message="1. ledger 7 has an entry with no copy left")
+    assert "\n- **ledger 7**: 1. ledger 7 has" in markdown.render(report(findings=(number,)))
 
 
 def test_hostile_text_is_text_wherever_it_stands() -> None:
@@ -76,7 +86,9 @@ def test_hostile_text_is_text_wherever_it_stands() -> None:
     assert found <= {each.type for each in tokens(markdown.render(report(notes=["a note"])))} | {
         "text_special"
     }
-    assert not found & {"html_inline", "html_block", "link_open", "image", "code_inline", "fence"}
+    assert not found & {"html_inline", "html_block", "link_open", "image", "fence"}
+    commands = {each.content for each in tokens(text) if each.type == "code_inline"}
+    assert all(command.startswith("bkaudit ") for command in commands)
     assert "<script>alert(1)</script>" in words(text)
     assert "@" not in text
     assert "http:" not in text
