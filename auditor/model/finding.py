@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from auditor.model.ledger_id import LedgerId
+
 Group = tuple[int, int, int, int]
 """first_start, last_start, size, period: a BP-34 SequenceGroup."""
 
@@ -73,6 +75,13 @@ class Finding:
     message: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
+
+    @property
+    def ledger_qualified_name(self) -> str | None:
+        """Scope and ledger in 32 hexadecimal digits (BP-35); None where no ledger is meant."""
+        if self.scope_id is None or self.ledger_id is None:
+            return None
+        return LedgerId(self.ledger_id, self.scope_id).qualified_name
 
 
 def fingerprint(

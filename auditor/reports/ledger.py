@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from auditor.codecs import coverage
 from auditor.codecs.groups import Groups
 from auditor.model.finding import Group
+from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_view import LedgerView
 from auditor.reports.ranges import entries
 from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
@@ -73,6 +74,8 @@ def _metadata(ledger: LedgerView) -> list[str]:
         f"ledger {ledger.ledger_id}{scope}: {verdict}",
         f"  at        {ledger.path}, version {ledger.version}",
     ]
+    if ledger.scope_id:
+        lines.append(f"  named     {LedgerId(ledger.ledger_id, ledger.scope_id).qualified_name}")
     if ledger.damage is not None:
         lines.append(f"  damaged   {ledger.damage}")
     if ledger.state is not None:

@@ -145,3 +145,10 @@ def test_a_cut_index_is_held_as_far_as_it_goes() -> None:
     drawn = ledger.render(replace(LEDGER, replicas=(cut,)))
     assert "bk-a:3181  #####???????" in drawn
     assert "bk-a:3181 is cut: at slot 5" in drawn
+
+
+def test_a_ledger_of_another_scope_has_its_qualified_name() -> None:
+    lines = ledger.render(replace(LEDGER, ledger_id=-2, scope_id=-1)).splitlines()
+    assert lines[0] == "ledger -2 of scope -1: below-ack-quorum (could be entry-lost)"
+    assert f"  named     {'f' * 31}e" in lines
+    assert not any("named" in line for line in ledger.render(LEDGER).splitlines())
