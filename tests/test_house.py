@@ -38,6 +38,7 @@ FLOORS = (
         "run_findings",
         "landing",
         "run_lock",
+        "doctor",
         "task_errors",
         "task_watch",
         "scan",
@@ -63,6 +64,7 @@ SPARK_WHEN_CALLED = (
     "demo",
     "cli",
     "audit",
+    "doctor",
 )
 GENERATED = HOUSE / "codecs" / "pb"
 

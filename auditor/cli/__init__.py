@@ -22,6 +22,7 @@ BUG = 70
 
 COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
+    "doctor": "Say whether everything is there that an audit needs.",
     "audit": "Compare metadata and bookies' indexes, and say what is wrong.",
     "scan": "Read metadata into tables, and nothing else.",
     "collect": "Write bookies' directories as tables, to be audited elsewhere.",

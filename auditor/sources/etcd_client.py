@@ -1,8 +1,8 @@
 """An etcd connection that can only read: the one module that knows the client package.
 
-Of the package's stubs two calls are taken: Range, and Authenticate, which only gives a token. None that
-writes is kept. Answers are asked for at a revision, so that many of them show one moment; endpoints are asked
-in the order of the URI, and one that does not answer is left for the next.
+Of the package's stubs three calls are taken: Range; Authenticate, which only gives a token; and Status, which
+tells the version. None that writes is kept. Answers are asked for at a revision, so that many of them show
+one moment; endpoints are asked in the order of the URI, and one that does not answer is left for the next.
 
 BookKeeper's own driver talks plain HTTP/2; TLS is used where the credentials file has an ``[etcd.tls]``.
 """
@@ -118,6 +118,7 @@ class _Endpoint:
         self._login = credentials.login
         self._token: str | None = None
         self._range = etcdrpc.KVStub(self._channel).Range
+        self._status = etcdrpc.MaintenanceStub(self._channel).Status
 
     def authenticate(self) -> bool:
         """Get a token where there is a user and no token yet; True if one was asked for."""
@@ -150,6 +151,11 @@ class _Endpoint:
         # Keys come in order without being asked to; a request that sorts makes the server fetch them all.
         metadata = (("token", self._token),) if self._token else None
         return self._range.future(request, self._timeout_s, metadata)
+
+    def version(self) -> str:
+        """The server's version, as it says it."""
+        metadata = (("token", self._token),) if self._token else None
+        return str(self._status(etcdrpc.StatusRequest(), self._timeout_s, metadata).version)
 
     def close(self) -> None:
         self._channel.close()
@@ -222,6 +228,24 @@ class EtcdClient:
     def ask(self, asked: Asked) -> Answer:
         """Ask and wait."""
         return self.finish(self.begin(asked))
+
+    def version(self) -> str:
+        """The version of the endpoint that is asked first; asked once, and no other is gone to.
+
+        Raises:
+            StoreError: it does not answer, or not this client.
+        """
+        asked = Asked(b"", b"", 0)
+        endpoint = self._endpoint()
+        self.operations["status"] += 1
+        try:
+            if endpoint.authenticate():
+                self.operations["authenticate"] += 1
+            return endpoint.version()
+        except grpc.RpcError as error:
+            raise (
+                self._unreachable(error) if error.code() in _GONE else self._refused(asked, error)
+            ) from error
 
     def expect_cluster(self, cluster_id: int) -> None:
         """Take answers of this cluster only."""

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 NOBODY = 65534
+
+
+def reachable(path: Path) -> None:
+    """Let everybody get to a directory of a test, which pytest keeps to its own user."""
+    for each in (path, *path.parents):
+        if each == Path(tempfile.gettempdir()).resolve():
+            return
+        each.chmod(0o755)
 
 
 @contextmanager

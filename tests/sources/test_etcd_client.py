@@ -67,7 +67,7 @@ def test_what_can_be_asked_cannot_write(server: Etcd) -> None:
     reader = client([server.host], StoreOptions())
     before = server.revision()
     assert [name for name in dir(reader) if not name.startswith("_")] == [
-        "ask", "begin", "close", "cluster_id", "expect_cluster", "finish", "name", "operations"
+        "ask", "begin", "close", "cluster_id", "expect_cluster", "finish", "name", "operations", "version"
     ]  # fmt: skip
     reader.ask(ALL)
     reader.close()

@@ -1,0 +1,49 @@
+"""``bkaudit doctor``: before a first run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from auditor.cli.options import chosen, option_flags
+
+
+@click.command()
+@click.option("--metadata", metavar="URI", help="Where the metadata is; see README.")
+@click.option("--bookies", metavar="PATH", multiple=True, help="As for audit; may be repeated.")
+@click.option("--out", metavar="RUN", help="The run directory that an audit would make.")
+@click.option("--spark", "start_spark", is_flag=True, help="Start a Spark session and a Python worker too.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What to print.",
+)
+@option_flags("credentials", "rate_limit", "in_flight", "timeout", "scan_time", "index_time", "master")
+def doctor(
+    metadata: str | None,
+    bookies: tuple[str, ...],
+    out: str | None,
+    start_spark: bool,
+    form: str,
+    conf: Path | None,
+    **flags: Any,
+) -> None:
+    """Say whether everything is there that an audit needs, and what it will not see.
+
+    Reads little and writes nothing. Every option may be left out: what is not named is not asked. Exit
+    codes, the best that an audit could end with: 0; 2 it would be refused; 3 it would be incomplete; 4 it
+    would end without a result.
+    """
+    options = chosen(conf, flags)
+    from auditor.doctor import examine
+    from auditor.reports.doctor import render
+
+    diagnosis = examine(metadata, bookies, out, options, start_spark)
+    click.echo(json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis))
+    raise click.exceptions.Exit(diagnosis.exit_code)

@@ -1,0 +1,291 @@
+"""Which bookies an audit would read whole: every source looked at, no index read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from auditor.doctor.said import age, counted, duration, size
+from auditor.doctor.store import Metadata
+from auditor.model.doctor import Line, State
+from auditor.model.exit_code import NOT_COVERED
+from auditor.model.options import AuditOptions, moment
+from auditor.sources.bookie_owners import READ, AttributedBookie, attribute
+from auditor.sources.bookie_places import find_places
+from auditor.sources.bookie_sources import split_sources
+from auditor.sources.collected_places import collected_places, settled
+from auditor.sources.index_parts import IDX, ROCKSDB, IndexDirectory
+from auditor.tables.registry import instance_id, registrations, store_cookies
+
+NAMED = 20
+"""Bookies and paths that are told by name; more are counted."""
+
+TRIED = 200
+"""Entries of one index directory that are tried: rights are given by the directory, not by the file."""
+
+ASKED = 20
+"""Bookies that are knocked at (rpc:)."""
+
+STALE_S = 86_400.0
+"""An index older than this against the metadata leaves a day's ledgers only suspected."""
+
+
+@dataclass
+class Bookies:
+    """What was learned of the sources, for the sentences on what is not seen.
+
+    ``storages`` are idx and rocksdb, as far as they were found; ``disks`` whether directories were named.
+    """
+
+    storages: set[str] = field(default_factory=set)
+    rpc: bool = False
+    disks: bool = False
+    lines: list[Line] = field(default_factory=list)
+
+
+def look_at_bookies(sources: Sequence[str], metadata: Metadata | None, options: AuditOptions) -> Bookies:
+    """Look at every ``--bookies`` source, as an audit would before it reads.
+
+    Raises:
+        UsageError: a source that does not exist or cannot be meant.
+    """
+    told = Bookies()
+    told.lines.extend(_lines(sources, told, metadata, options))
+    return told
+
+
+def _lines(
+    sources: Sequence[str], told: Bookies, metadata: Metadata | None, options: AuditOptions
+) -> Iterator[Line]:
+    kinds = split_sources(sources)
+    told.rpc, told.disks = kinds.rpc, bool(kinds.directories)
+    collected = collected_places(kinds.collections)
+    for path, reason in collected.broken:
+        yield Line(
+            "bookies",
+            "collection",
+            State.WARN,
+            f"{path} cannot be used: {reason}",
+            "collect it again; its bookies are unread until then",
+            NOT_COVERED,
+        )
+    for note in collected.notes:
+        yield Line("bookies", "collection", State.OK, note)
+    places = [*find_places(kinds.directories), *collected.places]
+    nodes = metadata.nodes if metadata else None
+    cookies = store_cookies(nodes) if nodes else []
+    registered = registrations(nodes) if nodes else []
+    known = {cookie.bookie_id for cookie in cookies} | {row["bookie_id"] for row in registered}
+    if nodes is None:  # then the VERSIONs alone say who is who
+        alone = attribute(places, frozenset(), {}, None)
+        known = {each.cookie_bookie_id for each in alone.directories if each.cookie_bookie_id is not None}
+    found = settled(
+        attribute(
+            places,
+            known,
+            {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
+            instance_id(nodes) if nodes else None,
+        ),
+        collected,
+    ).attribution.bookies
+    on_disk = [each for bookie in found.values() for each in bookie.index_directories]
+    told.storages = {each.storage for each in on_disk}
+    if kinds.directories or kinds.collections:
+        yield from _covered(found, known, nodes is not None, kinds.rpc)
+        yield _rights(on_disk) if kinds.directories else _collected_rights()
+        yield _times(found, metadata, options)
+    if ROCKSDB in told.storages:
+        yield _scratch(on_disk)
+    if kinds.rpc:
+        yield from _asked(registered, nodes is not None, options)
+
+
+def _covered(
+    found: Mapping[str, AttributedBookie], known: set[str], have_nodes: bool, rpc: bool
+) -> Iterator[Line]:
+    missing = {name: "no --bookies source has a place for it" for name in sorted(known) if name not in found}
+    missing |= {name: each.reason or "" for name, each in found.items() if each.read != READ}
+    foreign = [name for name, each in found.items() if each.foreign_instance]
+    missing |= dict.fromkeys(foreign, "all of its directories carry another cluster's instance id")
+    whole = len({*found, *known}) - len(missing)
+    who = "that cookies or registrations name" if have_nodes else "that a VERSION names"
+    said = f"{whole:,} of {counted(len({*found, *known}), 'bookie')} {who} can be read whole"
+    if not missing:
+        yield Line("bookies", "coverage", State.OK if whole else State.WARN, said)
+    else:
+        yield Line(
+            "bookies",
+            "coverage",
+            State.WARN,
+            said,
+            "the others are asked over the wire"
+            if rpc
+            else "name the others' directories, or a collection of them, with one more --bookies; or ask "
+            "them, with --bookies rpc:",
+            NOT_COVERED,
+        )
+    for name in sorted(missing)[:NAMED]:
+        yield Line("bookies", "not read", State.WARN, f"{name}: {missing[name]}")
+    if len(missing) > NAMED:
+        yield Line("bookies", "not read", State.WARN, f"and {len(missing) - NAMED:,} more")
+
+
+def _rights(directories: Sequence[IndexDirectory]) -> Line:
+    denied = [each for directory in directories for each in _denied(directory)]
+    if not denied:
+        return Line(
+            "bookies",
+            "rights",
+            State.OK if directories else State.WARN,
+            f"{counted(len(directories), 'index directory', 'index directories')} can be listed and read here"
+            if directories
+            else "no index directory was found to try",
+        )
+    named = "; ".join(f"{path}: {reason}" for path, reason in denied[:NAMED])
+    more = f"; and {len(denied) - NAMED:,} more" if len(denied) > NAMED else ""
+    return Line(
+        "bookies",
+        "rights",
+        State.WARN,
+        f"user {os.geteuid()} may not read {named}{more}",
+        "run as a user who may read (as the bookies' own, or in their group), here and on every executor",
+        NOT_COVERED,
+    )
+
+
+def _collected_rights() -> Line:
+    return Line("bookies", "rights", State.OK, "collected tables only; no bookie's disk is touched")
+
+
+def _denied(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
+    """What this user cannot open of the first entries of an index directory; opened only, nothing is read."""
+    current = Path(directory.path, "current")
+    if directory.storage == IDX:
+        waiting = [current]
+    else:
+        waiting = [path for path in (current / "ledgers", current / "locations") if path.is_dir()]
+    tried = 0
+    while waiting and tried < TRIED:
+        path = waiting.pop(0)
+        try:
+            with os.scandir(path) as entries:
+                for entry in islice(entries, TRIED):
+                    tried += 1
+                    if entry.is_dir():
+                        waiting.append(Path(entry.path))
+                    elif entry.is_file():
+                        os.close(os.open(entry.path, os.O_RDONLY))
+        except FileNotFoundError:
+            continue  # a running bookie removes files
+        except OSError as error:
+            yield error.filename or str(path), error.strerror or str(error)
+
+
+def _times(found: Mapping[str, AttributedBookie], metadata: Metadata | None, options: AuditOptions) -> Line:
+    times = {name: each.index_time for name, each in found.items() if each.found or each.index_time}
+    unknown = sorted(name for name, each in times.items() if each is None)
+    now = time.time_ns() // 1_000_000
+    if options.index_time is not None:
+        said = f"--index-time says {age(moment(options.index_time), now)}"
+        return Line("bookies", "index time", State.OK, said)
+    if unknown:
+        return Line(
+            "bookies",
+            "index time",
+            State.WARN,
+            f"{counted(len(unknown), 'bookie')} without a lastMark, {unknown[0]} the first: nothing says how "
+            "new the index is, so what is missing there is only suspected",
+            "give --index-time",
+        )
+    known = [each for each in times.values() if each is not None]
+    if not known:
+        return Line("bookies", "index time", State.NOT_ASKED, "no index was found")
+    oldest = min(known)
+    said = f"the oldest index was written {age(oldest, now)}"
+    scan_time = metadata.scan_time if metadata else None
+    if scan_time is None:
+        return Line("bookies", "index time", State.OK, said)
+    behind, ahead = (scan_time - oldest) / 1000, (max(known) - scan_time) / 1000
+    if behind > STALE_S:
+        return Line(
+            "bookies",
+            "index time",
+            State.WARN,
+            f"{said}, {duration(behind)} before the metadata: what is missing of ledgers that changed since "
+            "is only suspected",
+            "read newer copies of the disks; or give --index-time, if copying them lost their times",
+        )
+    assert metadata is not None
+    if ahead > options.grace and not metadata.store.live:
+        return Line(
+            "bookies",
+            "index time",
+            State.WARN,
+            f"the newest index was written {duration(ahead)} after the metadata was saved: younger ledgers "
+            "look like orphans, and are only suspected",
+            "save the metadata after the disks are copied",
+        )
+    return Line("bookies", "index time", State.OK, said)
+
+
+def _scratch(directories: Sequence[IndexDirectory]) -> Line:
+    """The largest write-ahead log of a database is copied before it is opened."""
+    largest = 0
+    for directory in directories:
+        for database in ("ledgers", "locations"):
+            logs = Path(directory.path, "current", database).glob("*.log")
+            largest = max(largest, sum(log.stat().st_size for log in logs))
+    where = tempfile.gettempdir()
+    free = shutil.disk_usage(where).free
+    said = (
+        f"{where} has {size(free)} free; the largest write-ahead log that is copied there has {size(largest)}"
+    )
+    if free < 2 * largest:
+        return Line("bookies", "scratch", State.WARN, said, "let TMPDIR name a directory with more room")
+    return Line("bookies", "scratch", State.OK, said)
+
+
+def _asked(
+    registered: Sequence[Mapping[str, object]], have_nodes: bool, options: AuditOptions
+) -> Iterator[Line]:
+    if not have_nodes:
+        yield Line("bookies", "rpc:", State.NOT_ASKED, "who is registered is not known without the metadata")
+        return
+    silent: list[str] = []
+    tried = [row for row in registered if row["used"]]
+    for row in tried[:ASKED]:
+        where = f"{row['host']}:{row['port']}"
+        if row["host"] is None:
+            silent.append(f"{row['bookie_id']} gives no address ({row['unresolved']})")
+            continue
+        try:
+            socket.create_connection((str(row["host"]), int(str(row["port"]))), options.timeout).close()
+        except OSError as error:
+            silent.append(f"{row['bookie_id']} at {where}: {error.strerror or error}")
+    part = f"the first {ASKED} of " if len(tried) > ASKED else ""
+    said = f"{part}{counted(len(tried), 'registered bookie')} knocked at, and nothing asked"
+    if silent or not tried:
+        yield Line(
+            "bookies",
+            "rpc:",
+            State.WARN,
+            f"{said}; {'; '.join(silent) or 'nobody is registered'}",
+            "check that this machine and every executor may reach the bookies' port",
+            NOT_COVERED,
+        )
+    else:
+        yield Line("bookies", "rpc:", State.OK, f"{said}: all take a connection")
+    rate = (
+        f"{options.bookie_rate_limit:,.0f} listings a second"
+        if options.bookie_rate_limit
+        else "no rate limit"
+    )
+    said = f"{rate} of one bookie, {options.bookie_in_flight} of them unanswered"
+    yield Line("bookies", "rates", State.OK if options.bookie_rate_limit else State.WARN, said)

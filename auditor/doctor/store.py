@@ -1,0 +1,238 @@
+"""Whether the metadata can be read: who answers, whether we are let in, and what a scan would cost."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from auditor.doctor.said import age, counted, duration
+from auditor.errors import StoreError, UsageError
+from auditor.model.doctor import Line, State
+from auditor.model.exit_code import NOT_COVERED, UNREACHABLE, USAGE
+from auditor.model.options import AuditOptions, moment
+from auditor.sources.credentials import Credentials, credentials_file, read_credentials
+from auditor.sources.layout_choice import choose_layout
+from auditor.sources.ledger_count import count_ledgers
+from auditor.sources.server_versions import Server, servers
+from auditor.sources.store import ClusterNodes, MetadataStore, OnePathStore, StoreOptions, open_store
+from auditor.sources.uri import parse_metadata_uri
+from auditor.tables.registry import instance_id, instance_id_missing
+
+PROBES = 5
+"""Single reads that latency is the median of."""
+
+SKEW_MS = 1000
+"""A server's clock that is this far ahead of this machine's is worth a word; NTP keeps far closer."""
+
+SCANS = 2
+"""A running store is read before the bookies and after them."""
+
+
+@dataclass
+class Metadata:
+    """What was learned of the store, for those who ask after it; ``nodes`` None where it was not read."""
+
+    store: MetadataStore
+    options: StoreOptions
+    nodes: ClusterNodes | None = None
+    scan_time: int | None = None
+    lines: list[Line] = field(default_factory=list)
+
+
+def polite(options: AuditOptions) -> StoreOptions:
+    """How a store is asked: as in an audit."""
+    return StoreOptions(
+        rate_limit=options.rate_limit,
+        in_flight=options.in_flight,
+        timeout_s=options.timeout,
+        batch=options.batch,
+        credentials=credentials_file(options.credentials),
+    )
+
+
+def read_metadata(uri: str, options: AuditOptions) -> Metadata:
+    """Read what is bounded by the number of bookies, and some hundreds of znodes more; all of it is said.
+
+    Raises:
+        UsageError: the URI or the credentials file cannot be meant.
+    """
+    store = open_store(uri, polite(options))
+    told = Metadata(store, polite(options))
+    with closing(store):
+        told.lines.extend(_lines(uri, told, options))
+    return told
+
+
+def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
+    store = told.store
+    if store.live:
+        yield _credentials(uri, read_credentials(told.options.credentials), told.options.credentials)
+        for server in servers(uri, told.options):
+            yield _server(server)
+    begun = time.monotonic()
+    try:
+        nodes = store.cluster()
+    except (StoreError, OSError) as error:
+        way_out = None if isinstance(error, StoreError) else "the metadata URI names the file"
+        yield Line("store", "access", State.FAIL, str(error), way_out, UNREACHABLE)
+        return
+    told.nodes = nodes
+    told.scan_time = nodes.scan_time if options.scan_time is None else moment(options.scan_time)
+    seconds = time.monotonic() - begun
+    said = f"{counted(len(nodes.nodes), 'znode or key', 'znodes or keys')} of the cluster itself read in "
+    yield Line("store", "access", State.OK, f"{said}{duration(seconds)}, at {nodes.position}")
+    if nodes.gaps:
+        path, reason = nodes.gaps[0]
+        yield Line(
+            "store",
+            "rights",
+            State.WARN,
+            f"{counted(len(nodes.gaps), 'place')} cannot be read, the first: {path}: {reason}",
+            "let this user read all below the root: what cannot be read is unknown, and no run is complete",
+            NOT_COVERED,
+        )
+    for note in nodes.notes:
+        yield Line("store", "note", State.OK, note)
+    try:
+        layout, reason = choose_layout(store, nodes)
+    except UsageError as error:
+        yield Line("store", "layout", State.FAIL, str(error), "leave the suffix out: zk://...", USAGE)
+        return
+    except StoreError as error:
+        yield Line("store", "layout", State.FAIL, str(error), None, UNREACHABLE)
+        return
+    yield Line("store", "layout", State.OK if "LAYOUT" in nodes.nodes else State.WARN, reason)
+    yield _instance(nodes)
+    yield _clock(store, nodes)
+    if not store.live:
+        return
+    yield _latency(store)
+    try:
+        found = count_ledgers(uri, layout, told.options)
+    except StoreError as error:
+        yield Line("store", "ledgers", State.FAIL, str(error), None, UNREACHABLE)
+        return
+    yield from _cost(found.ledgers, found.exact, options)
+
+
+def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
+    etcd = parse_metadata_uri(uri).scheme == "etcd"
+    if path is None:
+        return Line("store", "credentials", State.OK, "none: an unnamed client, without TLS")
+    parts = []
+    if etcd and credentials.etcd.login:
+        parts.append(f"user {credentials.etcd.login.user}")
+    elif not etcd:
+        if login := credentials.zookeeper.digest:
+            parts.append(f"digest user {login.user}")
+        if sasl := credentials.zookeeper.sasl:
+            parts.append(f"SASL {sasl.mechanism}")
+    tls = credentials.etcd.tls if etcd else credentials.zookeeper.tls
+    if not parts and tls is None:
+        section = "etcd" if etcd else "zookeeper"
+        return Line(
+            "store",
+            "credentials",
+            State.WARN,
+            f"{path} has no section for this store",
+            f"write a section [{section}] or [{section}.tls], or leave --credentials out",
+        )
+    said = ", ".join([*parts, "TLS" if tls else "without TLS"])
+    if tls is not None and not tls.verify:
+        return Line(
+            "store",
+            "credentials",
+            State.WARN,
+            f"{path}: {said}, and any server is taken for the right one",
+            "name the authority (ca) and leave verify out",
+        )
+    return Line("store", "credentials", State.OK, f"{path}: {said}")
+
+
+def _server(server: Server) -> Line:
+    if not server.reached:
+        return Line(
+            "store",
+            "server",
+            State.WARN,
+            f"{server.host} does not answer: {server.trouble}",
+            "an audit takes the others; without any it ends with 4",
+        )
+    said = f"{server.host} answers in {server.latency_ms:.1f} ms"
+    if server.version is None:
+        return Line("store", "server", State.NOT_ASKED, f"{said}; its version is not known: {server.trouble}")
+    mode = f", {server.mode}" if server.mode else ""
+    return Line("store", "server", State.OK, f"{said}, version {server.version}{mode}")
+
+
+def _instance(nodes: ClusterNodes) -> Line:
+    found = instance_id(nodes)
+    if found is not None:
+        return Line("store", "instance id", State.OK, found)
+    said = "the cluster has none" if instance_id_missing(nodes) else "it could not be read"
+    return Line(
+        "store",
+        "instance id",
+        State.WARN,
+        f"{said}: disks of another cluster cannot be told from this one's",
+        "bkaudit explain check instance-id-missing",
+    )
+
+
+def _clock(store: MetadataStore, nodes: ClusterNodes) -> Line:
+    now = time.time_ns() // 1_000_000
+    if not store.live:
+        said = f"saved metadata; ages count from {age(nodes.scan_time, now)}"
+        if nodes.scan_time - now > SKEW_MS:
+            way_out = "set this machine's clock by NTP, or give --scan-time"
+            return Line("store", "clock", State.WARN, said, way_out)
+        return Line("store", "clock", State.OK, said)
+    if not store.keeps_times:
+        return Line(
+            "store", "clock", State.NOT_ASKED, "etcd tells no time; ages count from this machine's clock"
+        )
+    ahead = max((max(node.ctime, node.mtime) for node in nodes.nodes.values()), default=0) - now
+    if ahead > SKEW_MS:
+        return Line(
+            "store",
+            "clock",
+            State.WARN,
+            f"the store has a time that is {duration(ahead / 1000)} ahead of this machine's clock",
+            "set this machine's clock by NTP: ages and --grace count from it",
+        )
+    return Line("store", "clock", State.OK, "no time in the store is ahead of this machine's clock")
+
+
+def _latency(store: MetadataStore) -> Line:
+    assert isinstance(store, OnePathStore)
+    part = store.part_of(f"{store.root}/{'LAYOUT' if store.keeps_times else 'layout'}")
+    times = []
+    for _ in range(PROBES):
+        begun = time.monotonic()
+        for _batch in store.read(part):
+            pass
+        times.append((time.monotonic() - begun) * 1000)
+    return Line("store", "latency", State.OK, f"one read takes {statistics.median(times):.1f} ms")
+
+
+def _cost(ledgers: int, exact: bool, options: AuditOptions) -> Iterator[Line]:
+    said = f"{'' if exact else 'about '}{counted(ledgers, 'ledger')}"
+    if options.rate_limit:
+        scan = duration(SCANS * ledgers / options.rate_limit)
+        said += f": the two scans take {scan} or longer at {options.rate_limit:,.0f} reads a second"
+    yield Line("store", "ledgers", State.OK, said)
+    bounds = f"{options.in_flight} requests of {options.batch} reads unanswered on each connection"
+    if options.rate_limit:
+        rate = f"{options.rate_limit:,.0f} reads a second over all tasks"
+        yield Line("store", "rates", State.OK, f"{rate}, {bounds}")
+    else:
+        yield Line(
+            "store",
+            "rates",
+            State.WARN,
+            f"as many reads as it gives, {bounds}",
+            "give --rate-limit for a store in service",
+        )

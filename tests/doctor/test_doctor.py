@@ -1,0 +1,257 @@
+"""The diagnosis before a first run, of saved clusters: what is there, and what will not be seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from auditor.collect import collect
+from auditor.doctor import examine
+from auditor.model.doctor import Diagnosis, Line, State
+from auditor.model.options import AuditOptions
+from auditor.run_lock import run_lock
+from tests.cli.test_doors import bkaudit
+from tests.corpora.corpora import Corpus, unpack
+from tests.servers.nobody import as_nobody, reachable
+
+FAIL, NOT_ASKED, OK, WARN = State.FAIL, State.NOT_ASKED, State.OK, State.WARN
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    return unpack("flat-v1", tmp_path / "corpus")
+
+
+def line(diagnosis: Diagnosis, topic: str, name: str) -> Line:
+    [found] = [each for each in diagnosis.lines if (each.topic, each.name) == (topic, name)]
+    return found
+
+
+def listing(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*")}
+
+
+def test_a_cluster_that_can_be_read_whole_is_fine_and_nothing_is_touched(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    before = listing(tmp_path)
+    options = AuditOptions(index_time=corpus.scan_time)
+    for uri in (f"dump://{corpus.dump}", f"zk-snapshot://{corpus.zookeeper}/version-2"):
+        told = examine(uri, [str(corpus.bookies)], str(tmp_path / "runs" / "first"), options)
+        assert {each.state for each in told.lines} == {OK, NOT_ASKED}
+        assert [each.name for each in told.lines if each.state is NOT_ASKED] == ["session"]
+        assert told.exit_code == 0
+    assert line(told, "store", "layout").said == "LAYOUT says flat"
+    assert line(told, "bookies", "coverage").said.startswith("4 of 4 bookies ")
+    assert listing(tmp_path) == before
+
+
+def test_what_is_not_named_is_not_asked() -> None:
+    told = examine()
+    for topic, name in (("store", "access"), ("bookies", "coverage"), ("out", "place")):
+        assert line(told, topic, name).state is NOT_ASKED
+    assert (told.exit_code, told.unseen) == (0, ())
+
+
+def test_a_store_that_is_not_there_ends_an_audit_and_the_rest_is_told_all_the_same(corpus: Corpus) -> None:
+    told = examine("dump:///no/such/metadata.jsonl", [str(corpus.bookies)])
+    assert line(told, "store", "access").state is FAIL
+    assert told.exit_code == 4
+    assert line(told, "bookies", "coverage").said.startswith("4 of 4 bookies that a VERSION names ")
+
+
+def test_without_java_an_audit_would_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    told = examine(start_spark=True)
+    found = line(told, "here", "Java")
+    assert found.state is FAIL
+    assert "no Java 17 or newer" in found.said
+    assert "bookkeeper-auditor[java]" in found.said
+    assert line(told, "here", "session").state is NOT_ASKED
+    assert told.exit_code == 4
+
+
+def test_a_java_that_needs_a_wrapper_gets_none_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    reduced = tmp_path / "jdk" / "bin" / "java"
+    reduced.parent.mkdir(parents=True)
+    reduced.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] || exit 1\necho \'openjdk version "21.0.8"\' >&2\n', "utf-8"
+    )
+    reduced.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = line(examine(), "here", "Java")
+    assert found.state is OK
+    assert found.said.startswith("version 21 from JAVA_HOME")
+    assert "wrapper" in found.said
+    assert not (tmp_path / "cache").exists()
+
+
+def test_another_spark_than_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    found = line(examine(), "here", "Spark")
+    assert found.state is WARN
+    assert "has version 3.5.1" in found.said
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn"])
+def test_workers_that_cannot_be_started_here_matter_where_spark_runs_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, master: str
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "python"))
+    told = examine(options=AuditOptions(master=master))
+    assert line(told, "here", "Python").state is (FAIL if master == "local[2]" else WARN)
+    assert told.exit_code == (4 if master == "local[2]" else 0)
+
+
+def test_workers_of_another_python_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho 3.9\n", "utf-8")
+    other.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(other))
+    found = line(examine(), "here", "Python")
+    assert (found.state, "is 3.9; this is 3." in found.said) == (FAIL, True)
+
+
+def test_a_bookie_that_no_source_covers_is_named(corpus: Corpus) -> None:
+    gone = sorted(corpus.bookies.iterdir())[0]
+    shutil.rmtree(gone)
+    told = examine(f"dump://{corpus.dump}", [str(corpus.bookies)])
+    assert line(told, "bookies", "coverage").said.startswith("3 of 4 bookies ")
+    missing = line(told, "bookies", "not read")
+    assert missing.said.replace(":", "_").startswith(gone.name)
+    assert "no --bookies source has a place for it" in missing.said
+    assert told.exit_code == 3
+
+
+def test_a_directory_without_its_version_leaves_its_bookie_unread(corpus: Corpus) -> None:
+    place = sorted(corpus.bookies.iterdir())[0]
+    for version in place.rglob("VERSION"):
+        version.unlink()
+    told = examine(f"dump://{corpus.dump}", [str(corpus.bookies)])
+    assert "VERSION" in line(told, "bookies", "not read").said
+    assert told.exit_code == 3
+
+
+def test_an_index_that_this_user_may_not_read_is_named(corpus: Corpus, tmp_path: Path) -> None:
+    index = sorted(corpus.bookies.rglob("*.idx"))[0]
+    index.chmod(0)
+    reachable(tmp_path)
+    with as_nobody():
+        told = examine(None, [str(corpus.bookies)])
+        user = os.geteuid()
+    found = line(told, "bookies", "rights")
+    assert found.state is WARN
+    assert f"user {user} may not read {index}: Permission denied" in found.said
+    assert told.exit_code == 3
+
+
+def test_a_run_directory_that_is_taken_or_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "report.json").write_text("{}")
+    taken = examine(out=str(tmp_path / "run"))
+    assert line(taken, "out", "place").state is FAIL
+    assert taken.exit_code == 2
+    begun = tmp_path / "begun" / "tables"
+    begun.mkdir(parents=True)
+    assert "goes on" in line(examine(out=str(begun.parent)), "out", "place").said
+    (tmp_path / "file").touch()
+    assert examine(out=str(tmp_path / "file" / "run")).exit_code == 2
+
+
+def test_who_may_not_write_the_run_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs").chmod(0o555)
+    reachable(tmp_path)
+    with as_nobody():
+        told = examine(out=str(tmp_path / "runs" / "first"))
+    found = line(told, "out", "rights")
+    assert (found.state, told.exit_code) == (FAIL, 2)
+    assert "may not write" in found.said
+
+
+def test_a_run_at_work_beside_it_is_told(corpus: Corpus, tmp_path: Path) -> None:
+    uri = f"dump://{corpus.dump}"
+    with run_lock(uri, str(tmp_path / "runs" / "first")):
+        told = examine(uri, out=str(tmp_path / "runs" / "second"))
+    assert line(told, "out", "lock").state is FAIL
+    assert f"process {os.getpid()} on " in line(told, "out", "lock").said
+    assert told.exit_code == 2
+
+
+def test_a_remote_run_directory_is_not_written_to_find_out() -> None:
+    told = examine(out="mock://bucket/runs/first")
+    assert line(told, "out", "rights").state is NOT_ASKED
+    assert line(told, "out", "lock").state is WARN
+
+
+def test_old_indexes_are_told_against_the_metadata(corpus: Corpus) -> None:
+    days_ago = corpus.scan_time / 1000 - 3 * 86400
+    for mark in corpus.bookies.rglob("lastMark*"):
+        os.utime(mark, (days_ago, days_ago))
+    found = line(examine(f"dump://{corpus.dump}", [str(corpus.bookies)]), "bookies", "index time")
+    assert (found.state, "3.0 days before the metadata" in found.said) == (WARN, True)
+
+
+def test_an_index_without_times_is_told(corpus: Corpus) -> None:
+    for mark in corpus.bookies.rglob("lastMark*"):
+        mark.unlink()
+    found = line(examine(f"dump://{corpus.dump}", [str(corpus.bookies)]), "bookies", "index time")
+    assert (found.state, found.way_out) == (WARN, "give --index-time")
+
+
+def test_collections_stand_for_disks_and_a_broken_one_is_named(corpus: Corpus, tmp_path: Path) -> None:
+    collect([str(corpus.bookies)], str(tmp_path / "collected"))
+    uri = f"dump://{corpus.dump}"
+    told = examine(uri, [str(tmp_path / "collected")])
+    assert line(told, "bookies", "coverage").said.startswith("4 of 4 bookies ")
+    assert told.exit_code == 0
+    (tmp_path / "collected" / "collection.json").unlink()
+    told = examine(uri, [str(tmp_path / "collected")])
+    assert line(told, "bookies", "collection").state is WARN
+    assert told.exit_code == 3
+
+
+def test_what_will_not_be_seen_is_said_of_each_source(tmp_path: Path) -> None:
+    rocksdb = unpack("dbledger-long", tmp_path / "rocksdb")
+    etcd = unpack("etcd", tmp_path / "etcd")
+    told = examine(f"dump://{rocksdb.dump}", [str(rocksdb.bookies)])
+    assert any("DbLedgerStorage" in sentence for sentence in told.unseen)
+    assert line(told, "bookies", "scratch").state is OK
+    told = examine(f"etcd-snapshot://{etcd.snapshot}?scope=/bk/cluster1")
+    assert any(sentence.startswith("under-replication marks") for sentence in told.unseen)
+    assert any(sentence.startswith("when a ledger was made") for sentence in told.unseen)
+    told = examine(f"dump://{etcd.dump}?root=/bk/cluster1", ["rpc:"], options=AuditOptions(timeout=0.5))
+    assert any(sentence.startswith("orphans") for sentence in told.unseen)
+
+
+def test_a_saved_scan_of_tomorrow_is_a_clock_to_look_at(corpus: Corpus) -> None:
+    tomorrow = time.time() + 86400
+    text = corpus.dump.read_text()
+    node = json.loads(text.splitlines()[0])
+    node |= {"path": "/ledgers/cookies/later", "mtime": round(tomorrow * 1000)}
+    corpus.dump.write_text(f"{text}{json.dumps(node)}\n")
+    found = line(examine(f"dump://{corpus.dump}"), "store", "clock")
+    assert (found.state, "ahead of this machine's clock" in found.said) == (WARN, True)
+
+
+def test_the_command_prints_both_forms_and_ends_with_the_same_code(corpus: Corpus, tmp_path: Path) -> None:
+    shutil.rmtree(sorted(corpus.bookies.iterdir())[0])
+    arguments = ("doctor", "--metadata", f"dump://{corpus.dump}", "--bookies", str(corpus.bookies))
+    text, value = bkaudit(*arguments), bkaudit(*arguments, "--format", "json")
+    assert (text.exit_code, value.exit_code) == (3, 3)
+    assert "An audit can be done, and would be incomplete." in text.stdout
+    told = json.loads(value.stdout)
+    assert (told["schema"], told["exit_code"]) == ("bookkeeper-auditor/doctor/1", 3)
+    assert {each["state"] for each in told["lines"]} == {"ok", "warn", "not asked"}
+    for wrong in (("--metadata", "nonsense"), ("--bookies", "/no/such/place"), ("--credentials", "/no/file")):
+        assert bkaudit("doctor", "--metadata", "zk://127.0.0.1:1/ledgers", *wrong).exit_code == 2

@@ -1,0 +1,181 @@
+"""The diagnosis of running stores: a real ZooKeeper and a real etcd, asked little and politely."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.security import make_digest_acl
+
+from auditor.doctor import examine
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.keys import etcd as etcd_keys
+from auditor.keys import hierarchical, long_hierarchical
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.doctor import Diagnosis, Line, State
+from auditor.model.ledger_id import LedgerId
+from auditor.model.options import AuditOptions
+from auditor.sources.ledger_count import SAMPLED, LedgerCount, count_ledgers
+from auditor.sources.store import StoreOptions
+from tests.servers.etcd import Etcd, running
+from tests.servers.zookeeper import free_ports, write, writer
+
+DATA = Path(__file__).parents[1] / "data"
+SECRET = "hunter2-hunter2"
+QUICK = StoreOptions(rate_limit=0)
+
+
+def line(diagnosis: Diagnosis, name: str) -> Line:
+    [found] = [each for each in diagnosis.lines if (each.topic, each.name) == ("store", name)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    folder = tmp_path_factory.mktemp("zookeeper")
+    shutil.copytree(DATA / "interleaved-hier" / "zookeeper" / "version-2", folder / "version-2")
+    with EmbeddedZooKeeper(folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    with running(tmp_path_factory.mktemp("etcd"), saved=True) as server:
+        yield server
+
+
+def test_a_zookeeper_that_lets_us_in_is_told_with_its_version_and_the_cost_of_a_scan(
+    zookeeper: EmbeddedZooKeeper,
+) -> None:
+    begun = time.monotonic()
+    told = examine(f"zk://{zookeeper.hosts}/ledgers", options=AuditOptions(rate_limit=20.0))
+    assert time.monotonic() - begun > 1.0  # some fifty reads, the first two of which are free
+    assert {each.state for each in told.lines if each.topic == "store"} == {State.OK}
+    server = line(told, "server").said
+    assert server.startswith(f"{zookeeper.hosts} answers in ")
+    assert ", version 3." in server
+    assert server.endswith(", standalone")
+    assert line(told, "ledgers").said == ("70 ledgers: the two scans take 7 s or longer at 20 reads a second")
+    assert line(told, "clock").said == "no time in the store is ahead of this machine's clock"
+    assert told.exit_code == 0
+
+
+def test_a_suffix_that_the_store_denies_is_wrong_usage(zookeeper: EmbeddedZooKeeper) -> None:
+    told = examine(f"zk+flat://{zookeeper.hosts}/ledgers")
+    found = line(told, "layout")
+    assert (found.state, told.exit_code) == (State.FAIL, 2)
+    assert "the URI says flat, the LAYOUT znode says hierarchical" in found.said
+
+
+def test_a_root_that_is_not_there_and_a_server_that_is_not_are_unreachable(
+    zookeeper: EmbeddedZooKeeper,
+) -> None:
+    told = examine(f"zk://{zookeeper.hosts}/elsewhere")
+    assert "there is no znode /elsewhere" in line(told, "access").said
+    assert told.exit_code == 4
+    (port,) = free_ports(1)
+    told = examine(f"zk://127.0.0.1:{port}/ledgers", options=AuditOptions(timeout=1.0))
+    assert line(told, "server").state is State.WARN
+    assert line(told, "access").state is State.FAIL
+    assert told.exit_code == 4
+    told = examine(f"zk://127.0.0.1:{port};{zookeeper.hosts}/ledgers")
+    assert [each.state for each in told.lines if each.name == "server"] == [State.WARN, State.OK]
+    assert told.exit_code == 0
+
+
+def test_a_zookeeper_where_reading_is_not_for_everybody(tmp_path: Path) -> None:
+    own = make_digest_acl("auditor", SECRET, read=True)
+    shutil.copytree(DATA / "interleaved-hier" / "zookeeper" / "version-2", tmp_path / "zk" / "version-2")
+    with EmbeddedZooKeeper(tmp_path / "zk") as server, writer(server.hosts) as client:
+        client.set_acls("/ledgers/cookies", [own])
+        told = examine(f"zk://{server.hosts}/ledgers")
+        assert "/ledgers/cookies" in line(told, "rights").said
+        assert told.exit_code == 3
+        client.set_acls("/ledgers", [own])
+        told = examine(f"zk://{server.hosts}/ledgers")
+        assert "not authorised to read /ledgers" in line(told, "access").said
+        assert told.exit_code == 4
+        file = tmp_path / "credentials.toml"
+        file.write_text(f'[zookeeper.digest]\nuser = "auditor"\npassword = "{SECRET}"\n')
+        file.chmod(0o600)
+        told = examine(f"zk://{server.hosts}/ledgers", options=AuditOptions(credentials=str(file)))
+        assert line(told, "credentials").said == f"{file}: digest user auditor, without TLS"
+        assert told.exit_code == 0
+        assert SECRET not in str(told.to_json())
+        file.write_text("[etcd.tls]\n")
+        told = examine(f"zk://{server.hosts}/ledgers", options=AuditOptions(credentials=str(file)))
+        assert line(told, "credentials").state is State.WARN
+
+
+def test_a_clock_that_is_behind_the_stores_is_told(
+    zookeeper: EmbeddedZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auditor.doctor.store.time.time_ns", lambda: 1_000_000_000_000_000_000)
+    found = line(examine(f"zk://{zookeeper.hosts}/ledgers"), "clock")
+    assert (found.state, "ahead of this machine's clock" in found.said) == (State.WARN, True)
+
+
+def test_an_etcd_that_lets_us_in_is_told_with_its_version(etcd: Etcd) -> None:
+    told = examine(f"etcd://{etcd.host}/bk/cluster1")
+    assert ", version 3." in line(told, "server").said
+    assert line(told, "layout").said == "the layout key says etcd"
+    assert line(told, "clock").state is State.NOT_ASKED
+    assert line(told, "latency").said.startswith("one read takes ")
+    stored = etcd.ctl("get", "--prefix", "--keys-only", "/bk/cluster1/ledgers/").split()
+    assert line(told, "ledgers").said.startswith(f"{len(stored)} ledgers: ")
+    assert any("under-replication marks" in sentence for sentence in told.unseen)
+    assert told.exit_code == 0
+    told = examine(f"etcd://{etcd.host}/elsewhere")
+    assert (line(told, "access").state, told.exit_code) == (State.FAIL, 4)
+
+
+def test_etcd_asks_who_we_are(tmp_path: Path) -> None:
+    with running(tmp_path / "etcd", saved=True) as server:
+        server.enable_auth(SECRET)
+        told = examine(f"etcd://{server.host}/bk/cluster1")
+        assert "not authorised" in line(told, "access").said
+        assert told.exit_code == 4
+        file = tmp_path / "credentials.toml"
+        file.write_text(f'[etcd]\nuser = "root"\npassword = "{SECRET}"\n')
+        file.chmod(0o600)
+        told = examine(f"etcd://{server.host}/bk/cluster1", options=AuditOptions(credentials=str(file)))
+        assert line(told, "credentials").said == f"{file}: user root, without TLS"
+        assert ", version 3." in line(told, "server").said
+        assert told.exit_code == 0
+        assert SECRET not in str(told.to_json())
+
+
+def test_etcd_that_is_not_there_is_unreachable() -> None:
+    (port,) = free_ports(1)
+    told = examine(f"etcd://127.0.0.1:{port}/bk", options=AuditOptions(timeout=1.0))
+    assert line(told, "server").state is State.WARN
+    assert (line(told, "access").state, told.exit_code) == (State.FAIL, 4)
+
+
+def test_small_trees_are_counted_and_large_ones_estimated(tmp_path: Path) -> None:
+    few = [LedgerId(number).id for number in range(0, 300_000, 10_000)]
+    many = [LedgerId(number).id for number in range(0, (SAMPLED + 36) * 10_000, 10_000)]
+    with EmbeddedZooKeeper(tmp_path) as server, writer(server.hosts) as client:
+        write(client, {f"/few/{hierarchical.to_path(id_)}": b"" for id_ in few})
+        write(client, {f"/few/{long_hierarchical.to_path(2**40)}": b"", "/few/cookies": b""})
+        write(client, {f"/many/{hierarchical.to_path(id_)}": b"" for id_ in many})
+        write(client, {"/flat/L0000000001": b"", "/flat/L0000000002": b"", "/flat/LAYOUT": b""})
+
+        def counted(root: str, layout: LayoutKind) -> LedgerCount:
+            return count_ledgers(f"zk://{server.hosts}/{root}", layout, QUICK)
+
+        assert counted("few", LayoutKind.HIERARCHICAL) == LedgerCount(len(few) + 1, True)
+        assert counted("few", LayoutKind.LONG_HIERARCHICAL) == LedgerCount(1, True)
+        assert counted("many", LayoutKind.HIERARCHICAL) == LedgerCount(len(many), False)
+        assert counted("flat", LayoutKind.FLAT) == LedgerCount(2, True)
+
+
+def test_etcd_counts_every_bucket(tmp_path: Path) -> None:
+    ids = [(bucket << 56) + 1 for bucket in range(etcd_keys.BUCKET_COUNT)] + [5, 6]
+    with running(tmp_path) as server:
+        server.load((f"/bk/{etcd_keys.to_path(LedgerId(id_))}", b"") for id_ in ids)
+        found = count_ledgers(f"etcd://{server.host}/bk", LayoutKind.ETCD, QUICK)
+    assert found == LedgerCount(len(ids), True)

@@ -1,0 +1,47 @@
+"""A diagnosis as text: every line fits, and what is not fine has its way out below it."""
+
+from __future__ import annotations
+
+import pytest
+
+from auditor.model.doctor import Diagnosis, Line, State
+from auditor.reports.doctor import WIDTH, render
+
+LONG = "the first: /mnt/a-disk-of-many/with-a-path-that-goes-on/ledgers0: Permission denied " * 3
+LINES = (
+    Line("here", "Java", State.OK, "version 17"),
+    Line("store", "access", State.NOT_ASKED, "no --metadata URI was given"),
+    Line("bookies", "rights", State.WARN, LONG, "run as a user who may read", 3),
+    Line("out", "place", State.FAIL, "holds a finished run", "name a new directory", 2),
+)
+
+
+def test_a_diagnosis_is_read_in_eighty_columns_topic_by_topic() -> None:
+    shown = render(Diagnosis(LINES, ("under-replication marks: etcd has none",))).splitlines()
+    assert max(map(len, shown)) <= WIDTH
+    titles = [each for each in shown if each and not each.startswith(" ")]
+    assert titles == [
+        "This machine",
+        "The metadata store",
+        "The bookies",
+        "The run directory",
+        "What such an audit does not see",
+        "1 ok, 1 warn, 1 fail, 1 not asked. An audit would be refused as wrong usage.",
+    ]
+    assert "  ok         Java         version 17" in shown
+    assert shown[shown.index("  fail       place        holds a finished run") + 1].strip() == (
+        "-> name a new directory"
+    )
+
+
+@pytest.mark.parametrize(("codes", "code"), [((0, 3), 3), ((3, 4), 4), ((4, 2, 3), 2), ((0,), 0), ((), 0)])
+def test_the_exit_code_is_that_of_an_audit_with_the_same_precedence(
+    codes: tuple[int, ...], code: int
+) -> None:
+    lines = tuple(Line("out", "place", State.WARN, "", None, each) for each in codes)
+    assert Diagnosis(lines, ()).exit_code == code
+
+
+def test_each_exit_code_is_said_in_words() -> None:
+    said = {render(Diagnosis((Line("out", "a", State.WARN, "b", None, code),), ())) for code in (0, 2, 3, 4)}
+    assert len(said) == 4
