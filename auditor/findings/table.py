@@ -23,6 +23,11 @@ FINDINGS = pa.schema(
         pa.field("confidence", pa.string(), metadata={"comment": "confirmed, suspect or unknown"}),
         pa.field("scope_id", pa.int64(), metadata={"comment": "BP-35 scope; null where no ledger is meant"}),
         pa.field("ledger_id", pa.int64(), metadata={"comment": "null where no ledger is meant"}),
+        pa.field(
+            "ledger_qualified_name",
+            pa.string(),
+            metadata={"comment": "scope and ledger in 32 hexadecimal digits; null where no ledger is meant"},
+        ),
         pa.field("bookie_id", pa.string(), metadata={"comment": "null in findings that are one per ledger"}),
         pa.field(
             "missing",
@@ -51,29 +56,29 @@ def found(checks: Sequence[Check], tables: Tables) -> DataFrame:
 
 
 def numbered(findings: DataFrame, instance_id: str | None) -> DataFrame:
-    """Give each finding its fingerprint, in the columns and the order of the table.
+    """Give each finding its fingerprint and its ledger's name, in the columns and the order of the table.
 
     The fingerprint is that of `auditor.model.finding.fingerprint`.
     """
-    from pyspark.sql import functions as F
-
-    named = findings.withColumn(
-        "fingerprint",
-        F.substring(
-            F.sha2(
-                F.concat_ws(
-                    "\0",
-                    "id",
-                    F.lit(instance_id or ""),
-                    *(F.coalesce(F.col(part).cast("string"), F.lit("")) for part in _NAMED),
-                ),
-                256,
-            ),
-            1,
-            16,
-        ),
+    named = findings.withColumn("fingerprint", fingerprints("id", instance_id)).withColumn(
+        "ledger_qualified_name", qualified_names()
     )
     return named.select(*FINDINGS.names).orderBy(*order())
+
+
+def fingerprints(id: str | Column, instance_id: str | None) -> Column:
+    """`auditor.model.finding.fingerprint` of each row: of the column ``id``, its scope, ledger, bookie."""
+    from pyspark.sql import functions as F
+
+    parts = (F.coalesce(F.col(part).cast("string"), F.lit("")) for part in _NAMED)
+    return F.substring(F.sha2(F.concat_ws("\0", id, F.lit(instance_id or ""), *parts), 256), 1, 16)
+
+
+def qualified_names() -> Column:
+    """The names of the rows' ledgers (`auditor.model.ledger_id.LedgerId`); null where there is none."""
+    from pyspark.sql import functions as F
+
+    return F.concat(*(F.lpad(F.lower(F.hex(half)), 16, "0") for half in ("scope_id", "ledger_id")))
 
 
 _NAMED = ("scope_id", "ledger_id", "bookie_id")
@@ -83,5 +88,12 @@ def order() -> list[Column]:
     """Severity, id, scope, ledger, bookie: the order of every report."""
     from pyspark.sql import functions as F
 
-    ranks = F.create_map(*(F.lit(part) for severity in Severity for part in (str(severity), severity.rank)))
-    return [ranks[F.col("severity")], *(F.col(name) for name in ("id", *_NAMED))]
+    return [ranks(), *(F.col(name) for name in ("id", *_NAMED))]
+
+
+def ranks(severity: str = "severity") -> Column:
+    """The rank of a column of severities: 0 for the worst."""
+    from pyspark.sql import functions as F
+
+    known = F.create_map(*(F.lit(part) for severity in Severity for part in (str(severity), severity.rank)))
+    return known[F.col(severity)]

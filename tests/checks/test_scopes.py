@@ -39,8 +39,14 @@ def test_every_row_of_the_table_has_its_scope_and_its_name(spark: SparkSession) 
     checks = [BY_ID["orphan-ledger"], BY_ID["bookie-down"]]
     table = numbered(found(checks, asked), INSTANCE)
     assert table.columns == FINDINGS.names
-    rows = [(row["id"], row["scope_id"], row["ledger_id"], row["fingerprint"]) for row in table.collect()]
-    assert rows == [
+    rows = table.collect()
+    named = {(row["scope_id"], row["ledger_id"], row["ledger_qualified_name"]) for row in rows}
+    assert named == {
+        (None, None, None),
+        (0, 2, "00000000000000000000000000000002"),
+        (1, 2, "00000000000000010000000000000002"),
+    }
+    assert [(row["id"], row["scope_id"], row["ledger_id"], row["fingerprint"]) for row in rows] == [
         (id, scope, number, fingerprint(id, INSTANCE, scope, number, "bk1"))
         for id, scope, number in [
             ("bookie-down", None, None),

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.keys import scoped
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.store import Znode
 from tests.cli.test_doors import bkaudit
-from tests.corpora.cluster import Cluster, metadata_bytes
-from tests.corpora.plain_readers import PlainLedger
+from tests.corpora.cluster import Cluster
+from tests.corpora.generator import stored
 
 BOOKIES = ("a:3181", "b:3181", "c:3181")
 SAME_ID = [LedgerId(7), LedgerId(7, scope=1), LedgerId(7, scope=-1)]
@@ -34,8 +30,7 @@ def cluster() -> Cluster:
     made = Cluster(layout="longhierarchical")
     made.ledger(7, {0: BOOKIES}, (3, 2), last_entry(LedgerId(7)))
     for ledger in {*SAME_ID[1:], *OF_SCOPE_1}:
-        plain = PlainLedger("CLOSED", 3, 3, 2, last_entry(ledger), ((0, BOOKIES),))
-        made.node(f"/ledgers/{scoped.to_path(ledger)}", metadata_bytes(plain))
+        made.ledger(ledger, {0: BOOKIES}, (3, 2), last_entry(ledger))
     for path in ODD:
         made.node(path, b"odd")
     return made
@@ -44,30 +39,12 @@ def cluster() -> Cluster:
 @pytest.fixture(scope="module")
 def uris(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """One tree as a dump, as logs without a snapshot of it, as a snapshot, and served."""
-    work = tmp_path_factory.mktemp("scopes")
-    made = cluster()
-    made.write(work / "dump")
-    with EmbeddedZooKeeper(work / "server") as server:
-        server.load(Znode(path, _bytes(row), 0, 0, 0, 0, 0, 0) for path, row in sorted(made.znodes.items()))
-    shutil.copytree(work / "server" / "version-2", work / "logs")
-    # A server that starts writes a snapshot of what its logs hold.
-    with EmbeddedZooKeeper(work / "server") as server:
-        shutil.copytree(work / "server" / "version-2", work / "snapshot")
-        yield {
-            "dump": f"dump://{work}/dump/metadata.jsonl",
-            "logs": f"zk-snapshot://{work}/logs",
-            "snapshot": f"zk-snapshot://{work}/snapshot",
-            "live": f"zk://{server.hosts}/ledgers",
-        }
+    with stored(cluster(), tmp_path_factory.mktemp("scopes"), *KINDS) as made:
+        yield made
 
 
-def _bytes(row: dict[str, object]) -> bytes:
-    from base64 import b64decode
-
-    return b64decode(str(row["data"]))
-
-
-STORES = pytest.mark.parametrize("kind", ["dump", "logs", "snapshot", "live"])
+KINDS = ("zk-dump", "zk-logs", "zk-snapshot", "zk-live")
+STORES = pytest.mark.parametrize("kind", KINDS)
 
 
 def named(shown: dict[str, Any]) -> LedgerId:

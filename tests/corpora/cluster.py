@@ -1,7 +1,8 @@
 """Small clusters for the audits' tests: described in Python, written as a dump and bookie directories.
 
-Every write says the same on every run: NOW is the newest time of a znode, so ages count from it; bookies were
-flushed an hour later, and index files are a day old. A test that is about clocks moves them.
+`tests.corpora.generator` writes the same cluster to every store and every storage. Every write says the
+same on every run: NOW is the newest time of a znode, so ages count from it; bookies were flushed an hour
+later, and index files are a day old. A test that is about clocks moves them.
 """
 
 from __future__ import annotations
@@ -128,9 +129,12 @@ class Cluster:
 
     layout: str = "hierarchical"
     instance: str | None = INSTANCE
+    ledger_dirs: tuple[str, ...] = ("ledgers0",)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)  # those at their places, by path
     znodes: dict[str, dict[str, object]] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     held: dict[tuple[Ledger, str], set[int]] = field(default_factory=dict)
+    misled: set[tuple[Ledger, str]] = field(default_factory=set)  # held in another directory than the id says
 
     def __post_init__(self) -> None:
         self.node("/ledgers")
@@ -157,6 +161,12 @@ class Cluster:
             "ephemeralOwner": owner,
         }
 
+    def record(self, ledger: Ledger, data: bytes, *, time: int = NOW - 7 * DAY) -> None:
+        """A ledger's metadata at its place, byte for byte."""
+        path = f"/ledgers/{ledger_path(self.layout, ledger)}"
+        self.ledgers[path] = ledger
+        self.node(path, data, time=time)
+
     def bookie(
         self,
         bookie: str,
@@ -166,19 +176,20 @@ class Cluster:
         on_disk: Mapping[str, bytes] | None = None,
         disk: bool = True,
     ) -> str:
-        """A bookie with one ledger directory. ``cookie``: b"" is the right one, None is none at all;
+        """A bookie with its directories. ``cookie``: b"" is the right one, None is none at all;
         ``on_disk``: other VERSION files, by directory."""
         name = bookie.replace(":", "_")
-        right = cookie_bytes(bookie, name, ["ledgers0"], self.instance)
+        right = cookie_bytes(bookie, name, self.ledger_dirs, self.instance)
         if cookie is not None:
             self.node(f"/ledgers/cookies/{bookie}", cookie or right)
         if registered:
             below = "available/readonly" if registered == "readonly" else "available"
             self.node(f"/ledgers/{below}/{bookie}", owner=1)
         if disk:
-            for directory in ("journal", "ledgers0"):
+            for directory in ("journal", *self.ledger_dirs):
                 self.files[f"{name}/{directory}/current/VERSION"] = (on_disk or {}).get(directory, right)
-            self.files[f"{name}/ledgers0/current/lastMark"] = struct.pack(">qq", 1, 2)
+            for directory in self.ledger_dirs:
+                self.files[f"{name}/{directory}/current/lastMark"] = struct.pack(">qq", 1, 2)
         return bookie
 
     def ledger(
@@ -200,7 +211,10 @@ class Cluster:
         size = len(next(iter(segments.values()))) if ensemble_size is None else ensemble_size
         pairs = tuple((first, tuple(ensemble)) for first, ensemble in segments.items())
         plain = PlainLedger(state, size, *quorums, last, pairs)
-        self.node(f"/ledgers/{path or ledger_path(self.layout, ledger)}", metadata_bytes(plain), time=time)
+        if path is None:
+            self.record(ledger, metadata_bytes(plain), time=time)
+        else:
+            self.node(f"/ledgers/{path}", metadata_bytes(plain), time=time)
         if all(len(ensemble) == size for ensemble in segments.values()):
             for bookie, entries in striped(plain, written).items():
                 self.hold(ledger, bookie, entries - set((without or {}).get(bookie, ())))
@@ -210,13 +224,22 @@ class Cluster:
 
     def hold(self, ledger: Ledger, bookie: str, entries: Iterable[int]) -> None:
         """Entries on a bookie's disk; a bookie without a disk holds nothing."""
-        if f"{bookie.replace(':', '_')}/ledgers0/current/VERSION" in self.files and (held := set(entries)):
+        disk = f"{bookie.replace(':', '_')}/{self.ledger_dirs[0]}/current/VERSION"
+        if disk in self.files and (held := set(entries)):
             self.held.setdefault((ledger, bookie), set()).update(held)
 
     def index(self, ledger: Ledger, bookie: str, data: bytes) -> None:
         """An index file, byte for byte."""
         self.held.pop((ledger, bookie), None)
-        self.files[f"{bookie.replace(':', '_')}/ledgers0/current/{index_path(ledger)}"] = data
+        self.files[self._index_file(ledger, bookie)] = data
+
+    def _index_file(self, ledger: Ledger, bookie: str) -> str:
+        return f"{bookie.replace(':', '_')}/{self.directory(ledger, bookie)}/current/{index_path(ledger)}"
+
+    def directory(self, ledger: Ledger, bookie: str) -> str:
+        """The ledger directory of a bookie that a ledger's id chooses, or the next one if it was misled."""
+        id = ledger.id if isinstance(ledger, LedgerId) else ledger
+        return self.ledger_dirs[(id + ((ledger, bookie) in self.misled)) % len(self.ledger_dirs)]
 
     def mark(self, ledger: int, *replicas: str, age: int = HOUR) -> None:
         groups = "/".join(f"{ledger:016x}"[at : at + 4] for at in range(0, 16, 4))
@@ -231,19 +254,27 @@ class Cluster:
     def write(self, root: Path) -> Path:
         """Lay it out: ``root/metadata.jsonl`` and ``root/bookies``. Returns ``root``."""
         root.mkdir(parents=True, exist_ok=True)
-        rows = sorted(self.znodes.values(), key=lambda row: str(row["path"]))
-        (root / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        files = dict(self.files)
-        for (ledger, bookie), entries in self.held.items():
-            name = f"{bookie.replace(':', '_')}/ledgers0/current/{index_path(ledger)}"
-            files[name] = index_bytes(entries)
-        (root / "bookies").mkdir(exist_ok=True)
-        for name, data in files.items():
-            path = root / "bookies" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        set_clocks(root / "bookies", NOW)
+        self.write_dump(root / "metadata.jsonl")
+        self.write_indexes(root / "bookies")
         return root
+
+    def write_dump(self, file: Path) -> None:
+        rows = sorted(self.znodes.values(), key=lambda row: str(row["path"]))
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def write_indexes(self, root: Path) -> None:
+        """The bookies' directories, with index files."""
+        indexes = {self._index_file(*whose): index_bytes(entries) for whose, entries in self.held.items()}
+        write_files(root, self.files | indexes)
+        set_clocks(root, NOW)
+
+
+def write_files(root: Path, files: Mapping[str, bytes]) -> None:
+    root.mkdir(exist_ok=True)
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 def set_clocks(bookies: Path, now: int) -> None:

@@ -1,29 +1,38 @@
 """Ledgers of several scopes in one cluster: the faults of each are found as if the others were not there.
 
-The same faults are made three times: in scope 0 of one cluster, and in two other scopes of a second one,
-beside ledgers of scope 0 that have the same ids and nothing wrong. One of the scopes has negative ids.
+The same faults are made three times: in scope 0 of one cluster, the twin, and in two scopes of a second,
+mixed one. There every id that has a fault in one scope is that of a healthy ledger in all others, and the
+faults of one scope have negative ids. So a join that took two ledgers of one id for the same would show.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from auditor.collect import collect
+from auditor.ledgers import list_ledgers
 from auditor.model.ledger_id import LedgerId
 from tests.cli.test_doors import bkaudit
 from tests.corpora.audited import Audited, audit, entries
-from tests.corpora.cluster import Cluster, Ledger, index_bytes, ledger_path
+from tests.corpora.cluster import Cluster, Ledger, index_bytes
+from tests.corpora.generator import on_disk, stored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BOOKIES = A, B, C, D = tuple(f"bk{letter}.example:3181" for letter in "abcd")
-IDS = range(1, 13)
-FIRST, SECOND = 1, -3
+IDS = range(1, 14)
+STOCK = range(1000, 1004)  # ledgers of scope 0 in both clusters
+FIRST, SECOND, HEALTHY = 1, -3, 2**63 - 1
+SCOPES = (0, FIRST, SECOND, HEALTHY)
 UNREADABLE = b"BookieMetadataFormatVersion\t3\n\x05x"
+IN_ETCD = ("etcd-live", "etcd-snapshot", "etcd-dump")
+# Every ledger of a live etcd may have changed up to the moment at which it is read.
+AFTER_ANY_READING = "2200-01-01T00:00:00Z"
 
 
 def faults(cluster: Cluster, named: Callable[[int], Ledger]) -> None:
@@ -36,14 +45,52 @@ def faults(cluster: Cluster, named: Callable[[int], Ledger]) -> None:
     cluster.ledger(named(5), three, (3, 2), 9, extra={D: range(10)})
     cluster.hold(named(6), A, range(3))
     cluster.ledger(named(7), two, (3, 2), 19, extra={C: [12, 13]})
-    cluster.ledger(named(8), three, (3, 2), 9)
-    cluster.index(named(8), C, b"spoiled")
-    cluster.node(f"/ledgers/{ledger_path(cluster.layout, named(9))}", UNREADABLE)
-    cluster.hold(named(9), A, range(10))
-    cluster.ledger(named(10), two, (3, 2), None, state="OPEN", written=20, without={A: [2]})
-    cluster.ledger(named(11), three, (3, 2), 9)
-    cluster.index(named(11), B, index_bytes(range(10))[:1029])
-    cluster.ledger(named(12), three, (2, 3), 9)
+    cluster.record(named(8), UNREADABLE)
+    cluster.hold(named(8), A, range(10))
+    cluster.ledger(named(9), two, (3, 2), None, state="OPEN", written=20, without={A: [2]})
+    cluster.ledger(named(10), three, (2, 3), 9)
+    cluster.ledger(named(11), two, (3, 2), 19, extra={A: [30]})
+
+
+def spoiled_files(cluster: Cluster, named: Callable[[int], Ledger]) -> None:
+    """What index files can suffer besides."""
+    for number, data in ((12, b"spoiled"), (13, index_bytes(range(10))[:1029])):
+        cluster.ledger(named(number), {0: [A, B, C]}, (3, 2), 9)
+        cluster.index(named(number), C, data)
+
+
+def misled_rows(cluster: Cluster, named: Callable[[int], Ledger]) -> None:
+    """What DbLedgerStorage can: a ledger in a directory in which its bookie does not look for it."""
+    for number in (12, 13):
+        cluster.ledger(named(number), {0: [A, B, C]}, (3, 2), 9)
+        cluster.misled.add((named(number), C))
+
+
+Fault = Callable[[Cluster, Callable[[int], Ledger]], None]
+
+
+def clusters(*made: Fault) -> tuple[Cluster, Cluster]:
+    """The twin, and the mixed cluster."""
+    twin, mixed = bare(), bare()
+    for fault in made:
+        fault(twin, lambda number: number)
+        fault(mixed, lambda number: LedgerId(number, FIRST))
+        fault(mixed, lambda number: LedgerId(-number, SECOND))
+    for number in IDS:
+        healthy: list[Ledger] = [number, *(LedgerId(number, scope) for scope in (SECOND, HEALTHY))]
+        healthy += [LedgerId(-number, scope) for scope in (FIRST, HEALTHY)]
+        for ledger in healthy:
+            mixed.ledger(ledger, {0: [D, C, B]}, (2, 2), 30)
+    return twin, mixed
+
+
+def bare() -> Cluster:
+    cluster = Cluster(layout="longhierarchical", ledger_dirs=("ledgers0", "ledgers1"))
+    for bookie in BOOKIES:
+        cluster.bookie(bookie)
+    for ledger in STOCK:
+        cluster.ledger(ledger, {0: BOOKIES}, (4, 2), 9)
+    return cluster
 
 
 class Told(NamedTuple):
@@ -74,34 +121,52 @@ def told(run: Audited, scope: int, sign: int = 1) -> list[Told]:
     )
 
 
-def bare() -> Cluster:
-    cluster = Cluster(layout="longhierarchical")
-    for bookie in BOOKIES:
-        cluster.bookie(bookie)
-    for ledger in range(1000, 1004):
-        cluster.ledger(ledger, {0: BOOKIES}, (4, 2), 9)
-    return cluster
+class Pair(NamedTuple):
+    """The runs over both clusters, and the mixed one's metadata, wherever it is."""
+
+    twin: Audited
+    mixed: Audited
+    cluster: Cluster
+    uris: dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Audited, Audited]:
-    """The twin, and the mixed cluster."""
-    twin, mixed = bare(), bare()
-    faults(twin, lambda number: number)
-    faults(mixed, lambda number: LedgerId(number, FIRST))
-    faults(mixed, lambda number: LedgerId(-number, SECOND))
-    for number in IDS:
-        mixed.ledger(number, {0: [D, C, B]}, (2, 2), 30)
+def in_files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """ZooKeeper's dump, and index files. Ledger 5 of scope 0 is locked: a copy of it may be in flight."""
+    twin, mixed = clusters(faults, spoiled_files)
+    mixed.lock(5)
     found = []
-    for name, cluster in (("twin", twin), ("mixed", mixed)):
-        root = cluster.write(tmp_path_factory.mktemp(name))
+    for cluster in (twin, mixed):
+        root = cluster.write(tmp_path_factory.mktemp("cluster"))
         found.append(audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "run"))
-    return found[0], found[1]
+    return Pair(found[0], found[1], mixed, {})
 
 
-def test_each_scope_has_the_findings_of_its_twin_in_scope_0(runs: tuple[Audited, Audited]) -> None:
-    twin, mixed = runs
-    expected = told(twin, 0)
+@pytest.fixture(scope="module")
+def in_databases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """etcd and RocksDB: the twin saved and on its disks, the mixed one running and in collected tables."""
+    twin, mixed = clusters(faults, misled_rows)
+    work = tmp_path_factory.mktemp("databases")
+    collect([str(on_disk(mixed, work / "mixed", "rocksdb"))], str(work / "collected"))
+    with stored(mixed, work / "many", *IN_ETCD) as uris, stored(twin, work / "one", "etcd-snapshot") as one:
+        runs = [
+            audit(spark, metadata, bookies, work / name, index_time=AFTER_ANY_READING)
+            for name, metadata, bookies in (
+                ("run-of-twin", one["etcd-snapshot"], on_disk(twin, work / "twin", "rocksdb")),
+                ("run-of-mixed", uris["etcd-live"], work / "collected"),
+            )
+        ]
+        yield Pair(runs[0], runs[1], mixed, uris)
+
+
+@pytest.fixture(params=["in_files", "in_databases"])
+def pair(request: pytest.FixtureRequest) -> Pair:
+    found: Pair = request.getfixturevalue(request.param)
+    return found
+
+
+def test_each_scope_has_the_findings_of_its_twin_in_scope_0(pair: Pair) -> None:
+    expected = told(pair.twin, 0)
     assert {each.id for each in expected} >= {
         "below-ack-quorum",
         "below-write-quorum",
@@ -111,33 +176,64 @@ def test_each_scope_has_the_findings_of_its_twin_in_scope_0(runs: tuple[Audited,
         "orphan-ledger",
         "over-replicated-ledger",
         "quorum-invalid",
+        "replication-undecided",
         "stale-segment",
+        "surplus-entries",
     }
-    assert told(mixed, FIRST) == expected
-    assert told(mixed, SECOND, -1) == expected
-    assert told(mixed, 0) == []
-    scopes = {row["scope_id"] for row in mixed.findings() if row["ledger_id"] is not None}
+    assert {each.number for each in expected} == set(IDS) - {1}
+    assert told(pair.mixed, FIRST) == expected
+    assert told(pair.mixed, SECOND, -1) == expected
+    scopes = {row["scope_id"] for row in pair.mixed.findings() if row["ledger_id"] is not None}
     assert scopes == {FIRST, SECOND}
 
 
-def test_each_ledger_of_each_scope_has_its_own_verdict(runs: tuple[Audited, Audited]) -> None:
-    twin, mixed = runs
-    classes = {number: row["class"] for number, row in twin.verdicts().items()}
-    found = {(row["scope_id"], row["ledger_id"]): row["class"] for row in mixed.table("verdicts")}
-    in_both = [number for number in classes if number < 1000]
-    assert {n: found[FIRST, n] for n in in_both} == {n: classes[n] for n in in_both}
-    assert {n: found[SECOND, -n] for n in in_both} == {n: classes[n] for n in in_both}
-    assert {found[0, n] for n in (*IDS, *range(1000, 1004))} == {"healthy"}
+def test_what_is_said_of_bookies_is_said_in_both(pair: Pair) -> None:
+    def of_bookies(run: Audited) -> list[tuple[str, str | None]]:
+        return [(row["id"], row["bookie_id"]) for row in run.findings() if row["ledger_id"] is None]
+
+    assert of_bookies(pair.mixed) == of_bookies(pair.twin)
 
 
-def test_the_scope_is_told_wherever_a_ledger_is_named(runs: tuple[Audited, Audited]) -> None:
-    _, mixed = runs
-    report = json.loads((mixed.out / "report.json").read_text())
-    named = {(each["scope_id"], each["ledger_id"]) for each in report["findings"]}
-    assert {("1", "3"), ("-3", "-3")} <= named
+def test_each_ledger_of_each_scope_has_its_own_verdict(pair: Pair) -> None:
+    classes = {number: row["class"] for number, row in pair.twin.verdicts().items() if number in IDS}
+    found = {(row["scope_id"], row["ledger_id"]): row["class"] for row in pair.mixed.table("verdicts")}
+    expected = {(FIRST, number): name for number, name in classes.items()}
+    expected |= {(SECOND, -number): name for number, name in classes.items()}
+    healthy = {(0, number) for number in (*IDS, *STOCK)} | {(FIRST, -number) for number in IDS}
+    healthy |= {(SECOND, number) for number in IDS}
+    healthy |= {(HEALTHY, sign * number) for number in IDS for sign in (1, -1)}
+    assert found == expected | dict.fromkeys(healthy, "healthy")
+
+
+def test_the_scope_is_told_wherever_a_ledger_is_named(pair: Pair) -> None:
+    run = str(pair.mixed.out)
+    report = json.loads((pair.mixed.out / "report.json").read_text())
+    lines = bkaudit("report", run, "--format", "jsonl").stdout.splitlines()
+    for shown in (report["findings"], list(map(json.loads, lines))):
+        named = {(each["scope_id"], each["ledger_id"]) for each in shown}
+        assert {("1", "3"), ("-3", "-3")} <= named
+    columns = {row["ledger_qualified_name"] for row in pair.mixed.findings() if row["ledger_id"] is not None}
+    assert {"fffffffffffffffdfffffffffffffffd", "00000000000000010000000000000003"} <= columns
     for ledger in (LedgerId(3, FIRST), LedgerId(-3, SECOND)):
-        outcome = bkaudit(
-            "explain", "ledger", "--ledger-qualified-name", ledger.qualified_name, "--run", str(mixed.out)
-        )
-        assert outcome.exit_code == 0, outcome.output
-        assert f"ledger {ledger.id} of scope {ledger.scope}: below-ack-quorum" in outcome.stdout
+        by_numbers = ("--ledger-id", str(ledger.id), "--ledger-scope-id", str(ledger.scope))
+        for name in (("--ledger-qualified-name", ledger.qualified_name), by_numbers):
+            outcome = bkaudit("explain", "ledger", *name, "--run", run)
+            assert outcome.exit_code == 0, outcome.output
+            assert f"ledger {ledger.id} of scope {ledger.scope}: below-ack-quorum" in outcome.stdout
+            assert ledger.qualified_name in outcome.stdout
+
+
+@pytest.mark.parametrize("kind", IN_ETCD)
+def test_etcd_lists_each_scope_by_itself(in_databases: Pair, kind: str) -> None:
+    uri = in_databases.uris[kind]
+    expected = {
+        each if isinstance(each, LedgerId) else LedgerId(each)
+        for each in in_databases.cluster.ledgers.values()
+    }
+    found = []
+    for scope in (*SCOPES, 77):
+        listed = list(list_ledgers(uri, scope))
+        assert {stored.ledger.scope for stored in listed if not isinstance(stored, tuple)} <= {scope}
+        found += [stored.ledger for stored in listed if not isinstance(stored, tuple)]
+        assert len(found) == len(set(found))
+    assert set(found) == expected
