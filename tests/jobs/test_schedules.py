@@ -1,0 +1,184 @@
+"""The examples of conf/ for schedulers: valid, safe, and true to the exit codes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from auditor.cli import BUG
+from auditor.cli.audit import audit as audit_command
+from auditor.model.exit_code import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
+from auditor.model.options import AuditOptions
+from auditor.sources.credentials import VARIABLE
+from auditor.sources.uri import parse_metadata_uri
+
+CONF = Path(__file__).parents[2] / "conf"
+CODES = {CLEAN, FOUND, USAGE, NOT_COVERED, UNREACHABLE, DAMAGED, BUG}
+AGAIN = {NOT_COVERED, UNREACHABLE}
+
+
+@pytest.fixture(scope="module")
+def manifests() -> dict[str, Any]:
+    return {each["kind"]: each for each in yaml.safe_load_all((CONF / "kubernetes-cronjob.yaml").read_text())}
+
+
+@pytest.fixture
+def pod(manifests: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = manifests["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return spec
+
+
+@pytest.fixture
+def container(pod: dict[str, Any]) -> dict[str, Any]:
+    [only] = pod["containers"]
+    return dict(only)
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.37"])
+def test_kubernetes_takes_every_manifest(manifests: dict[str, Any], version: str) -> None:
+    assert set(manifests) == {"ConfigMap", "PersistentVolumeClaim", "CronJob"}
+    for manifest in manifests.values():
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_a_slip_of_the_pen_would_not_be_taken(manifests: dict[str, Any]) -> None:
+    slip = manifests["CronJob"] | {"spec": {**manifests["CronJob"]["spec"], "concurencyPolicy": "Forbid"}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(slip, "1.37", strict=True)
+
+
+def test_runs_do_not_overlap_and_only_what_may_pass_is_tried_again(manifests: dict[str, Any]) -> None:
+    cron = manifests["CronJob"]["spec"]
+    assert cron["concurrencyPolicy"] == "Forbid"
+    job = cron["jobTemplate"]["spec"]
+    [codes] = [rule["onExitCodes"] for rule in job["podFailurePolicy"]["rules"] if "onExitCodes" in rule]
+    assert set(codes["values"]) == CODES - AGAIN - {CLEAN}
+    assert job["backoffLimit"] > 0
+    assert job["template"]["spec"]["restartPolicy"] == "Never"  # or podFailurePolicy is refused
+
+
+def test_the_pod_may_write_its_runs_and_nothing_else(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert not pod["automountServiceAccountToken"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert writable == {"/runs", "/scratch"}
+    assert {mount["name"] for mount in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+    assert {environment[name] for name in ("HOME", "TMPDIR", "SPARK_LOCAL_DIRS")} == {"/scratch"}
+
+
+def test_who_the_audit_is_stays_in_a_secret_file(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    [secret] = [each["secret"] for each in pod["volumes"] if "secret" in each]
+    assert secret["defaultMode"] & 0o007 == 0  # a file that others may read is refused
+    [variable] = [each for each in container["env"] if each["name"] == VARIABLE]
+    assert variable["value"] == "/etc/bkaudit-credentials/credentials.toml"
+    assert not [each for each in container["env"] if "secretKeyRef" in each.get("valueFrom", {})]
+
+
+def test_the_options_and_the_uri_are_ones_that_the_program_takes(manifests: dict[str, Any]) -> None:
+    data = manifests["ConfigMap"]["data"]
+    AuditOptions(**tomllib.loads(data["audit.toml"]))
+    assert len(parse_metadata_uri(data["metadata"]).hosts) == 3
+
+
+def test_the_shell_of_the_pod_resumes_a_try_and_spares_a_finished_run(
+    container: dict[str, Any], tmp_path: Path
+) -> None:
+    [script] = container["args"]
+    bkaudit = tmp_path / "bkaudit"
+    bkaudit.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    bkaudit.chmod(0o755)
+    (tmp_path / "runs" / "bkaudit-1").mkdir(parents=True)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "JOB": "bkaudit-1", "METADATA": "zk://a;b/l"}
+
+    def given() -> list[str]:
+        command = [*container["command"], script.replace("/runs/", f"{tmp_path}/runs/")]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    arguments = given()
+    named = {option for parameter in audit_command.params for option in parameter.opts}
+    assert {each for each in arguments if each.startswith("--")} <= named
+    assert arguments[arguments.index("--metadata") + 1] == "zk://a;b/l"
+    assert arguments[arguments.index("--out") + 1] == f"{tmp_path}/runs/bkaudit-1"
+    (tmp_path / "runs" / "bkaudit-1" / "report.json").touch()
+    assert given()[arguments.index("--out") + 1] == f"{tmp_path}/runs/bkaudit-1-again"
+
+
+class TriedAgainError(Exception):
+    pass
+
+
+class FailedError(Exception):
+    pass
+
+
+@pytest.fixture
+def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """conf/airflow_dag.py, imported with as much of Airflow as it uses."""
+    made: list[dict[str, Any]] = []
+
+    def decorator(**settings: Any) -> Any:
+        made.append(settings)
+        return lambda function: function if "retries" not in settings else lambda: None
+
+    exceptions = SimpleNamespace(AirflowException=TriedAgainError, AirflowFailException=FailedError)
+    monkeypatch.setitem(sys.modules, "airflow", ModuleType("airflow"))
+    monkeypatch.setitem(sys.modules, "airflow.exceptions", exceptions)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "airflow.sdk", SimpleNamespace(dag=decorator, task=decorator))  # type: ignore[arg-type]
+    spec = importlib.util.spec_from_file_location("airflow_dag", CONF / "airflow_dag.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.RUNS = tmp_path
+    module.made = made
+    return module
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_each_exit_code_has_its_word_in_airflow(dag: Any, code: int) -> None:
+    dag.COMMAND = ["sh", "-c", f"exit {code}"]
+    if code == CLEAN:
+        dag.run("night")
+        return
+    with pytest.raises(TriedAgainError if code in AGAIN else FailedError, match=f"exit code {code}"):
+        dag.run("night")
+
+
+def test_airflow_tries_again_one_run_at_a_time_and_never_writes_over_one(dag: Any, tmp_path: Path) -> None:
+    [whole, task] = [next(each for each in dag.made if key in each) for key in ("schedule", "retries")]
+    assert whole["max_active_runs"] == 1
+    assert task["retries"] > 0
+    assert dag.directory_of("night") == tmp_path / "night"
+    (tmp_path / "night").mkdir()
+    (tmp_path / "night" / "report.json").touch()
+    assert dag.directory_of("night") == tmp_path / "night-again"
+
+
+def test_the_command_that_airflow_calls_is_one_that_the_program_takes(dag: Any, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    dag.COMMAND = ["sh", "-c", f'printf "%s\\n" "$@" > {told}; echo ${VARIABLE} >> {told}', "bkaudit"]
+    dag.run("night")
+    *arguments, credentials = told.read_text().splitlines()
+    named = {option for parameter in audit_command.params for option in parameter.opts}
+    assert {each for each in arguments if each.startswith("--")} <= named
+    assert credentials == dag.CREDENTIALS
+    assert not re.search("password|token", (CONF / "airflow_dag.py").read_text(), re.IGNORECASE)
