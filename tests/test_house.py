@@ -49,6 +49,8 @@ FLOORS = (
         "asking",
         "summary",
         "ledgers",
+        "run_view",
+        "told",
     },
     {"demo"},
     {"cli"},

@@ -1,4 +1,4 @@
-"""``bkaudit explain``: one ledger of a run, drawn; one of its bookies; or a check's manual page."""
+"""``bkaudit explain``: a run, one of its ledgers, drawn, or bookies; or a check's manual page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import difflib
 import click
 
 from auditor.cli.options import ledger_options, named_ledger, newest_run
-from auditor.cli.terminal import columns, takes_unicode
+from auditor.cli.terminal import NARROWEST, WIDEST, columns, takes_unicode
 from auditor.errors import UsageError
 
 
 @click.group()
 def explain() -> None:
-    """Explain one ledger or one bookie of a run, or one check."""
+    """Explain a run, one of its ledgers or bookies, or a check."""
 
 
 @explain.command()
@@ -29,15 +29,20 @@ def ledger(
     ledger_scope_id: int | None,
     ledger_qualified_name: str | None,
 ) -> None:
-    """Draw who should hold which entries of the ledger ID, who does, and what is missing."""
+    """Draw who should hold which entries of the ledger ID and who does; say what is wrong, what to do."""
     if id is not None and ledger_id not in (None, id):
         raise UsageError(f"--ledger-id {ledger_id}: the argument says ledger {id}")
     named = named_ledger(id if ledger_id is None else ledger_id, ledger_scope_id, ledger_qualified_name)
     from auditor.reports import ledger as drawing
+    from auditor.reports.advice import told
     from auditor.runs import open_run
+    from auditor.told import told_of_ledger
 
-    view = open_run(run or newest_run()).ledger(named.id, named.scope)
-    click.echo(drawing.render(view, unicode=not ascii and takes_unicode()))
+    opened = open_run(run or newest_run())
+    click.echo(drawing.render(opened.ledger(named.id, named.scope), unicode=not ascii and takes_unicode()))
+    found = told_of_ledger(opened, named.id, named.scope)
+    lines = told(found, _width(), opened.report.cluster.instance_id) or ["nothing was found about it"]
+    click.echo("\n" + "\n".join(lines))
 
 
 @explain.command()
@@ -50,6 +55,17 @@ def bookie(id: str, run: str | None) -> None:
     from auditor.runs import open_run
 
     click.echo(telling.render(bookie_view(open_run(run or newest_run()), id)))
+
+
+@explain.command(name="run")
+@click.argument("path", metavar="[RUN]", required=False)
+def explain_run(path: str | None) -> None:
+    """Say why RUN has its verdict, what it could not see, and what to do first; the newest in ./runs."""
+    from auditor.reports import run as telling
+    from auditor.run_view import run_view
+    from auditor.runs import open_run
+
+    click.echo(telling.render(run_view(open_run(path or newest_run())), _width()))
 
 
 @explain.command()
@@ -70,4 +86,9 @@ def check(name: str | None) -> None:
         raise UsageError(f"{name!r} is no check{hint}")
     from auditor.reports.check_pages import page
 
-    click.echo(page(found, max(40, min(columns(), 100))))
+    click.echo(page(found, _width()))
+
+
+def _width() -> int:
+    """As wide as the terminal, within what is easy to read."""
+    return max(NARROWEST, min(columns(), WIDEST))

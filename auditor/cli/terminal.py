@@ -5,6 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 
+NARROWEST, WIDEST = 40, 100
+"""Text is folded within these, however wide the terminal is."""
+
 
 def columns() -> int:
     """How wide text may be; 80 where standard output is no terminal."""

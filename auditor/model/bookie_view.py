@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auditor.model.finding import Severity
+from auditor.model.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,19 @@ class DirectoryView:
 
 @dataclass(frozen=True, slots=True)
 class ProblemView:
-    """The findings of one check that name the bookie: ``count`` of them, and the first few sentences."""
+    """The findings of one check that name the bookie: ``count`` of them, and the first few sentences.
+
+    ``standings`` are those of ``messages``, where the run kept any; ``ledger`` is the scope and id of the
+    first of them that is about a ledger.
+    """
 
     id: str
     severity: Severity
     count: int
     unsure: int  # of these, not confirmed
     messages: tuple[str, ...]
+    standings: tuple[Standing | None, ...] = ()
+    ledger: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
 """One bookie told as text: who it is, where its data lies, how far it was read, and what is wrong.
 
-Every line fits into `WIDTH` columns, for this is read beside other windows; nothing is coloured.
+Every line but commands fits into `WIDTH` columns, for this is read beside other windows; nothing is coloured.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from auditor.checks import BY_ID
 from auditor.model.bookie_view import (
     BookieView,
     CookieView,
@@ -16,6 +16,7 @@ from auditor.model.bookie_view import (
     ProblemView,
     RegistrationView,
 )
+from auditor.reports.advice import page_advice, since_when
 
 WIDTH = 60
 _LABEL = 12
@@ -27,7 +28,7 @@ def render(bookie: BookieView) -> str:
     parts = [
         [*_line("bookie", bookie.bookie_id), *_identity(bookie), *_reading(bookie), *_ledgers(bookie)],
         _disks(bookie),
-        _problems(bookie.problems),
+        _problems(bookie),
     ]
     return "\n\n".join("\n".join(part) for part in parts)
 
@@ -120,16 +121,30 @@ def _directory(bookie_id: str, directory: DirectoryView) -> list[str]:
     return lines
 
 
-def _problems(problems: Iterable[ProblemView]) -> list[str]:
+def _problems(bookie: BookieView) -> list[str]:
+    """Each problem with its first sentences, why it matters, how sure it is and what to do."""
     lines = ["problems"]
-    for problem in problems:
+    instance = bookie.cookie.instance_id if bookie.cookie else None
+    for number, problem in enumerate(bookie.problems):
+        lines += [""] if number else []
         unsure = f", {problem.unsure:,} not confirmed" if problem.unsure else ""
         lines += _folded(f"{problem.id} ({problem.severity}; {problem.count:,}{unsure})", "  ")
-        for message in problem.messages:
-            lines += _folded(message, "    ")
+        standings = problem.standings or (None,) * len(problem.messages)
+        for message, standing in zip(problem.messages, standings, strict=True):
+            since = since_when(standing)
+            lines += _folded(message if since is None else f"{message} [since: {since}]", "    ")
         if problem.count > len(problem.messages):
             lines.append(f"    and {problem.count - len(problem.messages):,} more")
+        if (check := BY_ID.get(problem.id)) is not None:
+            lines += page_advice(check, _blanks(bookie.bookie_id, problem, instance), WIDTH, "    ")
     return lines if len(lines) > 1 else [*lines, "  none"]
+
+
+def _blanks(bookie_id: str, problem: ProblemView, instance_id: str | None) -> dict[str, str]:
+    blanks = {"BOOKIE": bookie_id}
+    if problem.ledger is not None and problem.ledger[0] == 0:
+        blanks["ID"] = str(problem.ledger[1])
+    return blanks if instance_id is None else blanks | {"INSTANCE": instance_id}
 
 
 def _line(label: str, text: str) -> list[str]:

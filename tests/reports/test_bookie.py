@@ -13,6 +13,7 @@ from auditor.model.bookie_view import (
     RegistrationView,
 )
 from auditor.model.finding import Severity
+from auditor.model.standing import Standing
 from auditor.reports.bookie import WIDTH, render
 
 DISK = DirectoryView(
@@ -44,8 +45,15 @@ BOOKIE = BookieView(
     registrations=(RegistrationView("writable", (("bookie", "10.0.0.1", 3181, "bookie-rpc"),)),),
     directories=(DISK,),
     problems=(
-        ProblemView("alias-gc-danger", Severity.CRITICAL, 1, 1, ("bk-a:3181 holds what 7 ledgers ask of x",)),
-        ProblemView("orphan-ledger", Severity.NOTE, 5, 0, ("one", "two", "three")),
+        ProblemView(
+            "alias-gc-danger",
+            Severity.CRITICAL,
+            1,
+            1,
+            ("bk-a:3181 holds what 7 ledgers ask of x",),
+            (Standing("worse", 1_795_000_000_000, "being renamed"),),
+        ),
+        ProblemView("orphan-ledger", Severity.NOTE, 5, 0, ("one", "two", "three"), ledger=(0, 36)),
     ),
 )
 TOLD = """\
@@ -79,16 +87,37 @@ disks
 
 problems
   alias-gc-danger (critical; 1, 1 not confirmed)
-    bk-a:3181 holds what 7 ledgers ask of x
-  orphan-ledger (note; 5)
-    one
-    two
-    three
-    and 2 more"""
+    bk-a:3181 holds what 7 ledgers ask of x [since:
+        2026-11-18 11:06:40 UTC; worse than in the run
+        before; suppressed: being renamed]
+    why    """
 
 
 def test_a_bookie_is_told_from_its_cookie_to_its_problems() -> None:
-    assert render(BOOKIE) == TOLD
+    assert render(BOOKIE).startswith(TOLD)
+
+
+def test_each_problem_says_why_how_sure_and_what_to_do() -> None:
+    alias, _, orphan = render(BOOKIE).partition("\n\nproblems\n")[2].partition("\n\n")
+    for label in ("why ", "sure", "do  "):
+        assert f"\n    {label}   " in alias
+        assert f"\n    {label}   " in orphan
+    assert "\n           bookkeeper shell updateBookieInLedger -sb OLD -db NEW\n" in alias
+    assert orphan.startswith(
+        "  orphan-ledger (note; 5)\n    one\n    two\n    three\n    and 2 more\n    why "
+    )
+    assert "\n           bookkeeper shell ledgermetadata -l 36\n" in orphan
+
+
+def test_an_id_that_the_shell_refuses_is_said_to_be_one() -> None:
+    unused = ProblemView("cookie-unused", Severity.NOTE, 1, 0, ("it has a cookie",))
+    refused = "The shell refuses an id that is no host:port."
+    custom = " ".join(render(replace(BOOKIE, bookie_id="bk-a.rack1", problems=(unused,))).split())
+    assert "bookkeeper shell cookie_delete bk-a.rack1" in custom
+    assert refused in custom
+    usual = " ".join(render(replace(BOOKIE, problems=(unused,))).split())
+    assert "bookkeeper shell cookie_delete bk-a:3181" in usual
+    assert refused not in usual
 
 
 def test_what_is_not_there_is_said_too() -> None:
@@ -127,5 +156,5 @@ def test_what_cannot_be_read_says_why() -> None:
 def test_every_line_fits_and_nothing_reaches_the_terminal_as_a_command() -> None:
     long = replace(BOOKIE, bookie_id="bk\x1b[31m" + "x" * 200, directories=(replace(DISK, path="/d" * 90),))
     lines = render(long).splitlines()
-    assert all(len(line) <= WIDTH for line in lines)
+    assert all(len(line) <= WIDTH for line in lines if "bookkeeper shell" not in line)
     assert "\x1b" not in render(long)

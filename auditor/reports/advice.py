@@ -1,0 +1,166 @@
+"""What to do about a finding: why it matters, how sure it is, since when, and commands with their risk.
+
+The words are those of the check's manual page; what its commands leave open is filled in where it is known.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from auditor.checks import BY_ID, Check
+from auditor.model.finding import Confidence, Finding
+from auditor.model.standing import Standing
+from auditor.model.told import Told
+from auditor.reports.amounts import moment
+from auditor.reports.check_pages import command_lines
+from auditor.reports.folding import folded
+
+Blanks = Mapping[str, str]
+"""Words in capitals of a manual page's commands, and what to put in their place."""
+
+# Doubts that a table keeps as a word.
+_DOUBTS = {
+    "newer-than-scan": "its index may be newer than the scan of the metadata",
+    "metadata-suspect": "the metadata of this bookie is itself in doubt (metadata-suspect)",
+    "attribution-suspect": "a directory's cookie and its place name two bookies",
+}
+_LABEL = 7
+_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
+_UNSURE = ("Suspect", "Always")
+_PORT = re.compile(r"[^:]+:\d+(:.*)?")
+_COOKIE = re.compile(r"bookkeeper shell cookie_")
+_NAMES_LEDGER = re.compile(r"\bID\b")
+
+
+def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
+    """What a finding fills in: its ledger, a bookie, and the entries that this one lacks.
+
+    >>> from auditor.model.finding import Missing, Severity
+    >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
+    >>> blanks_of(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, missing=(lost,)))
+    {'ID': '42', 'BOOKIE': 'bk1:3181', 'FIRST': '4', 'NEXT': '12'}
+    """
+    found: dict[str, str] = {}
+    if finding.ledger_id is not None:
+        found["ID"] = str(finding.ledger_id)
+    bookies = [finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown]
+    if bookie := next((name for name in bookies if name is not None), None):
+        found["BOOKIE"] = bookie
+    lacking = [part for part in finding.missing if part.bookie_id == found.get("BOOKIE")]
+    if lacking and lacking[0].groups:
+        groups = lacking[0].groups
+        found["FIRST"] = str(min(first for first, _, _, _ in groups))
+        found["NEXT"] = str(max(last + size for _, last, size, _ in groups))
+    if instance_id is not None:
+        found["INSTANCE"] = instance_id
+    return found
+
+
+def filled(command: str, blanks: Blanks) -> str:
+    """A command with what is known put into it, quoted for a shell.
+
+    What cannot be shown as it is stays open, for a command with another name in it would be a wrong one.
+
+    >>> filled("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk 1;reboot"})
+    "bookkeeper shell recover -q 'bk 1;reboot'"
+    """
+    words = []
+    for word in command.split():
+        value = blanks.get(word)
+        words.append(word if value is None or not value.isprintable() else shlex.quote(value))
+    return " ".join(words)
+
+
+def advice(check: Check, blanks: Blanks, width: int, indent: str = "", scope_id: int | None = 0) -> list[str]:
+    """What to do: the check's words, then its commands, each with what it does and risks."""
+    lines = _labelled("do", check.sections["What to do"].replace("\n- ", " "), width, indent)
+    for command in check.commands:
+        if scope_id and _NAMES_LEDGER.search(command.text):
+            continue
+        shown, *below = command_lines(command, width, indent + " " * _LABEL)
+        lines += [indent + " " * _LABEL + filled(shown.strip(), blanks), *below]
+        if _COOKIE.match(command.text) and not _PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
+            inner = indent + " " * (_LABEL + 4)
+            lines += folded("The shell refuses an id that is no host:port.", width, inner, inner)
+    if scope_id:
+        lines += _labelled("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
+    return lines
+
+
+def told(found: Sequence[Told], width: int, instance_id: str | None = None) -> list[str]:
+    """Findings, of one check after the other: each with how sure and since when; why and what to do once."""
+    lines: list[str] = []
+    for id, group in groupby(found, key=lambda each: each.finding.id):
+        each = list(group)
+        check = BY_ID.get(id)
+        lines += [""] if lines else []
+        lines.append(id if check is None else f"{id}: {check.title}")
+        lines = [*lines[:-1], *folded(lines[-1], width)]
+        for one in each:
+            lines += _finding(one, check, width)
+        if check is not None:
+            first = each[0].finding
+            lines += _labelled("why", check.sections["Why it matters"], width, "  ")
+            lines += advice(check, blanks_of(first, instance_id), width, "  ", first.scope_id)
+    return lines
+
+
+def page_advice(check: Check, blanks: Blanks, width: int, indent: str) -> list[str]:
+    """What a check says of all its findings at once: why, how sure, and what to do."""
+    return [
+        *_labelled("why", check.sections["Why it matters"], width, indent),
+        *_labelled("sure", check.sections["How sure"], width, indent),
+        *advice(check, blanks, width, indent),
+    ]
+
+
+def _finding(one: Told, check: Check | None, width: int) -> list[str]:
+    finding = one.finding
+    lines = folded(f"{finding.severity}: {finding.message}", width, "  ", "    ")
+    if check is not None:
+        lines += _labelled("sure", how_sure(check, finding), width, "    ")
+    if (since := since_when(one.standing)) is not None:
+        lines += _labelled("since", since, width, "    ")
+    return lines
+
+
+def how_sure(check: Check, finding: Finding) -> str:
+    """Why a finding is confirmed, or why it is not."""
+    if finding.confidence == Confidence.CONFIRMED:
+        return _sentences(check)[0]
+    return f"{finding.confidence}: {'; '.join(doubts_of(check, finding))}"
+
+
+def doubts_of(check: Check, finding: Finding) -> list[str]:
+    """The doubts that a finding has itself, else what findings of its check may have."""
+    doubts = [_DOUBTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
+    if finding.evidence.get("attribution_suspect"):
+        doubts.append(_DOUBTS["attribution-suspect"])
+    if doubts:
+        return doubts
+    sentences = _sentences(check)
+    said = " ".join([each for each in sentences if each.startswith(_UNSURE)] or sentences)
+    return [said[0].lower() + said[1:].removesuffix(".")]
+
+
+def _sentences(check: Check) -> list[str]:
+    return _SENTENCE.split(" ".join(check.sections["How sure"].split()))
+
+
+def since_when(standing: Standing | None) -> str | None:
+    """Since when it has been there, and who knows of it; None where the run kept nothing of it."""
+    if standing is None:
+        return None
+    said = {
+        "new": "new in this run",
+        "worse": f"{moment(standing.first_seen)}; worse than in the run before",
+        "better": f"{moment(standing.first_seen)}; better than in the run before",
+    }.get(standing.change, moment(standing.first_seen))
+    return said if standing.suppressed is None else f"{said}; suppressed: {standing.suppressed}"
+
+
+def _labelled(label: str, text: str, width: int, indent: str) -> list[str]:
+    return folded(text, width, f"{indent}{label:<{_LABEL}}", indent + " " * _LABEL)

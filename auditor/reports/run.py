@@ -1,0 +1,233 @@
+"""One run told to whoever has to act on it: why this verdict, what was not seen, and what to do first.
+
+Text of at most ``width`` columns, but for commands, which stay whole to be copied.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from itertools import groupby
+
+from auditor.checks import ALL, BY_ID, Check
+from auditor.model.exit_code import exit_code
+from auditor.model.finding import Finding, Severity
+from auditor.model.report import HEALTHY, NOT_HEALTHY, Report
+from auditor.model.run_view import RunView
+from auditor.reports import first_screen
+from auditor.reports.advice import advice, blanks_of, doubts_of, since_when
+from auditor.reports.amounts import bounded, counted, moment
+from auditor.reports.blind_spots import blind_spots
+from auditor.reports.folding import folded
+from auditor.reports.plain_text import printable
+
+# What deletes or overwrites data by itself cannot wait; what is missing already can.
+URGENT = (
+    "disk-shared",
+    "instance-mismatch",
+    "metadata-suspect",
+    "alias-gc-danger",
+    "bookie-alias",
+    "disk-content-mismatch",
+    "disk-version-missing",
+)
+TOLD_IN_FULL = 8
+"""Checks that are told with their commands; of the others it is said what to do in short."""
+
+UNREAD = "bookie-unread"
+DOUBTS_SHOWN = 3
+IDS_SHOWN = 7
+_LABEL = 11
+
+
+def render(run: RunView, width: int) -> str:
+    """Verdict and why, what was looked at and what not, doubts, and what to do in order."""
+    parts = [
+        _verdict(run, width),
+        _looked_at(run, width),
+        _not_looked_at(run, width),
+        _blind(run, width),
+        _doubts(run.report, width),
+        _to_do(run, width),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _verdict(run: RunView, width: int) -> list[str]:
+    report, facts = run.report, run.report.run
+    seconds = max(0, facts["finished"] - facts["started"]) / 1000
+    lines = _line("run", f"{run.path}, ended {moment(facts['finished'])}, took {seconds:,.0f} s", width)
+    lines += _line("verdict", first_screen.verdict(report), width)
+    lines += _line("why", _why(report), width)
+    if run.fail_on is not None:
+        code = exit_code(report, run.fail_on)
+        lines += _line("exit code", f"{code}, with --fail-on {run.fail_on}: {_CODES[code]}", width)
+    return lines
+
+
+_CODES = {
+    0: "nothing at or above that was found, and all of it was looked at",
+    1: "something at or above that was found; suppressed findings do not count",
+    3: "nothing at or above that was found, but not all was looked at",
+    5: "so many ledger records cannot be decoded that nothing else counts",
+}
+
+
+def _why(report: Report) -> str:
+    if report.verdict == NOT_HEALTHY:
+        sure = sum(
+            tally["count"]
+            for tally in report.run["tally"]
+            if tally["confidence"] == "confirmed" and Severity(tally["severity"]).at_least(Severity.WARNING)
+        )
+        return (
+            f"something of warning or worse was found, {sure:,} of it confirmed; suspected and suppressed "
+            "findings count for the verdict too"
+        )
+    if report.verdict == HEALTHY:
+        return "all of it was looked at and decided, and nothing worse than a note was found"
+    return "nothing worse than a note was found, but what was not looked at could hold anything"
+
+
+def _looked_at(run: RunView, width: int) -> list[str]:
+    report, seen = run.report, run.report.coverage
+    facts = report.run
+    directories = counted(run.directories, "directory", "directories")
+    live = "a running store" if facts["live"] else "a saved store"
+    lines = ["looked at"]
+    lines += _line("  metadata", f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}", width)
+    lines += _line("  ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width)
+    lines += _line("  replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided", width)
+    lines += _line(
+        "  bookies", f"{seen.bookies.read:,} of {seen.bookies.expected:,} read whole, in {directories}", width
+    )
+    return lines
+
+
+def _not_looked_at(run: RunView, width: int) -> list[str]:
+    unread = run.report.coverage.bookies.unread
+    lines = []
+    for each in run.unread:
+        how = "read in part" if each.read == "partial" else "not read"
+        why = f": {each.reason}" if each.reason else ""
+        needed = counted(each.replicas, "replica", "replicas")
+        lines += folded(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
+    if len(unread) > len(run.unread):
+        lines.append(f"  and {len(unread) - len(run.unread):,} more bookies")
+    for gap in run.report.run["gaps"]:
+        lines += folded(gap, width, "  ", "    ", lines=2)
+    for note in run.report.run["notes"]:
+        lines += folded(f"note: {note}", width, "  ", "    ")
+    return ["not looked at", *lines] if lines else []
+
+
+def _blind(run: RunView, width: int) -> list[str]:
+    lines = []
+    for spot in blind_spots(run):
+        where = f"of {spot.where}" if spot.where else "at all"
+        ids = bounded(spot.ids, IDS_SHOWN)
+        lines += folded(f"nothing {where}: {spot.why}; it concerns {ids}", width, "  ", "    ")
+    return ["could not be seen", *lines] if lines else []
+
+
+def _doubts(report: Report, width: int) -> list[str]:
+    """Which findings are not confirmed, and what the doubts of those that the report shows come from."""
+    lines = []
+    ordered = sorted(report.run["tally"], key=lambda each: (Severity(each["severity"]).rank, each["id"]))
+    for id, tallies in groupby(ordered, key=lambda each: each["id"]):
+        unsure = {t["confidence"]: t["count"] for t in tallies if t["confidence"] != "confirmed"}
+        check = BY_ID.get(id)
+        if not unsure or check is None:
+            continue
+        shown = [each for each in report.findings if each.id == id and each.confidence != "confirmed"]
+        doubts = list(dict.fromkeys(doubt for each in shown for doubt in doubts_of(check, each)))
+        more = f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
+        count = ", ".join(f"{number:,} {confidence}" for confidence, number in unsure.items())
+        lines += folded(f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{more}", width, "  ", "    ")
+    return ["in doubt", *lines] if lines else []
+
+
+def _to_do(run: RunView, width: int) -> list[str]:
+    """Numbered steps: first what destroys data, then the worst; all in short at the end, where eyes are."""
+    steps = steps_of(run.report)
+    pressing = [step for step in steps if step.pressing]
+    lines = []
+    for number, step in enumerate(pressing[:TOLD_IN_FULL], 1):
+        lines += [*_step(number, step, run, width), ""]
+    known = [f"{step.check.id} {step.suppressed:,}" for step in steps if step.suppressed]
+    idle = [f"{step.check.id} {step.open:,}" for step in steps if step.open and not step.pressing]
+    if pressing:
+        lines += ["in short"]
+        for number, step in enumerate(pressing, 1):
+            first = _first_sentence(step.check)
+            lines += folded(
+                f"{number}. {step.check.id} ({step.open:,}): {first}", width, "  ", "     ", lines=2
+            )
+    if idle:
+        lines += folded(f"worth knowing, nothing presses: {', '.join(idle)}", width, "  ", "  ")
+    if known:
+        lines += folded(f"suppressed: {', '.join(known)}", width, "  ", "  ")
+    return ["what to do, in this order", *lines] if lines else ["nothing has to be done"]
+
+
+def _first_sentence(check: Check) -> str:
+    text = " ".join(check.sections["What to do"].split())
+    return f"{text.partition('. ')[0].removesuffix('.')}."
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The findings of one check: their worst severity, how many are open, and how many are suppressed."""
+
+    check: Check
+    severity: Severity
+    open: int
+    suppressed: int
+
+    @property
+    def pressing(self) -> bool:
+        """Whether someone should act: what was not seen may be worse than any warning that was."""
+        return bool(self.open) and (self.severity.at_least(Severity.WARNING) or self.check.id == UNREAD)
+
+
+def steps_of(report: Report) -> list[Step]:
+    """What was found by check, in the order in which to act on it."""
+    found = []
+    for check in ALL:
+        tallies = [tally for tally in report.run["tally"] if tally["id"] == check.id]
+        if tallies:
+            severity = min((Severity(tally["severity"]) for tally in tallies), key=lambda each: each.rank)
+            suppressed = sum(tally["suppressed"] for tally in tallies)
+            found.append(Step(check, severity, sum(t["count"] for t in tallies) - suppressed, suppressed))
+    return sorted(found, key=_urgency)
+
+
+def _urgency(step: Step) -> tuple[int, int]:
+    id = step.check.id
+    rank = Severity.ERROR.rank if id == UNREAD else step.severity.rank
+    return rank, URGENT.index(id) if id in URGENT else len(URGENT)
+
+
+def _step(number: int, step: Step, run: RunView, width: int) -> list[str]:
+    check = step.check
+    head = f"{number}. {check.id} ({step.severity}; {step.open:,}): {check.title}"
+    lines = folded(head, width, "  ", "     ")
+    first = next((each for each in run.report.findings if each.id == check.id), None)
+    if first is None:
+        return lines + advice(check, {}, width, "     ")
+    lines += _first(first, run, width)
+    blanks = blanks_of(first, run.report.cluster.instance_id)
+    return lines + advice(check, blanks, width, "     ", first.scope_id)
+
+
+def _first(finding: Finding, run: RunView, width: int) -> list[str]:
+    """The first finding of a step, and where more of it is told."""
+    since = since_when(run.standings.get(finding.fingerprint))
+    said = f"as: {finding.message}{f' (since: {since})' if since else ''}"
+    command = first_screen.command_for(finding, run.path)
+    more = command or f"bkaudit explain check {shlex.quote(printable(finding.id))}"
+    return [*folded(said, width, "     ", "         "), f"     more: {more}"]
+
+
+def _line(label: str, text: str, width: int) -> list[str]:
+    return folded(text, width, f"{label:<{_LABEL}}", " " * _LABEL)

@@ -1,0 +1,134 @@
+"""What is said of a finding besides itself."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from auditor.checks import ALL, BY_ID, Check
+from auditor.model.finding import Confidence, Finding, Missing
+from auditor.model.standing import Standing
+from auditor.model.told import Told
+from auditor.reports.advice import advice, blanks_of, filled, how_sure, since_when, told
+from tests.reports.samples import BELOW, LOST, ORPHAN
+
+every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
+SHORT = replace(
+    LOST,
+    ledger_id=43,
+    missing=(
+        Missing("bk-a:3181", ((4, 10, 2, 3), (20, 20, 1, 0)), 7),
+        Missing("bk-b:3181", ((4, 4, 1, 0),), 1),
+    ),
+)
+
+
+def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None:
+    text = "\n".join(told([Told(SHORT, Standing("same", 1_795_000_000_000))], 80))
+    assert text.startswith(
+        "entry-lost: A closed ledger has an entry with no copy left.\n"
+        "  critical: entry 4 has no copy left\n"
+        "    sure   Confirmed where the ledger stood at one version in both scans of the\n"
+    )
+    assert "\n    since  2026-11-18 11:06:40 UTC\n" in text
+    assert "\n  why    The entry was promised to be kept," in text
+    assert "\n  do     Stop whatever deletes data on these bookies" in text
+    assert (
+        "\n         bookkeeper shell readledger -l 43 -fe 4 -le 21 -b bk-a:3181\n"
+        "             Asks one bookie for the entries FIRST to NEXT - 1: with -b the\n"
+    ) in text
+    assert "\n             Risk: load; it reads from the bookie." in text
+
+
+def test_findings_of_one_check_share_its_words() -> None:
+    others = [Told(replace(ORPHAN, bookie_id=f"bk-{name}:3181", message=f"on {name}")) for name in "abc"]
+    text = "\n".join(told([Told(SHORT), *others], 80))
+    assert text.count("\n\norphan-ledger: ") == 1
+    assert [text.count(f"  note: on {name}\n") for name in "abc"] == [1, 1, 1]
+    assert text.count("They take disk space") == 1
+
+
+def test_nothing_found_is_nothing_told() -> None:
+    assert told([], 80) == []
+
+
+@every_check
+def test_every_command_of_every_page_is_told_with_its_risk(each: Check) -> None:
+    said = " ".join(" ".join(advice(each, {}, 80)).split())
+    for command in each.commands:
+        assert f"{command.text} {command.does[0].upper()}{command.does[1:]}." in said
+        assert f"Risk: {command.risk}" in said
+
+
+@every_check
+def test_a_name_from_the_cluster_stays_one_word_of_a_command(each: Check) -> None:
+    evil = "x; rm -rf / #$(y) 'z'"
+    for command in each.commands:
+        words = shlex.split(filled(command.text, {"BOOKIE": evil, "ID": "42"}))
+        assert words == [{"BOOKIE": evil, "ID": "42"}.get(word, word) for word in command.text.split()]
+
+
+def test_a_name_that_cannot_be_shown_is_not_put_into_a_command() -> None:
+    assert filled("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk\x1b[31m"}).endswith(" BOOKIE")
+
+
+def test_what_a_finding_does_not_name_stays_open() -> None:
+    assert blanks_of(replace(BELOW, ledger_id=None, missing=(), unknown=())) == {}
+    assert blanks_of(BELOW, "a77a8e0d")["INSTANCE"] == "a77a8e0d"
+    assert blanks_of(replace(BELOW, missing=()))["BOOKIE"] == "bk-c:3181"
+
+
+def test_entries_are_those_that_the_named_bookie_lacks() -> None:
+    other = replace(SHORT, bookie_id="bk-b:3181")
+    assert (blanks_of(other)["FIRST"], blanks_of(other)["NEXT"]) == ("4", "5")
+    assert "FIRST" not in blanks_of(replace(SHORT, bookie_id="bk-z:3181"))
+
+
+def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> None:
+    text = "\n".join(told([Told(replace(SHORT, scope_id=7))], 80))
+    assert "-l 43" not in text
+    assert "-l ID" not in text
+    assert "bookkeeper shell rebuild-db-ledger-locations-index" in text
+    assert "No released shell takes a ledger of scope 7." in text
+
+
+def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> None:
+    check = BY_ID["below-ack-quorum"]
+    own = replace(BELOW, evidence={"doubts": ["the ledger is not closed"]})
+    assert how_sure(check, own) == "suspect: the ledger is not closed"
+    assert how_sure(check, BELOW).startswith("suspect: suspect where it changed in between")
+    orphan = replace(ORPHAN, confidence=Confidence.SUSPECT, evidence={"doubts": ["newer-than-scan"]})
+    assert how_sure(BY_ID["orphan-ledger"], orphan) == (
+        "suspect: its index may be newer than the scan of the metadata"
+    )
+
+
+@every_check
+def test_every_check_says_something_of_a_finding_that_is_not_confirmed(each: Check) -> None:
+    for confidence in Confidence:
+        finding = Finding(each.id, each.severity, confidence)
+        assert len(how_sure(each, finding).split()) > 3
+
+
+@pytest.mark.parametrize(
+    ("standing", "said"),
+    [
+        (None, None),
+        (Standing("new", 1), "new in this run"),
+        (Standing("same", 1_795_000_000_000), "2026-11-18 11:06:40 UTC"),
+        (Standing("worse", 1_795_000_000_000), "2026-11-18 11:06:40 UTC; worse than in the run before"),
+        (Standing("new", 1, "known"), "new in this run; suppressed: known"),
+    ],
+)
+def test_since_when_is_told_where_it_is_known(standing: Standing | None, said: str | None) -> None:
+    assert since_when(standing) == said
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_advice_keeps_to_its_width_but_for_commands(width: int) -> None:
+    evil = replace(SHORT, bookie_id="b" * 200, message="\x1b[31m台帳 " * 50)
+    lines = told([Told(evil, Standing("same", 1, "\x07 because"))], width)
+    assert all(line.isprintable() for line in lines)
+    assert all(len(line) <= width for line in lines if "bookkeeper shell" not in line)

@@ -1,0 +1,94 @@
+"""What a run could not see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from auditor.checks import BY_ID
+from auditor.model.report import BookiesRead, Report
+from auditor.model.run_view import RunView, UnreadBookie
+from auditor.reports.blind_spots import COPIES, DISKS, MARKS, blind_spots
+from tests.reports.samples import TALLIES, coverage, report, tally
+
+WHOLE = report(coverage=coverage(True))
+SEEN = RunView("runs/1", WHOLE, directories=9, marks_listed=True)
+
+
+def of(run: RunView) -> dict[str, set[str]]:
+    """Why, and what is blind for that."""
+    return {spot.why: set(spot.ids) for spot in blind_spots(run)}
+
+
+def changed(of: Report = WHOLE, **run: Any) -> Report:
+    return replace(of, run={**of.run, **run})  # type: ignore[typeddict-item]
+
+
+def test_a_run_that_saw_all_has_no_blind_spot() -> None:
+    assert blind_spots(SEEN) == []
+
+
+def test_every_id_is_that_of_a_check() -> None:
+    assert {*MARKS, *DISKS, *COPIES} <= set(BY_ID)
+    assert {id for id in BY_ID if id.startswith("mark-")} <= set(MARKS)
+    assert {each.id for each in BY_ID.values() if each.group == "storage"} <= {*COPIES}
+
+
+def test_etcd_keeps_neither_marks_nor_times() -> None:
+    etcd = replace(WHOLE, cluster=replace(WHOLE.cluster, layout="etcd"))
+    found = of(replace(SEEN, report=etcd, marks_listed=False))
+    assert found["etcd keeps no under-replication marks and no locks"] == set(MARKS)
+    assert found["etcd keeps no times, so no age is known"] == {"recovery-stuck"}
+    assert len(found) == 2
+
+
+def test_marks_that_could_not_be_listed_say_nothing_by_being_absent() -> None:
+    assert of(replace(SEEN, marks_listed=False)) == {
+        "not all under-replication marks could be listed": {"mark-missing"}
+    }
+
+
+def test_bookies_that_were_only_asked_show_no_disk() -> None:
+    [spot] = blind_spots(replace(SEEN, directories=0))
+    assert (spot.ids, spot.where) == (DISKS, "")
+    assert "rpc:" in spot.why
+
+
+def test_without_any_bookie_nothing_is_known_of_copies_once() -> None:
+    none = replace(WHOLE.coverage, bookies=BookiesRead(3, 0, ("a:1", "b:1", "c:1")))
+    unread = (UnreadBookie("a:1", "unread", None, 7),)
+    found = of(replace(SEEN, report=replace(WHOLE, coverage=none), directories=0, unread=unread))
+    assert found == {"no bookie was read": set(COPIES)}
+
+
+def test_a_bookie_that_was_not_read_is_a_blind_spot_by_name() -> None:
+    unread = (UnreadBookie("bk-c:3181", "unread", "not mounted", 20),)
+    [spot] = blind_spots(replace(SEEN, report=report(), unread=unread))
+    assert (spot.ids, spot.where) == (COPIES, "bk-c:3181")
+    many = replace(coverage(), bookies=BookiesRead(40, 3, tuple(f"b{n}:1" for n in range(37))))
+    [spot] = blind_spots(replace(SEEN, report=report(coverage=many), unread=unread))
+    assert spot.where == "37 bookies that were not read whole"
+
+
+def test_one_scan_cannot_see_a_change() -> None:
+    [spot] = blind_spots(replace(SEEN, report=changed(positions=["0x16f"])))
+    assert spot.ids == ("orphan-ledger-deleting", "registered-twice")
+
+
+def test_holes_in_the_ledger_tree_hide_orphans() -> None:
+    for holed in (
+        changed(gaps=["/ledgers/00: no answer"]),
+        report([*TALLIES, tally("metadata-misplaced", "error")]),
+    ):
+        found = of(replace(SEEN, report=replace(holed, coverage=coverage(True))))
+        assert found == {
+            "a part of the ledger tree could not be listed or read": {
+                "orphan-ledger",
+                "mark-of-deleted-ledger",
+            }
+        }
+
+
+def test_without_an_instance_id_nothing_differs_from_it() -> None:
+    unnamed = replace(WHOLE, cluster=replace(WHOLE.cluster, instance_id=None))
+    assert list(of(replace(SEEN, report=unnamed)).values()) == [{"instance-mismatch"}]
