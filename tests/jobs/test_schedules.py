@@ -131,7 +131,7 @@ class FailedError(Exception):
 
 
 @pytest.fixture
-def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """conf/airflow_dag.py, imported with as much of Airflow as it uses."""
     made: list[dict[str, Any]] = []
 
@@ -141,12 +141,12 @@ def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
 
     exceptions = SimpleNamespace(AirflowException=TriedAgainError, AirflowFailException=FailedError)
     monkeypatch.setitem(sys.modules, "airflow", ModuleType("airflow"))
-    monkeypatch.setitem(sys.modules, "airflow.exceptions", exceptions)  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "airflow.sdk", SimpleNamespace(dag=decorator, task=decorator))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "airflow.exceptions", exceptions)
+    monkeypatch.setitem(sys.modules, "airflow.sdk", SimpleNamespace(dag=decorator, task=decorator))
     spec = importlib.util.spec_from_file_location("airflow_dag", CONF / "airflow_dag.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.RUNS = tmp_path
     module.made = made
