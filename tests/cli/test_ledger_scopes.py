@@ -16,6 +16,8 @@ from tests.corpora.generator import stored
 BOOKIES = ("a:3181", "b:3181", "c:3181")
 SAME_ID = [LedgerId(7), LedgerId(7, scope=1), LedgerId(7, scope=-1)]
 OF_SCOPE_1 = [LedgerId(7, scope=1), LedgerId(-2, scope=1)]
+AS_UUID = "f7a1b0c2-4f89-41d3-9a0c-0305e82c3301"
+OF_UUID = LedgerId.parse(AS_UUID)  # both halves are negative, the second as that of every random UUID is
 ODD = {
     "/ledgers/scopes/odd/L0001": "any",
     "/ledgers/scopes/0000/0000/0000/0001/0000/0000/0000/L2": "1",
@@ -23,13 +25,13 @@ ODD = {
 
 
 def last_entry(ledger: LedgerId) -> int:
-    return 10 + ledger.scope
+    return 10 + ledger.scope % 7
 
 
 def cluster() -> Cluster:
     made = Cluster(layout="longhierarchical")
     made.ledger(7, {0: BOOKIES}, (3, 2), last_entry(LedgerId(7)))
-    for ledger in {*SAME_ID[1:], *OF_SCOPE_1}:
+    for ledger in {*SAME_ID[1:], *OF_SCOPE_1, OF_UUID}:
         made.ledger(ledger, {0: BOOKIES}, (3, 2), last_entry(ledger))
     for path in ODD:
         made.node(path, b"odd")
@@ -52,12 +54,12 @@ def named(shown: dict[str, Any]) -> LedgerId:
 
 
 @STORES
-@pytest.mark.parametrize("scope", [0, 1, -1, 2])
+@pytest.mark.parametrize("scope", [0, 1, -1, 2, OF_UUID.scope])
 def test_a_listing_is_of_one_scope(kind: str, scope: int, uris: dict[str, str]) -> None:
     more = ("--ledger-scope-id", str(scope)) if scope else ()
     outcome = bkaudit("ledger", "list", "--metadata", uris[kind], *more)
     shown = [json.loads(line) for line in outcome.stdout.splitlines()]
-    of_it = {ledger for ledger in (*SAME_ID, *OF_SCOPE_1) if ledger.scope == scope}
+    of_it = {ledger for ledger in (*SAME_ID, *OF_SCOPE_1, OF_UUID) if ledger.scope == scope}
     assert {named(each): each["metadata"]["last_entry_id"] for each in shown} == {
         ledger: last_entry(ledger) for ledger in of_it
     }
@@ -69,7 +71,7 @@ def test_a_listing_is_of_one_scope(kind: str, scope: int, uris: dict[str, str]) 
 
 @STORES
 def test_a_ledger_is_shown_by_its_qualified_name(kind: str, uris: dict[str, str]) -> None:
-    for ledger in (*SAME_ID, *OF_SCOPE_1):
+    for ledger in (*SAME_ID, *OF_SCOPE_1, OF_UUID):
         names = (
             ("--ledger-qualified-name", ledger.qualified_name),
             ("--ledger-id", str(ledger.id), "--ledger-scope-id", str(ledger.scope)),
@@ -79,3 +81,8 @@ def test_a_ledger_is_shown_by_its_qualified_name(kind: str, uris: dict[str, str]
             assert outcome.exit_code == 0, outcome.output
             shown = json.loads(outcome.stdout)
             assert (named(shown), shown["metadata"]["last_entry_id"]) == (ledger, last_entry(ledger))
+            assert shown["ledger_qualified_name"] == ledger.qualified_name
+    outcome = bkaudit("ledger", "show", "--metadata", uris[kind], "--ledger-qualified-name", AS_UUID)
+    assert named(json.loads(outcome.stdout)) == OF_UUID
+    assert OF_UUID.scope < 0
+    assert OF_UUID.id < 0
