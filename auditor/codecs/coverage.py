@@ -9,8 +9,11 @@ common pattern, or whose result, is millions of runs that no group holds togethe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from auditor.codecs.groups import GroupBatch, Groups
+import numpy as np
+
+from auditor.codecs.groups import GROUP, GroupBatch, Groups
 from auditor.codecs.sweep import sweep
 from auditor.codecs.unroll import unrolled
 
@@ -105,6 +108,26 @@ def count(groups: Groups) -> int:
     8
     """
     return int(GroupBatch.one(groups).entries().sum())
+
+
+def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
+    """How many entries there are from each edge to before the next: one number less than edges.
+
+    >>> import numpy as np
+    >>> from auditor.codecs.groups import GROUP
+    >>> count_between(np.array([(0, 9, 2, 3)], GROUP), [0, 4, 10, 2**62])
+    [3, 4, 1]
+    """
+    first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
+    step = np.maximum(period, 1)
+    runs = (last - first) // step + 1
+    before = []
+    for edge in edges:
+        # Of the runs that begin before the edge all but the last are whole, as no run reaches the next.
+        begun = np.clip((edge - 1 - first) // step + 1, 0, runs)
+        newest = first + (begun - 1) * step
+        before.append(int(np.where(begun > 0, (begun - 1) * size + np.minimum(size, edge - newest), 0).sum()))
+    return [end - start for start, end in pairwise(before)]
 
 
 def last_entry(groups: Groups) -> int:

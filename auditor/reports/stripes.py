@@ -67,7 +67,7 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
     return Stripes(
         edges,
         tuple(replica.view.bookie_id for replica in shown),
-        tuple(tuple(_cell(replica, edges[n], edges[n + 1] - 1) for n in range(count)) for replica in shown),
+        tuple(_cells(replica, edges) for replica in shown),
         len(replicas),
     )
 
@@ -87,16 +87,18 @@ def _replica(view: ReplicaView) -> Replica:
     return Replica(view, expected, coverage.difference(expected, held), coverage.difference(held, expected))
 
 
-def _cell(replica: Replica, first: int, last: int) -> Cell:
-    expected = coverage.count(coverage.clip(replica.expected, first, last))
-    lacking = coverage.count(coverage.clip(replica.lacking, first, last))
+def _cells(replica: Replica, edges: Sequence[int]) -> tuple[Cell, ...]:
+    sets = (replica.expected, replica.lacking, replica.extra)
+    counts = (coverage.count_between(each, edges) for each in sets)
+    return tuple(_cell(replica.view.known, *column) for column in zip(*counts, strict=True))
+
+
+def _cell(known: bool, expected: int, lacking: int, extra: int) -> Cell:
     if lacking:
-        if not replica.view.known:
+        if not known:
             return Cell.UNKNOWN
         return Cell.MISSING if lacking == expected else Cell.PART
     if expected:
         return Cell.HELD
-    if coverage.count(coverage.clip(replica.extra, first, last)):
-        return Cell.SURPLUS
     # What a bookie in no ensemble, or one that was not read, may hold besides nobody can say.
-    return Cell.NONE
+    return Cell.SURPLUS if extra else Cell.NONE

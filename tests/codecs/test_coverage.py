@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.coverage import at_least, clip, count, difference, intersection, last_entry, union, worst
+from auditor.codecs.coverage import (
+    at_least,
+    clip,
+    count,
+    count_between,
+    difference,
+    intersection,
+    last_entry,
+    union,
+    worst,
+)
 from auditor.codecs.fold import fold, fold_entries
 from auditor.codecs.groups import GROUP, GroupBatch, Groups
 from auditor.codecs.striping import striped
@@ -48,6 +59,13 @@ def test_two_sets_combine_as_sets_do(a: set[int], b: set[int]) -> None:
     same(difference(canonical(a), canonical(b)), a - b)
     same(intersection(canonical(a), canonical(b)), a & b)
     same(union([canonical(a), canonical(b)]), a | b)
+
+
+@given(patterns(), st.lists(st.integers(0, 700), max_size=9))
+def test_entries_between_edges_are_counted(entries: set[int], edges: list[int]) -> None:
+    edges.sort()
+    expected = [len(entries & set(range(*pair))) for pair in pairwise(edges)]
+    assert count_between(canonical(entries), edges) == expected
 
 
 @given(st.lists(patterns(), max_size=5), st.integers(1, 4))
