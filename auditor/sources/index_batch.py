@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from auditor.codecs.groups import GroupBatch
 
 OK, CUT, UNREADABLE = "ok", "cut", "unreadable"
 
 
-@dataclass(frozen=True, slots=True)
-class IndexFile:
-    """A file to be read as the index of a ledger."""
+class IndexFile(NamedTuple):
+    """A file to be read as the index of a ledger. A tuple: there is one for each of millions of files."""
 
     ledger_id: int
     path: str

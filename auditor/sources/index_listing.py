@@ -112,7 +112,31 @@ def _first_level(directories: Sequence[str], first: str) -> Iterator[IndexFile |
         for leaf in names:
             holders.setdefault(leaf, []).append(path)
     for leaf in sorted(holders):
-        yield from _leaf(directories, [f"{path}/{leaf}" for path in holders[leaf]], f"{first}/{leaf}")
+        place = f"{first}/{leaf}"
+        paths = [f"{path}/{leaf}" for path in holders[leaf]]
+        if len(paths) == 1 and (files := _plain_leaf(paths[0], place)) is not None:
+            yield from files
+        else:
+            yield from _leaf(directories, paths, place)
+
+
+def _plain_leaf(path: str, place: str) -> list[IndexFile] | None:
+    """The files of a directory that holds nothing but indexes in their place, as almost every one does.
+
+    None where it needs a closer look: `_leaf` lists the same and says what else there is.
+    """
+    low = index_path.low_bytes(place)
+    try:
+        names = os.listdir(path)  # noqa: PTH208
+    except OSError:
+        return None
+    files = []
+    for name in sorted(names) if len(names) > 1 else names:
+        ledger = index_path.from_name(name)
+        if ledger is None or ledger & 0xFFFF != low:
+            return None
+        files.append(IndexFile(ledger, f"{path}/{name}"))
+    return files
 
 
 def _scoped(

@@ -49,6 +49,27 @@ def put(directory: Path, *names: str) -> None:
         file.touch()
 
 
+ODD = (None, "0/1/notes", "0/1/2.idx", "0/1/101.idx.rloc", "00/1/5.idx", "0/01/1.idx")
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_quick_look_at_a_directory_lists_what_a_close_one_does(
+    directories: list[Path], monkeypatch: pytest.MonkeyPatch, odd: str | None
+) -> None:
+    put(
+        directories[0],
+        "0/1/1.idx",
+        "0/1/10001.idx",
+        "0/1/ab0001.idx",
+        "7/ff/7ff.idx",
+        *([odd] if odd else []),
+    )
+    quick = listed(directories[:1])
+    monkeypatch.setattr("auditor.sources.index_listing._plain_leaf", lambda path, place: None)
+    assert quick == listed(directories[:1])
+    assert {1, 0x10001, 0xAB0001, 0x7FF} <= set(quick[0])
+
+
 @pytest.mark.parametrize("wanted", [1, 3, 9])
 def test_each_ledger_is_listed_once_however_the_work_is_cut(directories: list[Path], wanted: int) -> None:
     put(directories[0], "0/1/1.idx", "1/2/102.idx", "12/34/1234.idx", "cd/ef/abcdef.idx")

@@ -162,6 +162,13 @@ def test_a_disk_error_behind_a_short_read_makes_the_file_unreadable(
     )
 
 
+@pytest.mark.parametrize("length", [*range(1024, 20_000, 4096), 9224, 13_304])
+def test_whatever_length_a_file_has_it_is_read_to_its_end(tmp_path: Path, length: int) -> None:
+    content = HEADER + b"\1" * (length - 1024)
+    [row] = rows(read(write(tmp_path, content)))
+    assert row == (groups_of(set(range((length - 1024) // 8))), "ok", None, length - 1024)
+
+
 @settings(max_examples=25, deadline=None)
 @given(entries=st.sets(st.integers(0, 3000)), chunk=st.sampled_from([8, 64, 4096]), cut=st.integers(0, 7))
 def test_a_large_file_reads_as_a_small_one(
