@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from google.protobuf.message import DecodeError as WireError
+import numpy as np
 
 from auditor.codecs import canonical_text, ledger_metadata
-from auditor.codecs.ledger_message import DIGESTS, DIGESTS_BY_NAME, STATES, text
-from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.groups import Longs
+from auditor.codecs.ledger_message import DIGESTS_BY_NAME, text
+from auditor.codecs.ledger_wire import CLOSED, DIGEST_NAMES, STATE_NAMES, SoundLedgers, read_sound
 from auditor.errors import DecodeError
 from auditor.model.ledger_metadata import NO_ENTRY, BrokenRule, LedgerState, find_broken_rules
 
 V2 = ledger_metadata.MAGIC + b"2\n"
-V3 = ledger_metadata.MAGIC + b"3\n"
 
 
 @dataclass(slots=True)
@@ -62,65 +62,65 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     (['OPEN', None], ['bk1:3181'], [None, ('the header is not that of ledger metadata', 0)])
     """
     batch = _Batch()
-    for value in values:
-        if not (
-            (value.startswith(V3) and batch.put_binary(value))
-            or (value.startswith(V2) and batch.put_canonical(value))
-        ):
-            batch.put_any(value)
+    sound = read_sound(values)
+    # Rows that were read together lie in spans; between them is what has to be read alone.
+    edges = np.flatnonzero(np.diff(sound.sound, prepend=False, append=False)).tolist()
+    alone = 0
+    for first, end in zip(edges[0::2], edges[1::2], strict=True):
+        batch.put_alone(values[alone:first])
+        batch.put_sound(sound, first, end)
+        alone = end
+    batch.put_alone(values[alone:])
     return batch.columns
 
 
 class _Batch:
-    """Columns being filled; ``put_binary`` and ``put_canonical`` put nothing for what they do not take."""
+    """Columns being filled; ``put_canonical`` puts nothing for what it does not take."""
 
     def __init__(self) -> None:
         self.columns = LedgerColumns()
         # Bookie ids that some row has shown to be sound: a cluster names the same few over and over.
         self.sound: set[str] = set()
 
-    def put_binary(self, value: bytes) -> bool:
-        start = len(V3) + 1
-        size = value[start - 1] if len(value) >= start else 0
-        if size >= 0x80 and len(value) > start:
-            # Two bytes cover what nearly every ledger has, 16 KiB; longer ones take the careful way.
-            size = (size & 0x7F) | value[start] << 7
-            start += 1
-        if size >= 1 << 14 or start + size > len(value):
-            return False
-        try:
-            message = LedgerMetadataFormat.FromString(value[start : start + size])
-        except WireError:
-            return False
-        has = message.HasField
-        # The library's own look at required fields costs more than all of its parsing.
-        if not (has("quorumSize") and has("ensembleSize") and has("length") and has("state")):
-            return False
-        firsts: list[int] = []
-        ensembles: list[list[str]] = []
-        for segment in message.segment:
-            if not segment.HasField("firstEntryId"):
-                return False
-            firsts.append(segment.firstEntryId)
-            ensembles.append(segment.ensembleMember[:])
-        has_password = has("password")
-        custom = message.customMetadata
-        self.put(
-            3,
-            message.ensembleSize,
-            message.quorumSize,
-            message.ackQuorumSize if has("ackQuorumSize") else None,
-            STATES[message.state],
-            message.length,
-            message.lastEntryId,
-            DIGESTS[message.digestType] if has_password else None,
-            message.ctime if has("ctime") else None,
-            has_password,
-            firsts,
-            ensembles,
-            {text(entry.key): entry.value for entry in custom} if custom else {},
-        )
-        return True
+    def put_sound(self, read: SoundLedgers, first: int, end: int) -> None:
+        """Put rows ``first`` to ``end``, which are all sound."""
+        columns, rows = self.columns, slice(first, end)
+        count = end - first
+        closed = read.state[rows] == CLOSED
+        columns.format += [3] * count
+        columns.ensemble_size += read.ensemble_size[rows].tolist()
+        columns.write_quorum += read.write_quorum[rows].tolist()
+        columns.ack_quorum += read.ack_quorum[rows].tolist()
+        columns.state += [STATE_NAMES[state] for state in read.state[rows].tolist()]
+        columns.length += np.where(closed, read.length[rows], 0).tolist()
+        columns.last_entry_id += np.where(closed, read.last_entry_id[rows], NO_ENTRY).tolist()
+        has_password = read.has_password[rows].tolist()
+        columns.digest_type += [
+            DIGEST_NAMES[digest] if has else None
+            for digest, has in zip(read.digest_type[rows].tolist(), has_password, strict=True)
+        ]
+        columns.ctime += [
+            ctime if has else None
+            for ctime, has in zip(read.ctime[rows].tolist(), read.has_ctime[rows].tolist(), strict=True)
+        ]
+        columns.has_password += has_password
+        columns.damage += [None] * count
+        columns.rules += [()] * count
+        counts = np.diff(read.segment_offsets[first : end + 1])
+        columns.segment_counts += counts.tolist()
+        columns.segment_firsts += read.first_entries[_owned(read.segment_offsets, first, end)].tolist()
+        columns.member_counts += np.repeat(read.ensemble_size[rows], counts).tolist()
+        members = read.members[_owned(read.member_offsets, first, end)].tolist()
+        columns.members += [read.bookies[member] for member in members]
+        custom = _owned(read.custom_offsets, first, end)
+        columns.custom_counts += np.diff(read.custom_offsets[first : end + 1]).tolist()
+        columns.custom_keys += read.custom_keys[custom]
+        columns.custom_values += read.custom_values[custom]
+
+    def put_alone(self, values: Sequence[bytes]) -> None:
+        for value in values:
+            if not (value.startswith(V2) and self.put_canonical(value)):
+                self.put_any(value)
 
     def put_canonical(self, value: bytes) -> bool:
         read = canonical_text.fields(value, len(V2))
@@ -254,3 +254,8 @@ class _Batch:
         if not any(rule.rule == "bookie-id-invalid" for rule in broken):
             self.sound.update(*ensembles)
         return broken
+
+
+def _owned(offsets: Longs, first: int, end: int) -> slice:
+    """What rows ``first`` to ``end`` own of a flat list."""
+    return slice(int(offsets[first]), int(offsets[end]))

@@ -6,7 +6,7 @@ later stage only has to unfold them. Damage is a column: every znode of the ledg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from auditor.codecs.expected import Seats, expected
 from auditor.codecs.ledger_columns import LedgerColumns, decode_batch
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, Place, classify
+from auditor.keys.plain_paths import ledger_ids
 from auditor.sources.columns import commented
 from auditor.sources.store import NO_TIME, ZnodeBatch
 
@@ -77,17 +78,25 @@ _HARMLESS_RULES = {"segment-gap"}
 def ledger_rows(batch: ZnodeBatch, root: str, layout: LayoutKind) -> pa.RecordBatch:
     """Turn one batch of the ledger tree into rows of `LEDGERS`; inner znodes leave none, damaged ones do."""
     start = len(root) + 1 if root != "/" else 1
-    places = [classify(layout, path[start:]) for path in batch.paths]
-    ledgers = [row for row, place in enumerate(places) if place.kind == "ledger"]
-    strays = [row for row, place in enumerate(places) if place.kind == "malformed"]
-    good = _decoded(batch, ledgers, places)
-    return pa.concat_batches([good, _misplaced(batch, strays, places), _gaps(batch, start, layout)])
+    ids = ledger_ids(layout, batch.paths, start)
+    odd = {row: classify(layout, batch.paths[row][start:]) for row in np.flatnonzero(ids < 0).tolist()}
+    scopes = np.zeros(len(ids), np.int64)
+    for row, place in odd.items():
+        if place.kind == "ledger":
+            ids[row], scopes[row] = place.ledger_id or 0, place.scope_id or 0
+    strays = [row for row, place in odd.items() if place.kind == "malformed"]
+    is_ledger = np.ones(len(ids), bool)
+    is_ledger[[row for row, place in odd.items() if place.kind != "ledger"]] = False
+    good = _decoded(batch, np.flatnonzero(is_ledger), ids, scopes)
+    return pa.concat_batches([good, _misplaced(batch, strays, odd), _gaps(batch, start, layout)])
 
 
-def _decoded(batch: ZnodeBatch, rows: list[int], places: list[Place]) -> pa.RecordBatch:
+def _decoded(
+    batch: ZnodeBatch, at: NDArray[np.int64], ids: NDArray[np.int64], scopes: NDArray[np.int64]
+) -> pa.RecordBatch:
+    rows = at.tolist()
     columns = decode_batch([batch.data[row] for row in rows])
     _refuse_endless(columns)
-    at = np.array(rows, np.int64)
     undecidable = np.array(
         [
             damage is not None or any(rule.rule not in _HARMLESS_RULES for rule in rules)
@@ -100,7 +109,9 @@ def _decoded(batch: ZnodeBatch, rows: list[int], places: list[Place]) -> pa.Reco
         for damage, rules in zip(columns.damage, columns.rules, strict=True)
     ]
     arrays: dict[str, Any] = {
-        **_identity(batch, at, places),
+        "scope_id": scopes[at],
+        "ledger_id": ids[at],
+        **_identity(batch, rows),
         "status": status,
         "rules": [[{"rule": rule.rule, "reason": rule.reason} for rule in rules] for rules in columns.rules],
         "undecidable": undecidable,
@@ -217,12 +228,10 @@ def _judged_ends(
     return np.where(unjudged, first - 1, ends), is_last & ~closed & ~unjudged
 
 
-def _identity(batch: ZnodeBatch, at: NDArray[np.int64], places: list[Place]) -> dict[str, Any]:
-    """What the store says of each row, whatever its data are."""
-    rows = at.tolist()
+def _identity(batch: ZnodeBatch, rows: list[int]) -> dict[str, Any]:
+    """What the store says of each row, whatever its path and its data are."""
+    at = np.array(rows, np.int64)
     return {
-        "scope_id": [places[row].scope_id for row in rows],
-        "ledger_id": [places[row].ledger_id for row in rows],
         "path": [batch.paths[row] for row in rows],
         "version": batch.version[at],
         "ctime": _times(batch.ctime[at]),
@@ -234,11 +243,12 @@ def _times(values: NDArray[np.int64]) -> pa.Array:
     return pa.array(values, mask=values == NO_TIME)
 
 
-def _misplaced(batch: ZnodeBatch, rows: list[int], places: list[Place]) -> pa.RecordBatch:
-    at = np.array(rows, np.int64)
+def _misplaced(batch: ZnodeBatch, rows: list[int], places: Mapping[int, Place]) -> pa.RecordBatch:
     return _batch(
         {
-            **_identity(batch, at, places),
+            "scope_id": [places[row].scope_id for row in rows],
+            "ledger_id": [places[row].ledger_id for row in rows],
+            **_identity(batch, rows),
             "status": ["misplaced"] * len(rows),
             "low": [places[row].low for row in rows],
             "high": [places[row].high for row in rows],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.ledger_columns import LedgerColumns, decode_batch
 from auditor.codecs.ledger_metadata import MAGIC, parse
+from auditor.codecs.ledger_wire import read_sound
 from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.errors import DecodeError
 from auditor.model.ledger_metadata import LedgerMetadata, LedgerState, Segment, broken_rules
@@ -110,7 +111,54 @@ def test_a_real_cluster_is_one_batch(corpus: str) -> None:
         assert without_store(described(row)) == without_store(expected(decoded))
 
 
+@st.composite
+def sound_messages(draw: st.DrawFn) -> LedgerMetadataFormat:
+    """Ledgers as clusters have them: nothing is broken."""
+    ensemble = draw(st.integers(1, 4))
+    write = draw(st.integers(1, ensemble))
+    bookies = st.permutations([f"bk{n}:3181" for n in range(6)]).map(lambda ids: ids[:ensemble])
+    firsts = sorted(draw(st.sets(st.integers(1, 2**40), max_size=3)))
+    keys = draw(st.sets(st.text(max_size=6), max_size=3))
+    return LedgerMetadataFormat(
+        quorumSize=write,
+        ensembleSize=ensemble,
+        ackQuorumSize=draw(st.one_of(st.none(), st.integers(1, write))),
+        length=draw(st.integers(0, 2**60)),
+        state=draw(st.sampled_from(LedgerMetadataFormat.State.keys())),
+        lastEntryId=draw(st.one_of(st.none(), st.integers(-1, 2**60))),
+        digestType=draw(st.sampled_from([None, *LedgerMetadataFormat.DigestType.keys()])),
+        password=draw(st.one_of(st.none(), st.binary(max_size=16))),
+        ctime=draw(st.one_of(st.none(), st.integers(0, 2**45))),
+        segment=[
+            LedgerMetadataFormat.Segment(firstEntryId=first, ensembleMember=draw(bookies))
+            for first in (0, *firsts)
+        ],
+        customMetadata=[
+            LedgerMetadataFormat.cMetadataMapEntry(key=key, value=draw(st.binary(max_size=5)))
+            for key in sorted(keys)
+        ],
+    )
+
+
+@given(
+    st.lists(st.one_of(sound_messages().map(v3), sound_messages().map(v2), st.binary(max_size=9)), max_size=9)
+)
+def test_sound_ledgers_are_read_together_and_say_what_they_say_alone(batch: list[bytes]) -> None:
+    together = [value for value in batch if value.startswith(MAGIC + b"3")]
+    assert read_sound(together).sound.all()
+    assert rows(decode_batch(batch)) == [alone(value) for value in batch]
+
+
+@pytest.mark.parametrize("corpus", ["interleaved-hier", "flat-v1"])
+def test_what_real_clusters_write_in_binary_is_read_together(corpus: str) -> None:
+    values = [data for _, data, _, _ in corpus_ledgers(corpus)]
+    binary = [value.startswith(MAGIC + b"3\n") for value in values]
+    assert read_sound(values).sound.tolist() == binary
+
+
 values = st.one_of(
+    sound_messages().map(v3),
+    sound_messages().map(v3).flatmap(mutations),
     messages.map(v3),
     messages.map(v2),
     st.sampled_from([V1_CLOSED, V2_OPEN, V3_OPEN, V3_CLOSED, V3_IN_RECOVERY]).flatmap(

@@ -1,0 +1,63 @@
+"""Znode paths of ledgers by the thousand: those that are as a server writes them, read as columns of digits.
+
+    hierarchical   dd/dddd/Ldddd              legacy-hierarchical the same, hierarchical below 2^31 - 1
+    long           ddd/dddd/dddd/dddd/Ldddd   hierarchical from 2^31 - 1 on
+    flat           Ldddddddddd
+
+Any other path, of whatever kind, is left to `auditor.keys.ledger_tree.classify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.keys.hierarchical import FIRST_LONG_ID
+from auditor.model.layout import LayoutKind
+
+_SHORT, _LONG, _FLAT = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
+_TEN_DIGITS = 10**10
+_LARGEST = 2**63 // _TEN_DIGITS * _TEN_DIGITS
+"""Ids from here on are left out: the next ten digits could be more than a long holds."""
+
+_FORMS: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
+    LayoutKind.FLAT: ((_FLAT, 0, _TEN_DIGITS),),
+    LayoutKind.LEGACY_HIERARCHICAL: ((_SHORT, 0, _TEN_DIGITS),),
+    LayoutKind.HIERARCHICAL: ((_SHORT, 0, FIRST_LONG_ID), (_LONG, FIRST_LONG_ID, _LARGEST)),
+    LayoutKind.LONG_HIERARCHICAL: ((_LONG, 0, _LARGEST),),
+}
+
+
+def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np.int64]:
+    """The ids of the ledgers of scope 0 kept at ``paths``, each from its character ``start`` on.
+
+    -1 where a path is not plainly a ledger's of layout ``kind``; `classify` then says what it is.
+
+    >>> ledger_ids(LayoutKind.HIERARCHICAL, ["/bk/00/0000/L0042", "/bk/00/0000"], 4).tolist()
+    [42, -1]
+    """
+    found = np.full(len(paths), -1, np.int64)
+    lengths = np.fromiter(map(len, paths), np.int64, len(paths)) - start
+    for form, least, end in _FORMS.get(kind, ()):
+        rows = np.flatnonzero(lengths == len(form))
+        text = "".join([paths[row][start:] for row in rows.tolist()])
+        # What is not Latin becomes a question mark, which no form has.
+        letters = np.frombuffer(text.encode("latin-1", "replace"), np.uint8).reshape(-1, len(form))
+        is_digit = np.frombuffer(form.encode(), np.uint8) == ord("0")
+        digits = letters[:, is_digit] - np.uint8(ord("0"))
+        fits = (digits <= 9).all(axis=1)
+        fits &= (letters[:, ~is_digit] == np.frombuffer(form.encode(), np.uint8)[~is_digit]).all(axis=1)
+        high, low = _number(digits[:, :-10]), _number(digits[:, -10:])
+        fits &= high < _LARGEST // _TEN_DIGITS
+        ids = np.where(fits, high, 0) * _TEN_DIGITS + low
+        fits &= (ids >= least) & (ids < end)
+        found[rows[fits]] = ids[fits]
+    return found
+
+
+def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Up to ten decimal digits a row."""
+    number: NDArray[np.int64] = digits @ 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)
+    return number
