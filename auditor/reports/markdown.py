@@ -66,10 +66,15 @@ def _head(report: Report) -> str:
         f"{', '.join(totals) or 'Nothing was found'}{undecided}.",
     ]
     if changes := report.run["changes"]:
+        unseen = f"; {changes['unseen']:,} not looked at" if changes["unseen"] else ""
         lines.append(
             f"Since {_moment(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
-            f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before."
+            f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
+            f"{unseen}."
         )
+    if expired := [each for each in report.run["suppressions"] if each["expired"]]:
+        have = "suppression has" if len(expired) == 1 else "suppressions have"
+        lines.append(f"{len(expired):,} {have} expired, as: {escaped(expired[0]['reason'])}")
     lines += [f"Note: {escaped(note)}" for note in report.run["notes"][:SHOWN]]
     return "\n\n".join(lines)
 

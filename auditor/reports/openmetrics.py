@@ -31,6 +31,7 @@ METRICS = {
     "bkaudit_findings_new": "Findings that the run before did not have, not suppressed.",
     "bkaudit_findings_worse": "Findings that were less bad in the run before, not suppressed.",
     "bkaudit_findings_fixed": "Findings of the run before that are gone; absent without an earlier run.",
+    "bkaudit_findings_unseen": "Findings of the run before that this one did not look at; else absent.",
     "bkaudit_at_risk_ledgers": "Ledgers with findings, by severity.",
     "bkaudit_at_risk_bytes": "Length of the ledgers with findings, by severity, one copy of each.",
     "bkaudit_suppressions_expired": "Entries of the suppressions file whose date has passed.",
@@ -49,8 +50,8 @@ class Sample(NamedTuple):
 def render(report: Report, last_complete: int | None = None) -> str:
     """The whole text.
 
-    ``last_complete`` is when the newest complete run before this one was done, in milliseconds since 1970;
-    None where there is none. A complete run is its own.
+    ``last_complete`` is when the newest complete run was done, in milliseconds since 1970, None where there
+    is none; of a complete run that is itself.
     """
     cluster = {"cluster": report.cluster.instance_id or report.cluster.metadata_uri}
     by_metric: dict[str, list[Sample]] = {name: [] for name in METRICS}
@@ -96,6 +97,7 @@ def _samples(report: Report, last_complete: int | None) -> Iterable[Sample]:
         yield Sample("bkaudit_findings_worse", labels, tally["worse"])
     if changes is not None:
         yield Sample("bkaudit_findings_fixed", {}, changes["fixed"])
+        yield Sample("bkaudit_findings_unseen", {}, changes["unseen"])
     impact = {each["severity"]: each for each in run["impact"]}
     for severity in Severity:
         at_risk = impact.get(severity)

@@ -29,7 +29,10 @@ def test_it_begins_with_the_verdict() -> None:
     lines = markdown.render(report()).splitlines()
     assert lines[0] == "## BookKeeper audit: NOT-HEALTHY"
     assert lines[2] == "1 critical, 3 error, 12 note; not everything could be decided."
-    assert lines[4] == "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 as before."
+    assert lines[4] == (
+        "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 as before; 3 not looked at."
+    )
+    assert lines[6] == "1 suppression has expired, as: known since the move"
 
 
 def test_counts_are_a_table_the_worst_first() -> None:
@@ -52,7 +55,7 @@ def test_samples_follow_by_check() -> None:
 
 
 def test_a_clean_cluster_is_told_shortly() -> None:
-    text = markdown.render(report([], (), coverage(True), changes=None, impact=[]))
+    text = markdown.render(report([], (), coverage(True), changes=None, impact=[], suppressions=[]))
     assert text.splitlines()[:3] == ["## BookKeeper audit: HEALTHY", "", "Nothing was found."]
     assert text.endswith("| bookies | 3 of 3 read |")
 

@@ -80,6 +80,7 @@ def test_the_numbers_are_those_of_the_report() -> None:
     assert shown["bkaudit_findings_new", ("below-ack-quorum", "error", "confirmed")] == 1
     assert shown["bkaudit_findings_worse", ("below-ack-quorum", "error", "confirmed")] == 1
     assert shown["bkaudit_findings_fixed", ()] == 2
+    assert shown["bkaudit_findings_unseen", ()] == 3
     assert shown["bkaudit_at_risk_bytes", ("critical",)] == 4_200_000_000
     assert shown["bkaudit_at_risk_ledgers", ("warning",)] == 0
     assert shown["bkaudit_suppressions_expired", ()] == 1
