@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from auditor.reports import openmetrics
 from tests.conf.selectors import metrics, unanswered
 
 ROOT = Path(__file__).parents[2]
@@ -47,3 +48,10 @@ def test_alerts_ask_for_samples_that_a_report_has() -> None:
     text = ALERTS.read_text("utf-8")
     assert len(metrics(text)) > 8
     assert unanswered(text) == []
+
+
+def test_the_readme_says_what_each_metric_is() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(bkaudit_\w+)` \|.*\| (.*) \|$", readme, re.MULTILINE)
+    assert rows == list(openmetrics.METRICS.items())
+    assert unanswered(readme) == []
