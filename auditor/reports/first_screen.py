@@ -9,12 +9,13 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
+from math import ceil
 
 from auditor.model.finding import Finding, Severity
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import INCOMPLETE, Report, Tally
 from auditor.reports.amounts import bounded, counted, moment, size
-from auditor.reports.folding import MORE, cut, folded
+from auditor.reports.folding import columns_of, folded
 from auditor.reports.plain_text import printable
 
 WIDTH = 80
@@ -44,19 +45,28 @@ _TIGHT = _Limits(facts=1, operations=1, unread=1, gaps=1, notes=1, changes=1, su
 def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     """At most `LINES` lines of ``width`` columns, the verdict last; ``run`` is how commands name the run."""
     last = folded(verdict(report), width, lines=2)
+    counts = _counts(report.run["tally"], report)
     for limits in (_ROOMY, _TIGHT):
         above = [*_seen(report, limits, width), ""]
         below = ["", *_history(report, limits, width), *_next(report, run), "", *last]
-        counts = _counts(report.run["tally"], report, width)
-        room = LINES - len(above) - len(below)
-        if sum(map(len, counts)) <= room:
+        # A command is not folded here, but a terminal does it.
+        room = LINES - sum(max(1, ceil(columns_of(line) / width)) for line in (*above, *below))
+        if sum(len(_folded_count(*each, width)) for each in counts) <= room:
             break
-    while sum(map(len, counts)) > room and max(map(len, counts)) > 1:
-        # Every severity keeps a line; the longest gives way, the mildest of equals.
-        longest = max(reversed(counts), key=len)
-        longest.pop()
-        longest[-1] = f"{cut(longest[-1].removesuffix(MORE), width - len(MORE))}{MORE}"
-    return "\n".join([*above, *(line for block in counts for line in block), *below])
+    return "\n".join([*above, *_fitted(counts, room, width), *below])
+
+
+def _fitted(counts: list[tuple[str, str]], room: int, width: int) -> list[str]:
+    """Every severity keeps a line; the longest gives way, the mildest of equals."""
+    shown = [_folded_count(*each, width) for each in counts]
+    while sum(map(len, shown)) > room and max(map(len, shown)) > 1:
+        longest = max(reversed(range(len(shown))), key=lambda number: len(shown[number]))
+        shown[longest] = _folded_count(*counts[longest], width, len(shown[longest]) - 1)
+    return [line for lines in shown for line in lines]
+
+
+def _folded_count(label: str, text: str, width: int, lines: int | None = None) -> list[str]:
+    return folded(text, width, f"{label:<{_LABEL}}" if label else "", " " * _LABEL, lines)
 
 
 def verdict(report: Report) -> str:
@@ -118,7 +128,12 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
         *_line("read only", made or "nothing was asked of a live store", width, limits.operations),
     ]
     if run["gaps"]:
-        lines += _line("not read", f"{len(run['gaps'])} places, as {run['gaps'][0]}", width, limits.gaps)
+        lines += _line(
+            "not read",
+            f"{counted(len(run['gaps']), 'place', 'places')}, as {run['gaps'][0]}",
+            width,
+            limits.gaps,
+        )
     for note in run["notes"][: limits.notes]:
         lines += _line("note", note, width, lines=1)
     return lines
@@ -131,10 +146,10 @@ def _scans(report: Report) -> str:
     return f"{kind}, at {where}" if where else kind
 
 
-def _counts(tallies: list[Tally], report: Report, width: int) -> list[list[str]]:
-    """For each severity its lines: how many, in how many ledgers of how many bytes, and each id's count."""
+def _counts(tallies: list[Tally], report: Report) -> list[tuple[str, str]]:
+    """Each severity, and its text: in how many ledgers of how many bytes, and each id's count."""
     if not tallies:
-        return [["nothing found"]]
+        return [("", "nothing found")]
     impact = {each["severity"]: each for each in report.run["impact"]}
     ordered = sorted(tallies, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
     blocks = []
@@ -150,7 +165,7 @@ def _counts(tallies: list[Tally], report: Report, width: int) -> list[list[str]]
         text = about.replace(" ", "\0").replace(":\0", ": ") + ", ".join(
             word.replace(" ", "\0") for word in words
         )
-        blocks.append(folded(text, width, f"{severity:<{_LABEL}}", " " * _LABEL))
+        blocks.append((severity, text))
     return blocks
 
 
@@ -174,14 +189,14 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
     """What changed since the last run, and what is suppressed."""
     changes, entries = report.run["changes"], report.run["suppressions"]
     if changes is None:
-        lines = _line("since", "there is no earlier run to compare with", width)
+        lines = _line("changed", "there is no earlier run to compare with", width)
     else:
-        unseen = f", {changes['unseen']:,} could not be looked at again" if changes["unseen"] else ""
+        unseen = f"; {changes['unseen']:,} could not be looked at again" if changes["unseen"] else ""
         lines = _line(
-            "since",
-            f"{moment(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
-            f"{changes['fixed']:,} fixed, {changes['better']:,} better, {changes['same']:,} as before"
-            f"{unseen}",
+            "changed",
+            f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed, "
+            f"{changes['better']:,} better, {changes['same']:,} as before, since "
+            f"{moment(changes['finished'])}{unseen}",
             width,
             limits.changes,
         )

@@ -52,8 +52,8 @@ def folded(text: str, width: int, first: str = "", later: str = "", lines: int |
 
     >>> folded("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", lines=2)
     ['  bk-a:3181 lacks 4;', '    10-2999 every 3']
-    >>> folded("one two three four", 8, lines=2)
-    ['one two', 'thre ...']
+    >>> folded("one two three four", 10, lines=1)
+    ['one tw ...']
     """
     found: list[str] = []
     line, empty = first, True
@@ -69,8 +69,10 @@ def folded(text: str, width: int, first: str = "", later: str = "", lines: int |
             line = later + line[len(head) :]
     found.append(line)
     if lines is not None and len(found) > lines:
-        found = found[:lines]
-        found[-1] = cut(found[-1], width - len(MORE)).rstrip() + MORE
+        # What is left fills the last line, in the middle of a word if need be.
+        left = [each.removeprefix(later) for each in found[lines:]]
+        found[lines - 1] = cut(" ".join([found[lines - 1], *left]), width - len(MORE)).rstrip() + MORE
+        del found[lines:]
     return found
 
 

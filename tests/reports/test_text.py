@@ -30,8 +30,8 @@ critical   1 ledger, 4.2 GB: entry-lost 1
 error      3 ledgers, 1.0 kB: below-ack-quorum 3 (1 suspect, 1 new, 1 worse)
 note       12 ledgers, 0 B: orphan-ledger 12 (4 suppressed)
 
-since      2026-11-20 05:07:49 UTC: 1 new, 1 worse, 2 fixed, 0 better, 14 as
-           before, 3 could not be looked at again
+changed    1 new, 1 worse, 2 fixed, 0 better, 14 as before, since 2026-11-20
+           05:07:49 UTC; 3 could not be looked at again
 suppressed 4: bk-b is being emptied (until 2026-12-31); expired: known since the
            move (2026-10-31)
 next       bkaudit explain run runs/20261121T050749Z
@@ -80,7 +80,7 @@ def test_a_clean_cluster_is_told_in_a_few_lines() -> None:
         "",
         "nothing found",
         "",
-        "since      there is no earlier run to compare with",
+        "changed    there is no earlier run to compare with",
         "",
         "HEALTHY: no finding",
     ]
@@ -117,7 +117,7 @@ def test_the_first_screen_is_under_25_lines_whatever_was_found(width: int) -> No
     assert all(columns_of(line) <= width for line in lines if "bkaudit explain" not in line)
     assert lines[-1].startswith("NOT-HEALTHY") or lines[-2].startswith("NOT-HEALTHY")
     assert all(any(line.startswith(f"{severity} ") for line in lines) for severity in Severity)
-    assert any(line.startswith("since ") for line in lines)
+    assert any(line.startswith("changed    1 new, 1 worse") for line in lines)
     assert any(line.startswith("suppressed ") for line in lines)
 
 
