@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -24,9 +25,9 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
         with target.open("wb") as out:
             write(out)
         return
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with part.open("wb") as out:
+        with part.open("xb") as out:
             write(out)
             out.flush()
             os.fsync(out.fileno())
