@@ -36,7 +36,7 @@ def run_view(run: Run) -> RunView:
         marks_listed=gaps.num_rows == 0,
         unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
         fail_on=_fail_on(run),
-        standings=standings_of(run, [finding.fingerprint for finding in run.report.findings]),
+        standings=standings_of(RunTables(run.path), [finding.fingerprint for finding in run.report.findings]),
     )
 
 

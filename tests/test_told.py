@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.model.standing import Standing
+from auditor.model.standing import Standing, no_standing
 from auditor.reports import json
+from auditor.run_tables import RunTables
 from auditor.runs import Run, open_run
-from auditor.told import SHOWN, standings_of, told_of_ledger
-from tests.reports.samples import report
+from auditor.told import SHOWN, standings_of, standings_of_report, told_of_ledger
+from tests.reports.samples import LOST, report
 
 FINDING: dict[str, Any] = {
     "id": "entry-lost",
@@ -83,4 +84,16 @@ def test_since_when_comes_from_the_table_of_changes(run: Run) -> None:
     assert found[0].standing == Standing("same", 7)
     assert found[1].standing == Standing("new", 8, "being emptied")
     assert found[2].standing is None
-    assert standings_of(run, []) == {}
+    assert standings_of(RunTables(run.path), []) == {}
+
+
+def test_of_a_report_only_what_time_can_say_is_read(run: Run, tmp_path: Path) -> None:
+    rows = [{"fingerprint": LOST.fingerprint, "change": "same", "first_seen": 7, "suppressed": None}]
+    schema = pa.schema(
+        [(name, pa.int64() if name == "first_seen" else pa.string()) for name in rows[0]],
+    )
+    write(Path(run.path) / "tables" / "changes", rows, schema)
+    assert standings_of_report(run.path, report())(LOST.fingerprint) == Standing("same", 7)
+    assert standings_of_report(run.path, report())("other") is None
+    first = report(changes=None, suppressions=[])
+    assert standings_of_report(str(tmp_path / "nowhere"), first) is no_standing

@@ -40,6 +40,7 @@ class Done:
     def run(self, *_: Any) -> Report:
         if isinstance(self.outcome, Exception):
             raise self.outcome
+        Path(self.calls[-1][2], "tables").mkdir(parents=True, exist_ok=True)
         return self.outcome
 
 
