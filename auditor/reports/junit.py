@@ -14,7 +14,7 @@ from auditor.checks import ALL, BY_ID
 from auditor.checks.check import Check
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report, Tally
-from auditor.reports.plain_text import missing_text, printable, subject
+from auditor.reports.plain_text import missing_text, names_subject, printable, subject
 
 SHOWN = 20
 """Findings that a test case shows; the counts are complete."""
@@ -92,6 +92,6 @@ def _text(report: Report, check: Check, found: list[Tally]) -> str:
 
 
 def _line(finding: Finding) -> str:
+    head = "" if names_subject(finding) else f"{', '.join(subject(finding)) or 'cluster'}: "
     missing = missing_text(finding, _BOOKIES_SHOWN)
-    text = f"{', '.join(subject(finding))} ({finding.confidence}): {finding.message}"
-    return f"{text}; {missing}" if missing else text
+    return f"{head}{finding.message} ({finding.confidence}){f'; {missing}' if missing else ''}"

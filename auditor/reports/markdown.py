@@ -12,7 +12,7 @@ from itertools import groupby
 from auditor.checks import BY_ID
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
-from auditor.reports.plain_text import missing_text, printable, subject
+from auditor.reports.plain_text import missing_text, names_subject, printable, subject
 
 LIMIT = 60_000
 """Characters at most: an issue tracker takes 65,536."""
@@ -145,12 +145,9 @@ def _section(report: Report, severity: Severity, id: str, found: list[Finding]) 
 
 
 def _item(finding: Finding) -> str:
-    about = subject(finding)
     doubt = "" if finding.confidence == "confirmed" else f" ({finding.confidence})"
-    # Most messages are whole sentences, which name what they are about. What begins with no letter could
-    # begin a list or a heading.
-    named = finding.message[:1].isalpha() and all(f"{part} " in f"{finding.message} " for part in about)
-    head = "" if named else f"**{escaped(', '.join(about)) or 'cluster'}**: "
+    # Text that begins with no letter, which could begin a list or a heading, gets a head too.
+    head = "" if names_subject(finding) else f"**{escaped(', '.join(subject(finding))) or 'cluster'}**: "
     lines = [f"- {head}{escaped(finding.message)}{doubt}"]
     if finding.missing:
         lines.append(f"  - {escaped(missing_text(finding, _BOOKIES_SHOWN))}")

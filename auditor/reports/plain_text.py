@@ -42,3 +42,9 @@ def subject(finding: Finding) -> list[str]:
         *([f"ledger {finding.ledger_id}"] if finding.ledger_id is not None else []),
         *([f"bookie {finding.bookie_id}"] if finding.bookie_id is not None else []),
     ]
+
+
+def names_subject(finding: Finding) -> bool:
+    """Whether the message is a whole sentence that names all that it is about, as most are."""
+    words = f"{finding.message} "
+    return finding.message[:1].isalpha() and all(f"{part} " in words for part in subject(finding))

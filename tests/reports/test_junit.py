@@ -37,7 +37,7 @@ def test_a_check_fails_with_what_makes_a_verdict_not_healthy() -> None:
     assert failure.type == "error"
     assert "1 error, suspect" in failure.text
     assert (
-        "ledger 7 (suspect): 1 of 2 acknowledged copies is left; bk-a:3181 lacks 0 (1 entry)" in failure.text
+        "ledger 7: 1 of 2 acknowledged copies is left (suspect); bk-a:3181 lacks 0 (1 entry)" in failure.text
     )
     assert "bkaudit explain check below-ack-quorum" in failure.text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auditor.model.finding import Missing
-from auditor.reports.plain_text import missing_text, printable, subject
+from auditor.reports.plain_text import missing_text, names_subject, printable, subject
 from tests.reports.hostile import BOOKIE
 from tests.reports.samples import BELOW, LOST, ORPHAN
 
@@ -23,3 +23,10 @@ def test_of_very_many_bookies_some_are_named_and_the_others_counted() -> None:
 def test_a_finding_is_about_what_it_names() -> None:
     assert subject(replace(ORPHAN, scope_id=-1)) == ["scope -1", "ledger 36", "bookie bk-b:3181"]
     assert subject(BELOW) == ["ledger 7"]
+
+
+def test_a_message_names_its_subject_whole_or_not_at_all() -> None:
+    assert names_subject(replace(BELOW, message="too few copies of ledger 7"))
+    assert not names_subject(replace(BELOW, message="too few copies of ledger 70"))
+    assert not names_subject(replace(BELOW, message="1. too few copies of ledger 7"))
+    assert not names_subject(replace(BELOW, message=""))
