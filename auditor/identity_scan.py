@@ -43,7 +43,10 @@ def identity_graph(
     """
     rows = _rows(facts(bookies, registrations, cookies, directories))
     ids = known(rows)
-    edges = alias_edges(ids, compared(_rows(shared_contents(ledgers, unequal, bookies)), rows))
+    # Most clusters have no id that is gone, and then no ledger needs to be asked.
+    gone = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
+    shared = _rows(shared_contents(ledgers, unequal, bookies)) if gone else []
+    edges = alias_edges(ids, compared(shared, rows))
     return IdentityGraph(
         landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES),
         landing.rows("identity_edges", edge_rows(edges), EDGES),

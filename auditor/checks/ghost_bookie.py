@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import check
 from auditor.checks.finding_rows import counted, finding_rows, words
-from auditor.checks.reported_aliases import alias_pairs
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -58,8 +57,7 @@ def ghost_bookie(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    aliases = F.array_sort(F.collect_list("alias")).alias("aliases")
-    others = alias_pairs(tables).groupBy("bookie_id").agg(aliases)
+    others = tables.identities.where("stranded").select("bookie_id", "aliases")
     ghosts = tables.bookies.where("named and not has_cookie and registered is null").where(
         ~F.col("bookie_id").endswith(":0")
     )

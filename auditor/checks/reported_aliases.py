@@ -11,31 +11,19 @@ if TYPE_CHECKING:
 
 
 def reported_aliases(tables: Tables) -> DataFrame:
-    """One row an id of an identity that has several: ``identity``, and the columns of both tables of bookies.
+    """One row an id that bookie-alias speaks of: its ``identity``, and the columns of the table bookies.
 
-    Only identities of which an ensemble names an id that is not registered, and of which another id is named
-    or registered. Ids that are all registered answer at one address: `endpoint-duplicate` says so.
+    Only identities that strand a ledger: ids that are all registered are of one address, and
+    `endpoint-duplicate` says so.
     """
     from pyspark.sql import functions as F
 
-    of = tables.identities.where("ids > 1").select("bookie_id", "identity")
-    members = tables.bookies.join(F.broadcast(of), "bookie_id")
-    reported = (
-        members.groupBy("identity")
-        .agg(
-            F.expr("count_if(named and registered is null)").alias("stranded"),
-            F.expr("count_if(named or registered is not null)").alias("known"),
-        )
-        .where("stranded > 0 and known > 1")
-        .select("identity")
-    )
-    return members.join(F.broadcast(reported), "identity")
+    stranded = tables.identities.where("stranded").select("bookie_id", "identity")
+    return tables.bookies.join(F.broadcast(stranded), "bookie_id")
 
 
 def alias_pairs(tables: Tables) -> DataFrame:
     """Every two ids, in both orders, that bookie-alias reports as one: ``bookie_id`` and ``alias``."""
     from pyspark.sql import functions as F
 
-    ids = reported_aliases(tables).select("identity", "bookie_id")
-    others = ids.withColumnRenamed("bookie_id", "alias")
-    return ids.join(F.broadcast(others), "identity").where("bookie_id <> alias").drop("identity")
+    return tables.identities.where("stranded").select("bookie_id", F.explode("aliases").alias("alias"))

@@ -11,8 +11,7 @@ cluster has bookies; on it the rules of `auditor.model.bookie_alias` are asked.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +38,12 @@ EDGES = commented(
 IDENTITIES = commented(
     ("bookie_id", pa.string(), "every id of the table bookies"),
     ("identity", pa.string(), "the first of the ids that are one bookie with it; itself where none is"),
-    ("ids", pa.int32(), "how many ids are one bookie with it, itself counted"),
+    ("aliases", pa.list_(pa.string()), "the other ids that are one bookie with it"),
+    (
+        "stranded",
+        pa.bool_(),
+        "of these ids an ensemble names one that nobody is registered as, and another is named or registered",
+    ),
     ("named", pa.bool_(), "an ensemble names it"),
     ("marked", pa.bool_(), "an under-replication mark names it"),
     ("registered", pa.bool_(), "it is registered"),
@@ -69,7 +73,7 @@ def facts(
         .agg(F.array_sort(F.collect_list("cookie_bookie_id")).alias("disks"))
     )
     each = bookies.select(
-        "bookie_id", "named", "marked", F.col("registered").isNotNull().alias("registered"), "read"
+        "bookie_id", "named", "marked", F.col("registered").isNotNull().alias("registered"), "found", "read"
     )
     for other in (connected, stored, on_disk):
         each = each.join(other, "bookie_id", "left")
@@ -168,12 +172,23 @@ def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:
 
 def identity_rows(facts: Iterable[Mapping[str, Any]], identity: Mapping[str, str]) -> list[dict[str, Any]]:
     """Rows of `IDENTITIES`, by id."""
-    size = Counter(identity.values())
-    same = ("bookie_id", "named", "marked", "registered", "host", "port", "hosts", "disks")
+    members: dict[str, list[Mapping[str, Any]]] = {}
+    for row in sorted(facts, key=lambda row: str(row["bookie_id"])):
+        members.setdefault(identity[row["bookie_id"]], []).append(row)
     rows = [
-        {name: row[name] for name in same}
-        | {"identity": identity[row["bookie_id"]], "ids": size[identity[row["bookie_id"]]]}
+        {
+            name: row[name]
+            for name in ("bookie_id", "named", "marked", "registered", "host", "port", "hosts", "disks")
+        }
+        | {"identity": name, "stranded": _stranded(group)}
+        | {"aliases": [other["bookie_id"] for other in group if other is not row]}
         | {"cookie_names": row["cookie"]["bookie_host"] if row["cookie"] else None}
-        for row in facts
+        for name, group in members.items()
+        for row in group
     ]
     return sorted(rows, key=lambda row: str(row["bookie_id"]))
+
+
+def _stranded(group: Sequence[Mapping[str, Any]]) -> bool:
+    lost = any(row["named"] and not row["registered"] for row in group)
+    return lost and sum(row["named"] or row["registered"] for row in group) > 1

@@ -70,8 +70,9 @@ SCHEMAS = {
         better long, worse long, rank int
     """,
     "identities": """
-        bookie_id string, identity string, ids int, named boolean, marked boolean, registered boolean,
-        host string, port int, hosts array<string>, cookie_names string, disks array<string>
+        bookie_id string, identity string, aliases array<string>, stranded boolean, named boolean,
+        marked boolean, registered boolean, host string, port int, hosts array<string>,
+        cookie_names string, disks array<string>
     """,
     "identity_edges": """
         one string, other string, rule string, joins boolean, evidence string, against string, apart boolean
@@ -123,7 +124,7 @@ _USUAL: dict[str, Row] = {
     "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE, "version_absent": False},
     "starts": {"source": "versions", "agreed": True},
     "contents": {"better": 0, "worse": 0, "rank": 1},
-    "identities": {"ids": 1},
+    "identities": {"aliases": [], "stranded": False},
     "identity_edges": {"joins": True, "evidence": "seen", "apart": False},
     "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {

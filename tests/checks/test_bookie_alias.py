@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from auditor.tables.identities import identity_rows
 from tests.checks.tables_builder import Row, entries, find, ledger, tables
 
 if TYPE_CHECKING:
@@ -29,12 +30,22 @@ def one_bookie(
 ) -> Tables:
     """Two ids of one identity, and ``more`` of it; a third bookie is another."""
     bookies = {OLD: GONE | dict(old or {}), NEW: dict(new or {}), **(more or {})}
-    of = {name: (min(bookies), len(bookies)) for name in bookies} | {OTHER: (OTHER, 1)}
+    of = dict.fromkeys(bookies, min(bookies)) | {OTHER: OTHER}
     bookies[OTHER] = {}
+    unsaid = dict.fromkeys(("marked", "host", "port", "hosts", "disks", "cookie"))
+    facts = [
+        {
+            **unsaid,
+            "bookie_id": name,
+            "named": said.get("named", True),
+            "registered": said.get("registered", "writable") is not None,
+        }
+        for name, said in bookies.items()
+    ]
     return tables(
         spark,
         bookies=[{"bookie_id": name} | dict(said) for name, said in bookies.items()],
-        identities=[{"bookie_id": name, "identity": id, "ids": ids} for name, (id, ids) in of.items()],
+        identities=identity_rows(facts, of),
         identity_edges=[EDGE] if edges is None else edges,
         **rows,
     )
@@ -97,7 +108,7 @@ def test_aliases_that_strand_no_ledger_are_left_alone(spark: SparkSession, old: 
 
 
 def test_ids_of_one_bookie_each_are_left_alone(spark: SparkSession) -> None:
-    ids = [{"bookie_id": name, "identity": name} for name in (OLD, NEW)]
+    ids = [{"bookie_id": name, "identity": name, "stranded": False} for name in (OLD, NEW)]
     asked = tables(spark, bookies=[{"bookie_id": OLD, **GONE}, {"bookie_id": NEW}], identities=ids)
     assert find("bookie-alias", asked) == []
 

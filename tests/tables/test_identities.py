@@ -174,9 +174,9 @@ def test_rows_say_what_the_rules_found(spark: SparkSession) -> None:
         }
     ]  # fmt: skip
     said = identity_rows(rows, identities(known(rows), edges))
-    assert [(row["bookie_id"], row["identity"], row["ids"]) for row in said] == [
-        (OLD, OLD, 2),
-        (NEW, OLD, 2),
-        (OTHER, OTHER, 1),
+    assert [(row["bookie_id"], row["identity"], row["aliases"], row["stranded"]) for row in said] == [
+        (OLD, OLD, [NEW], True),
+        (NEW, OLD, [OLD], True),
+        (OTHER, OTHER, [], False),
     ]
     assert (said[1]["host"], said[1]["port"], said[1]["cookie_names"]) == ("10.0.0.1", 3181, None)
