@@ -23,12 +23,12 @@ _QUORUMS_COUNTED = (
 
 _HOUR_MS = 60 * 60 * 1000
 _DAY_MS = 24 * _HOUR_MS
-_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+_KB, _MB, _GB = 10**3, 10**6, 10**9
 # The least value of each bar but the first, and the bars' labels.
-_SIZES = (1, _KIB, 64 * _KIB, _MIB, 16 * _MIB, 128 * _MIB, _GIB, 4 * _GIB, 32 * _GIB)
+_SIZES = (1, _KB, 50 * _KB, _MB, 10 * _MB, 100 * _MB, _GB, 5 * _GB, 50 * _GB)
 _SIZE_LABELS = (
-    "0 bytes", "under 1 KiB", "1 to 64 KiB", "64 KiB to 1 MiB", "1 to 16 MiB", "16 to 128 MiB",
-    "128 MiB to 1 GiB", "1 to 4 GiB", "4 to 32 GiB", "32 GiB or more",
+    "no bytes", "under 1 kB", "1 to 50 kB", "50 kB to 1 MB", "1 to 10 MB", "10 to 100 MB", "100 MB to 1 GB",
+    "1 to 5 GB", "5 to 50 GB", "50 GB or more",
 )  # fmt: skip
 _AGES = tuple(days * _DAY_MS for days in (1, 7, 30, 90, 365, 3 * 365))
 _AGE_LABELS = (
@@ -153,10 +153,20 @@ def _count_sizes(sizes: Counter[str], batch: Any) -> None:
 def _count_ages(ages: Counter[str], batch: Any, scan_time: int) -> None:
     import pyarrow.compute as pc
 
+    ages_ms = pc.subtract(scan_time, created_of(batch))
+    _count_ranges(ages, ages_ms, (_HOUR_MS, *_AGES), _AGE_LABELS, _UNKNOWN)
+
+
+def created_of(batch: Any) -> Any:
+    """When each ledger of a batch was made, ms: a column, null where neither metadata nor store says it.
+
+    The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ledgers.
+    """
+    import pyarrow.compute as pc
+
     # Metadata of old formats says no time, and etcd keeps none.
     said = batch["metadata_ctime"]
-    created = pc.coalesce(pc.if_else(pc.greater(said, 0), said, None), batch["ctime"])
-    _count_ranges(ages, pc.subtract(scan_time, created), (_HOUR_MS, *_AGES), _AGE_LABELS, _UNKNOWN)
+    return pc.coalesce(pc.if_else(pc.greater(said, 0), said, None), batch["ctime"])
 
 
 def _count_ranges(
