@@ -6,6 +6,7 @@
     join     what should be held and what is, in one form; only unequal pairs go on
     check    every check asks its question of the tables
     confirm  what did not stand still between the scans is no more than suspect
+    compare  with the run before: new, worse, fixed, or not looked at any more; suppressions
     report   full counts, bounded samples, coverage, verdict
 
 The order matters. A ledger's metadata exists before its first entry is written, and goes before its data
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 from auditor import checks
 from auditor.asking import Asked, ask
 from auditor.bookie_scan import BookieScan
+from auditor.comparing import check_suppressions, compared
 from auditor.findings.confirm import confirm
 from auditor.findings.table import found, numbered
 from auditor.identity_scan import identity_graph
@@ -39,7 +41,7 @@ from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
 from auditor.sources.credentials import credentials_file, read_credentials
 from auditor.sources.uri import parse_metadata_uri
-from auditor.summary import summarise
+from auditor.summary import cluster_of, gaps, summarise
 from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import combined, merged
 from auditor.tables.contents import contents
@@ -106,7 +108,16 @@ class Audit:
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
             landing.run.remove("tables/checks")
             progress.stage("report")
-            report = summarise(tables, findings, metadata, bookies, asked, self.options, started)
+            beside = compared(
+                landing,
+                findings,
+                tables,
+                cluster_of(metadata),
+                bool(gaps(tables, metadata)),
+                self.options,
+                int(time.time() * 1000),
+            )
+            report = summarise(tables, findings, metadata, bookies, asked, beside, self.options, started)
             landing.finish(report)
         return report
 
@@ -133,6 +144,7 @@ class Audit:
     def _landing(self, spark: SparkSession | None, progress: Progress, kind: str) -> Iterator[Landing]:
         parse_metadata_uri(self.metadata)  # wrong usage is said before a session costs five seconds
         read_credentials(credentials_file(self.options.credentials))
+        check_suppressions(self.options)
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
         find_places(split_sources(self.bookies).directories)
         run = RunDirectory(self.out)

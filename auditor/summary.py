@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from auditor.asking import Asked
 from auditor.bookie_scan import BookieScan
 from auditor.checks.check import LEDGER
+from auditor.comparing import Compared
+from auditor.findings.changes import still_found
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
 from auditor.model.finding import Finding, Severity
@@ -26,6 +27,7 @@ from auditor.model.report import (
 from auditor.model.version import program_version
 from auditor.scan import MetadataScan
 from auditor.tables import Tables
+from auditor.tables.changes import NEW, WORSE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +42,7 @@ def summarise(
     metadata: MetadataScan,
     bookies: BookieScan,
     asked: Asked | None,
+    compared: Compared,
     options: AuditOptions,
     started: int,
 ) -> Report:
@@ -47,21 +50,25 @@ def summarise(
     run = Run(
         version=program_version(),
         started=started,
-        finished=int(time.time() * 1000),
+        finished=compared.finished,
         scan_time=metadata.scan_time,
         live=metadata.live,
         positions=metadata.positions(),
         bookie_sources=list(bookies.sources),
         operations=_operations(tables, metadata, asked),
-        gaps=_gaps(tables, metadata),
-        notes=[*metadata.notes(), *bookies.notes()],
-        tally=_tally(findings),
+        gaps=gaps(tables, metadata),
+        notes=[*metadata.notes(), *bookies.notes(), *compared.notes],
+        tally=tally(compared),
         impact=impact(findings, tables.ledgers),
-        changes=None,
-        suppressions=[],
+        changes=compared.counted(),
+        suppressions=compared.suppressions(),
     )
-    cluster = Cluster(metadata.instance_id, metadata.uri, metadata.layout.value)
-    return Report.make(run, cluster, _coverage(tables), _samples(findings, options.samples))
+    return Report.make(run, cluster_of(metadata), _coverage(tables), _samples(findings, options.samples))
+
+
+def cluster_of(metadata: MetadataScan) -> Cluster:
+    """Which cluster it is that was read."""
+    return Cluster(metadata.instance_id, metadata.uri, metadata.layout.value)
 
 
 def _coverage(tables: Tables) -> Coverage:
@@ -101,7 +108,7 @@ def _operations(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> 
     return {name: count for name, count in made.items() if count}
 
 
-def _gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
+def gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
     """A bounded sample of what could not be listed, of any part of the metadata."""
     rows = tables.ledgers.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
     rows += metadata.marks().where("kind = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
@@ -111,19 +118,31 @@ def _gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
     return [f"{path}: {reason}" for path, reason in sorted(named)][:GAPS_SHOWN]
 
 
-def _tally(findings: DataFrame) -> list[Tally]:
+def tally(compared: Compared) -> list[Tally]:
+    """How many findings of each id, severity and confidence; new and worse only beside an earlier run."""
     from pyspark.sql import functions as F
 
-    rows = findings.groupBy("id", "severity", "confidence").agg(F.count("*").alias("number")).collect()
+    awake = F.lit(compared.previous is not None) & F.col("suppression").isNull()
+    rows = (
+        still_found(compared.changes)
+        .groupBy("id", "severity", "confidence")
+        .agg(
+            F.count("*").alias("number"),
+            F.count_if(awake & (F.col("change") == NEW)).alias("new"),
+            F.count_if(awake & (F.col("change") == WORSE)).alias("worse"),
+            F.count("suppression").alias("suppressed"),
+        )
+        .collect()
+    )
     tallies = [
         Tally(
             id=r["id"],
             severity=r["severity"],
             confidence=r["confidence"],
             count=r["number"],
-            new=0,
-            worse=0,
-            suppressed=0,
+            new=r["new"],
+            worse=r["worse"],
+            suppressed=r["suppressed"],
         )
         for r in rows
     ]

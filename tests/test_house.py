@@ -51,6 +51,9 @@ FLOORS = (
         "ledgers",
         "run_view",
         "told",
+        "comparing",
+        "difference",
+        "history",
     },
     {"demo"},
     {"cli"},
@@ -172,6 +175,17 @@ LEAN = {
     "from auditor.cli import main; main(['ledger', 'show', '--metadata', {dump!r}, '--ledger-id', '5'], "
     "standalone_mode=False)": ("pyspark", "pandas", "pyarrow", "kazoo", "grpc"),
     "import auditor.checks, auditor.reports.text, auditor.runs": ("pyspark", "pandas", "pyarrow"),
+    "from auditor.cli import main; main(['history', {empty!r}], standalone_mode=False)": (
+        "pyspark",
+        "pandas",
+    ),
+    "from auditor.cli import main; main(['diff', '--help'], standalone_mode=False)": (
+        "pyspark",
+        "pandas",
+        "pyarrow",
+        "numpy",
+    ),
+    "import auditor.difference": ("pyspark", "pandas"),
 }
 
 
@@ -188,6 +202,7 @@ def test_quick_commands_load_nothing_heavy(program: str, unwanted: tuple[str, ..
         "mark": str(tmp_path / "mark"),
         "value": str(tmp_path / "value"),
         "dump": f"dump://{tmp_path}/dump.jsonl",
+        "empty": str(tmp_path),
     }
     script = f"{program.format(**names)}\nimport sys\nprint('loaded:', *sys.modules, file=sys.stderr)"
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

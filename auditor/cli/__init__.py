@@ -27,6 +27,8 @@ COMMANDS = {
     "scan": "Read metadata into tables, and nothing else.",
     "collect": "Write bookies' directories as tables, to be audited elsewhere.",
     "report": "Show the report of a finished run again.",
+    "diff": "Say what is new, worse, better or fixed between two runs.",
+    "history": "List the runs of a directory, and what changed from each to the next.",
     "explain": "Explain one ledger or bookie of a run, or one check.",
     "ledger": "Show or list ledgers' metadata.",
     "decode": "Decode a file of any format this program knows, to JSON.",

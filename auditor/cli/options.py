@@ -12,7 +12,7 @@ import click
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.ledger_id import LedgerId
-from auditor.model.options import AuditOptions, Moment, declared
+from auditor.model.options import NEW, AuditOptions, FailOn, Moment, declared
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -59,8 +59,8 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
 
 
 def _click_type(kind: Any) -> click.ParamType[Any]:
-    if kind is Severity:
-        return click.Choice([str(severity) for severity in Severity])
+    if kind == FailOn:
+        return click.Choice([*(str(severity) for severity in Severity), NEW])
     if kind == (Moment | None):
         return click.STRING  # milliseconds or ISO 8601: AuditOptions tells them apart
     return {float: click.FLOAT, str: click.STRING, str | None: click.STRING}.get(kind, click.INT)

@@ -4,13 +4,14 @@
     3  nothing found, but not all looked at    5  input damaged beyond the budget
 
 2 (wrong usage) and 4 (a source unreachable) end an audit before it has a report: `auditor.errors` knows them.
-Of several that hold, 5 goes before 1, and 1 before 3.
+Of several that hold, 5 goes before 1, and 1 before 3. Findings that a suppression names do not count for 1.
 """
 
 from __future__ import annotations
 
 from auditor.model.finding import Severity
-from auditor.model.report import Report, found_at_least
+from auditor.model.options import NEW, FailOn
+from auditor.model.report import Report, Tally
 
 CLEAN = 0
 FOUND = 1
@@ -26,11 +27,21 @@ DAMAGE_FLOOR = 100
 UNDECODABLE = "metadata-unreadable"
 
 
-def exit_code(report: Report, fail_on: Severity) -> int:
-    """The code that an audit with this report ends with; findings of any confidence count."""
+def exit_code(report: Report, fail_on: FailOn) -> int:
+    """The code that an audit with this report ends with; findings of any confidence count.
+
+    With ``fail_on`` new and no run before, all is new.
+    """
     undecodable = report.counts.get(UNDECODABLE, 0)
     if undecodable >= DAMAGE_FLOOR and undecodable > DAMAGE_SHARE * report.coverage.ledgers.total:
         return DAMAGED
-    if found_at_least(report.run["tally"], fail_on):
-        return FOUND
+    least = Severity.ERROR if fail_on == NEW else Severity(fail_on)
+    fresh = fail_on == NEW and report.run["changes"] is not None
+    for tally in report.run["tally"]:
+        if Severity(tally["severity"]).at_least(least) and _counting(tally, fresh):
+            return FOUND
     return CLEAN if report.complete else NOT_COVERED
+
+
+def _counting(tally: Tally, fresh: bool) -> int:
+    return tally["new"] + tally["worse"] if fresh else tally["count"] - tally["suppressed"]

@@ -12,10 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
+
+NEW = "new"
+FailOn = Severity | Literal["new"]
+"""The least severity that fails an audit; or whatever is an error, and new or worse since the run before."""
 
 Moment = int | str | datetime
 """Milliseconds since 1970, or a time as ISO 8601 writes it; kept as milliseconds."""
@@ -48,9 +52,17 @@ class AuditOptions:
         UsageError: a value of the wrong type or out of bounds; the message names the option and the value.
     """
 
-    fail_on: Annotated[Severity, Option("The least severe finding that makes the exit code 1.")] = (
-        Severity.ERROR
-    )
+    fail_on: Annotated[
+        FailOn,
+        Option(
+            "The least severe finding that makes the exit code 1; new: an error or worse that is new, or "
+            "worse than in the run before."
+        ),
+    ] = Severity.ERROR
+    suppressions: Annotated[
+        str | None,
+        Option("A file of findings to live with, each with a reason and a last day: not for the exit code."),
+    ] = None
     samples: Annotated[
         int, Option("How many findings of each id a report shows; counts are always complete.", 0, 10_000)
     ] = 20
@@ -153,10 +165,10 @@ def moment(value: Moment) -> int:
 
 def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
     """The value, as its option keeps it."""
-    if kind is Severity:
-        if value not in list(Severity):
-            raise UsageError(f"{name}: {value!r} is none of {', '.join(Severity)}")
-        return Severity(value)
+    if kind == FailOn:
+        if value not in (*Severity, NEW):
+            raise UsageError(f"{name}: {value!r} is none of {', '.join((*Severity, NEW))}")
+        return NEW if value == NEW else Severity(value)
     if kind == (str | None) and value is None:
         return None
     if kind in (str, str | None):

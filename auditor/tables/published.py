@@ -13,6 +13,7 @@ from auditor.sources.columns import commented
 from auditor.sources.index_rows import SCHEMA as AVAILABILITY
 from auditor.sources.ledger_rows import AGAIN, LEDGERS
 from auditor.sources.mark_rows import MARKS
+from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
 from auditor.tables.identities import EDGES, IDENTITIES
@@ -82,6 +83,7 @@ TABLES: dict[str, pa.Schema] = {
         ("high", pa.int64(), "last id of the range"),
         ("ledgers", pa.int64(), "ledgers that it holds there"),
     ),
+    "changes": CHANGES,
 }
 
 

@@ -41,7 +41,7 @@ def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sample = 3", "sample: no such option; there are fail_on, samples"),
+        ("sample = 3", "sample: no such option; there are fail_on, suppressions, samples"),
         ("[audit]\nsamples = 3", "audit: no such option"),
         ("samples = 'many'", "samples: 'many' is no whole number"),
         ("samples = true", "samples: True is no whole number"),
@@ -51,7 +51,7 @@ def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
         ("scan_time = 99999999999999999999", "no TOML|scan_time: 99999999999999999999 is above"),
         ("scan_time = 'yesterday'", "scan_time: 'yesterday' is no moment"),
         ("index_time = true", "index_time: True is no whole number"),
-        ("fail_on = 'fatal'", "fail_on: 'fatal' is none of critical, error, warning, note"),
+        ("fail_on = 'fatal'", "fail_on: 'fatal' is none of critical, error, warning, note, new"),
         ("fail_on = 3", "fail_on: 3 is none of"),
         ("rate_limit = nan", "rate_limit: nan is below 0"),
         ("rate_limit = 'fast'", "rate_limit: 'fast' is no number"),

@@ -10,8 +10,9 @@ import pytest
 from auditor.errors import RunError
 from auditor.model.exit_code import exit_code
 from auditor.model.finding import Severity
-from auditor.model.report import Report
-from tests.reports.samples import coverage, report, tally
+from auditor.model.options import FailOn
+from auditor.model.report import Report, Tally
+from tests.reports.samples import CHANGES, coverage, report, tally
 
 
 def test_a_report_is_read_back_as_it_was() -> None:
@@ -65,6 +66,28 @@ def test_exit_codes_go_by_precedence(
     findings: list[dict[str, object]], complete: bool, fail_on: str, code: int
 ) -> None:
     assert exit_code(report(findings, coverage=coverage(complete)), Severity(fail_on)) == code
+
+
+@pytest.mark.parametrize(
+    ("found", "fail_on", "compared", "code"),
+    [
+        (tally("a", "error", 3, suppressed=3), "error", True, 0),
+        (tally("a", "error", 3, suppressed=2), "error", True, 1),
+        (tally("a", "error", 3), "new", True, 0),
+        (tally("a", "error", 3, new=1), "new", True, 1),
+        (tally("a", "critical", 3, worse=1), "new", True, 1),
+        (tally("a", "warning", 3, new=3), "new", True, 0),
+        # With no run before, all is new.
+        (tally("a", "error", 3), "new", False, 1),
+        (tally("a", "error", 3, suppressed=3), "new", False, 0),
+        (tally("metadata-unreadable", "error", 100, suppressed=100), "new", True, 5),
+    ],
+)
+def test_what_is_suppressed_or_known_is_no_failure(
+    found: Tally, fail_on: FailOn, compared: bool, code: int
+) -> None:
+    changes = CHANGES if compared else None
+    assert exit_code(report([found], coverage=coverage(True), changes=changes), fail_on) == code
 
 
 def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> None:

@@ -1,0 +1,84 @@
+"""What it rests on that a finding is not found any more: unless that was looked at, nothing is fixed.
+
+A run that could not read a bookie finds nothing on its disks, and that is no repair. So a finding of an
+earlier run that is not found now is *fixed* only where what would show it was looked at and did not; else
+it is *unseen*, and stays known until a run can tell.
+
+``metadata``
+    The store alone shows it. Looked at where the ledger is listed, or where the listing has no holes.
+``copies``
+    Whether a ledger has its copies. Looked at where the class of the ledger is decided, whatever could not be
+    read; or where the ledger is gone from a listing without holes.
+``disks``
+    What lies on a bookie's disks. Looked at where its directories were found and read to the end, the ledger
+    could be judged, and its index there be read; or where neither the metadata nor a source knows the bookie.
+
+Holes are parts of the metadata that could not be listed, and ids that a misplaced record may stand for. What
+marks show needs a listing without them.
+"""
+
+from __future__ import annotations
+
+from auditor.checks import BY_ID
+
+METADATA, COPIES, DISKS = "metadata", "copies", "disks"
+STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
+"""Ids that are stages of one trouble, the mildest first: a ledger that goes to the next got worse."""
+
+HOLE = "metadata-misplaced"
+UNREADABLE = "index-unreadable"
+_METADATA_ALONE = frozenset(
+    {
+        "bookie-unread",
+        "on-unregistered-bookie",
+        "mark-stuck",
+        "mark-missing",
+        "mark-of-deleted-ledger",
+        "mark-unknown-replica",
+        "mark-unreadable",
+        "ghost-bookie",
+        "bookie-down",
+        "cookie-missing",
+        "cookie-unused",
+        "cookie-key-mismatch",
+        "bookie-id-invalid",
+        "bookie-id-reserved",
+        "registered-twice",
+        "instance-id-missing",
+        "endpoint-missing",
+        "endpoint-duplicate",
+        "endpoint-drift",
+    }
+)
+
+
+def basis(id: str) -> str:
+    """What the absence of a finding with this id rests on; of an id that no check has now, on disks.
+
+    >>> basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap")
+    ('copies', 'disks', 'metadata', 'metadata')
+    """
+    check = BY_ID.get(id)
+    if check is None:
+        return DISKS
+    if check.id in _METADATA_ALONE or check.group == "metadata":
+        return METADATA
+    return COPIES if check.group == "replication" else DISKS
+
+
+def of_marks(id: str) -> bool:
+    """Whether under-replication marks show it.
+
+    >>> of_marks("mark-stale"), of_marks("entry-lost")
+    (True, False)
+    """
+    return id.startswith("mark-")
+
+
+def stage_of(id: str) -> str:
+    """The id that all stages of one trouble are known by.
+
+    >>> stage_of("entry-lost"), stage_of("orphan-ledger")
+    ('below-write-quorum', 'orphan-ledger')
+    """
+    return STAGES[0] if id in STAGES else id

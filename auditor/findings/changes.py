@@ -1,0 +1,213 @@
+"""The table changes: this run's findings joined with those of the run before, in Spark.
+
+Findings may be tens of millions, so nothing is collected; `auditor.findings.compare` says the same of two
+finished runs without Spark. What makes a finding fixed or unseen is told in `auditor.findings.basis`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from auditor.checks import BY_ID
+from auditor.checks.check import LEDGER
+from auditor.findings.basis import COPIES, METADATA, STAGES, UNREADABLE, basis, of_marks
+from auditor.findings.table import fingerprints, ranks
+from auditor.tables.changes import BETTER, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
+from auditor.tables.judgement import READ
+from auditor.tables.verdicts import UNDECIDED
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_SUBJECT = (
+    "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What this run looked at: its tables verdicts and bookies; whether its listings had holes, and whether
+    some bookie was not read whole."""
+
+    verdicts: DataFrame
+    bookies: DataFrame
+    holes: bool
+    some_unread: bool
+
+
+def changed(
+    findings: DataFrame, before: DataFrame | None, looked: Looked, instance_id: str | None, finished: int
+) -> DataFrame:
+    """Every finding with its change, and the rows of ``before`` that are found no more.
+
+    ``before`` is the table changes of the run before; None where there is none, so that all is new.
+    ``finished`` is the end of this run, ms. The columns are those of the table but for its suppressions.
+    """
+    from pyspark.sql import functions as F
+
+    moment = F.lit(finished)
+    now = _troubles(findings, instance_id)
+    if before is None:
+        return now.select(
+            "trouble",
+            *_SUBJECT,
+            F.lit(None).cast("string").alias("previous_severity"),
+            F.lit(NEW).alias("change"),
+            F.col("severity").alias("known_severity"),
+            F.col("missing").alias("known_missing"),
+            moment.alias("first_seen"),
+            moment.alias("last_seen"),
+        )
+    known = _known(before)
+    was = F.struct("severity", "known_severity", "known_missing", "first_seen").alias("was")
+    met = now.join(known.select("trouble", was), "trouble", "left")
+    found = met.select(
+        "trouble",
+        *_SUBJECT,
+        F.col("was.severity").alias("previous_severity"),
+        _change().alias("change"),
+        # Kept apart until it is clear that what is better is not only less looked at.
+        "was.known_severity",
+        "was.known_missing",
+        F.coalesce("was.first_seen", moment).alias("first_seen"),
+        moment.alias("last_seen"),
+    )
+    gone = known.join(now.select("trouble"), "trouble", "left_anti").select(
+        "trouble",
+        *_SUBJECT,
+        F.col("severity").alias("previous_severity"),
+        F.lit(FIXED).alias("change"),
+        "known_severity",
+        "known_missing",
+        "first_seen",
+        "last_seen",
+    )
+    # Better or gone because less was looked at is neither.
+    claimed = _looked_at(found.where(F.col("change") == BETTER).unionByName(gone), findings, looked)
+    honest = claimed.withColumn(
+        "change",
+        F.when(F.col("looked"), F.col("change")).when(F.col("change") == BETTER, SAME).otherwise(UNSEEN),
+    ).drop("looked")
+    rows = found.where(F.col("change") != BETTER).unionByName(honest)
+    doubted = (F.col("change") == UNSEEN) | ((F.col("change") == SAME) & _milder())
+    return rows.withColumns(
+        {
+            "known_severity": F.when(doubted, F.col("known_severity")).otherwise(F.col("severity")),
+            "known_missing": F.when(doubted, F.col("known_missing")).otherwise(F.col("missing")),
+        }
+    )
+
+
+def still_found(changes: DataFrame) -> DataFrame:
+    """The rows of a table changes that its own run found."""
+    from pyspark.sql import functions as F
+
+    return changes.where(F.col("change").isin(*FOUND))
+
+
+def _troubles(findings: DataFrame, instance_id: str | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    staged = F.col("id").isin(*STAGES)
+    mildest = fingerprints(F.lit(STAGES[0]), instance_id)
+    absent = F.aggregate("missing.count", F.lit(0).cast("long"), lambda total, count: total + count)
+    narrow = findings.withColumn("missing", absent)
+    return narrow.withColumn("trouble", F.when(staged, mildest).otherwise(F.col("fingerprint"))).select(
+        "trouble", *_SUBJECT
+    )
+
+
+def _known(before: DataFrame) -> DataFrame:
+    """What the run before left known, one row a trouble; of several the worst."""
+    from pyspark.sql import functions as F
+
+    rows = before.where(F.col("change") != FIXED)
+    columns = (*_SUBJECT, "known_severity", "known_missing", "first_seen", "last_seen")
+    worst = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
+    return rows.groupBy("trouble").agg(worst).select("trouble", *(f"worst.{name}" for name in columns))
+
+
+def _change() -> Column:
+    from pyspark.sql import functions as F
+
+    rank, was = ranks(), ranks("was.known_severity")
+    more = F.col("missing") > F.col("was.known_missing")
+    return (
+        F.when(F.col("was.severity").isNull(), NEW)
+        .when((rank < was) | ((rank == was) & more), WORSE)
+        .when(_milder("was."), BETTER)
+        .otherwise(SAME)
+    )
+
+
+def _milder(was: str = "") -> Column:
+    """Whether a finding is less bad than what was known; of a lower rank it may lack more entries."""
+    from pyspark.sql import functions as F
+
+    rank, known = ranks(), ranks(f"{was}known_severity")
+    return (rank > known) | ((rank == known) & (F.col("missing") < F.col(f"{was}known_missing")))
+
+
+def _looked_at(rows: DataFrame, findings: DataFrame, looked: Looked) -> DataFrame:
+    """``rows`` with the column ``looked``: whether what each rests on was looked at in this run."""
+    from pyspark.sql import functions as F
+
+    whole = looked.bookies.select("bookie_id", _whole().alias("whole"))
+    ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
+    # First cut down to the few ledgers in question: verdicts has a row for each of the cluster.
+    verdicts = (
+        looked.verdicts.join(ledgers, [*LEDGER], "left_semi")
+        .groupBy(*LEDGER)
+        .agg(
+            F.min(F.col("class") != UNDECIDED).alias("judged"),
+            F.min((F.col("class") != UNDECIDED) & (F.col("class") == F.col("potential_class"))).alias(
+                "decided"
+            ),
+        )
+    )
+    unreadable = (
+        findings.where((F.col("id") == UNREADABLE) & F.col("ledger_id").isNotNull())
+        .select(*LEDGER, "bookie_id", F.lit(True).alias("unreadable"))
+        .distinct()
+    )
+    return (
+        rows.join(verdicts, [*LEDGER], "left")
+        .join(F.broadcast(whole), "bookie_id", "left")
+        .join(unreadable, [*LEDGER, "bookie_id"], "left")
+        .withColumn("looked", _looked(looked))
+        .drop("judged", "decided", "whole", "unreadable")
+    )
+
+
+def _looked(looked: Looked) -> Column:
+    from pyspark.sql import functions as F
+
+    no_holes, listed = F.lit(not looked.holes), F.col("judged").isNotNull()
+    of_store = F.col("id").isin(*_ids(METADATA))
+    of_copies = F.col("id").isin(*_ids(COPIES))
+    marked = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
+    gone = ~listed & no_holes
+    ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", no_holes))
+    disks = (
+        F.when(F.col("bookie_id").isNull(), F.lit(not looked.some_unread))
+        .when(F.col("whole").isNull(), no_holes)
+        .otherwise(F.col("whole"))
+    )
+    return (
+        F.when(marked & ~no_holes, False)
+        .when(of_store, listed | no_holes)
+        .when(of_copies, F.coalesce("decided", F.lit(False)) | gone)
+        .otherwise(disks & ledger & F.col("unreadable").isNull())
+    )
+
+
+def _whole() -> Column:
+    """Whether a bookie's directories were found and read to the end; its own answers are less than that."""
+    from pyspark.sql import functions as F
+
+    return F.col("found") & (F.col("read") == READ)
+
+
+def _ids(wanted: str) -> list[str]:
+    return [id for id in BY_ID if basis(id) == wanted]

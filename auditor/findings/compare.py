@@ -1,0 +1,116 @@
+"""What changed between two finished runs, from their tables changes: pyarrow and numpy, no Spark.
+
+Of each finding three numbers are kept to find its pair (`Marks`); all else is read again, batch by batch, and
+only of what changed. `auditor.findings.changes` answers the same question inside an audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.findings.columns import Batches, among, coded, find, fingerprint_numbers, whole
+from auditor.findings.looked_at import looked_at, subjects
+from auditor.model.finding import Severity
+from auditor.tables.changes import BETTER, CHANGED, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
+
+KINDS = (NEW, WORSE, BETTER, FIXED, UNSEEN, SAME)
+_NEW, _WORSE, _BETTER, _FIXED, _UNSEEN, _SAME = range(len(KINDS))
+_RANKS = {str(severity): severity.rank for severity in Severity}
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The findings that one run knows, as arrays in the order of its table: 17 bytes each, and their rows.
+
+    ``trouble`` is the number that runs are joined by, ``rank`` that of the severity, 0 the worst; ``row`` the
+    place in the table.
+    """
+
+    trouble: NDArray[np.uint64]
+    rank: NDArray[np.int8]
+    missing: NDArray[np.int64]
+    row: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Each finding of the new run with its change and its pair in the old one, and those only the old has.
+
+    ``pair`` are positions in the old `Marks`, -1 for none; ``gone`` are positions there too, ascending.
+    """
+
+    old: Marks
+    new: Marks
+    pair: NDArray[np.int64]
+    change: NDArray[np.int8]
+    gone: NDArray[np.int64]
+    gone_change: NDArray[np.int8]
+
+    def counts(self) -> dict[str, int]:
+        """How many findings changed how."""
+        total = np.bincount(self.change, minlength=len(KINDS)) + np.bincount(
+            self.gone_change, minlength=len(KINDS)
+        )
+        return {kind: int(count) for kind, count in zip(KINDS, total, strict=True)}
+
+
+def marks(batches: Batches, known: Sequence[str], severity: str, missing: str) -> Marks:
+    """Read the findings of a run whose change is one of ``known``, by those columns of severity and missing.
+
+    Raises `RunError` where the table cannot be what an audit wrote.
+    """
+    parts: list[tuple[Any, ...]] = []
+    start = 0
+    for batch in batches(CHANGED, ["trouble", "change", severity, missing]):
+        rows = np.flatnonzero(among(batch["change"], known))
+        parts.append(
+            (
+                fingerprint_numbers(batch["trouble"])[rows],
+                coded(batch[severity], _RANKS)[rows],
+                whole(batch[missing])[rows],
+                rows + start,
+            )
+        )
+        start += batch.num_rows
+    kinds = (np.uint64, np.int8, np.int64, np.int64)
+    columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
+    trouble, rank, absent, row = (
+        np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
+    )
+    return Marks(trouble, rank, absent, row)
+
+
+def paired(old: Batches, new: Batches, holes: bool) -> Paired:
+    """Compare two runs; ``holes``: the new one's listings of metadata had some.
+
+    What the old run did not see and still knew takes part, as what it last was.
+    """
+    before = marks(old, (*FOUND, UNSEEN), "known_severity", "known_missing")
+    now = marks(new, FOUND, "severity", "missing")
+    order = np.argsort(before.trouble, kind="stable")
+    pair = find(before.trouble[order], now.trouble)
+    met = pair >= 0
+    pair[met] = order[pair[met]]
+    change = np.full(len(now.trouble), _NEW, np.int8)
+    change[met] = _compared(before, now, pair, met)
+    gone = np.flatnonzero(find(np.sort(now.trouble), before.trouble) < 0)
+
+    better = np.flatnonzero(change == _BETTER)
+    # Better or gone because less was looked at is neither.
+    change[better[~looked_at(new, holes, subjects(new, now.row[better]))]] = _SAME
+    fixed = looked_at(new, holes, subjects(old, before.row[gone]))
+    gone_change = np.where(fixed, _FIXED, _UNSEEN).astype(np.int8)
+    return Paired(before, now, pair, change, gone, gone_change)
+
+
+def _compared(before: Marks, now: Marks, pair: NDArray[np.int64], met: NDArray[np.bool_]) -> NDArray[np.int8]:
+    rank, was = now.rank[met], before.rank[pair[met]]
+    missing, had = now.missing[met], before.missing[pair[met]]
+    worse = (rank < was) | ((rank == was) & (missing > had))
+    better = (rank > was) | ((rank == was) & (missing < had))
+    return np.select([worse, better], [_WORSE, _BETTER], _SAME).astype(np.int8)

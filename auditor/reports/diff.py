@@ -1,0 +1,159 @@
+"""How two runs differ: text for a terminal, Markdown, JSON, and every changed finding as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from auditor.model.difference import ChangedFinding, Difference
+from auditor.model.history import RunSummary
+from auditor.model.ledger_id import LedgerId
+from auditor.reports.folding import folded
+from auditor.reports.markdown import escaped
+from auditor.reports.plain_text import printable
+
+SCHEMA = "bookkeeper-auditor/diff/1"
+WIDTH = 80
+SHOWN = 5
+"""So many findings of each change are shown; the numbers are complete."""
+
+TITLES = {
+    "new": "new",
+    "worse": "worse",
+    "better": "better",
+    "fixed": "fixed",
+    "unseen": "not looked at: neither found nor ruled out",
+    "same": "the same",
+}
+
+
+def samples(changes: Iterable[ChangedFinding]) -> dict[str, list[ChangedFinding]]:
+    """The first few findings of each change."""
+    shown: dict[str, list[ChangedFinding]] = {}
+    for finding in changes:
+        some = shown.setdefault(finding.change, [])
+        if len(some) < SHOWN:
+            some.append(finding)
+    return shown
+
+
+def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: int = WIDTH) -> str:
+    """For a terminal: both runs, what to bear in mind, the numbers, and ``shown``, of `samples`."""
+    lines = [*_run("old", difference.old, width), *_run("new", difference.new, width)]
+    for warning in difference.warnings:
+        lines += folded(warning, width, "warning    ", " " * 11)
+    for change, count in difference.counts.items():
+        if not count or change == "same":
+            continue
+        of = [f"{tally.id} {tally.count:,}" for tally in difference.tally if tally.change == change]
+        lines += ["", *folded(f"{count:,} {TITLES[change]}: {', '.join(of)}", width, "", "    ")]
+        for finding in shown.get(change, ()):
+            lines += folded(_sentence(finding), width, "  ", "      ")
+        if count > len(shown.get(change, ())):
+            lines.append(f"  and {count - len(shown.get(change, ())):,} more; --format jsonl has all")
+    lines += ["", _verdict(difference)]
+    return "\n".join(lines)
+
+
+def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
+    """The same as Markdown, for a mail or a ticket."""
+    lines = [
+        f"**{escaped(_verdict(difference))}**",
+        "",
+        "| | run | finished | found |",
+        "|---|---|---|---|",
+    ]
+    for label, run in (("old", difference.old), ("new", difference.new)):
+        lines.append(
+            f"| {label} | {escaped(run.name)} | {moment(run.finished)} | {escaped(_standing(run))} |"
+        )
+    lines += ["", *(f"- Warning: {escaped(warning)}" for warning in difference.warnings)]
+    for change, count in difference.counts.items():
+        found = shown.get(change, [])
+        if not found:
+            continue
+        lines += ["", f"### {count:,} {TITLES[change]}", ""]
+        lines += [f"- {escaped(_sentence(finding))}" for finding in found]
+        if count > len(found):
+            lines.append(f"- and {count - len(found):,} more")
+    return "\n".join(lines)
+
+
+def to_json(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
+    """One JSON object: both runs, warnings, complete numbers, and samples of each change."""
+    value = {
+        "schema": SCHEMA,
+        "old": asdict(difference.old),
+        "new": asdict(difference.new),
+        "warnings": list(difference.warnings),
+        "counts": difference.counts,
+        "tally": [asdict(tally) for tally in difference.tally],
+        "samples": [_object(finding) for found in shown.values() for finding in found],
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
+    """A line for every finding that is not the same, as it comes; ids of ledgers are decimal strings."""
+    for finding in changes:
+        yield json.dumps(_object(finding), ensure_ascii=False, separators=(",", ":"))
+
+
+def moment(ms: int) -> str:
+    """A time as a person reads it; its number where no calendar reaches.
+
+    >>> moment(1795237669000)
+    '2026-11-21 05:07 UTC'
+    """
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+
+
+def _run(label: str, run: RunSummary, width: int) -> list[str]:
+    # A NUL is a blank that is not broken at.
+    standing = ", ".join(part.replace(" ", "\0") for part in _standing(run).split(", "))
+    said = f"{run.name}, finished {moment(run.finished)}: {standing}"
+    return folded(said, width, f"{label:<11}", " " * 11)
+
+
+def _standing(run: RunSummary) -> str:
+    found = [f"{count:,} {severity}" for severity, count in run.severities.items() if count]
+    return f"{run.verdict}, {', '.join(found) or 'no finding'}"
+
+
+def _sentence(finding: ChangedFinding) -> str:
+    scoped = finding.scope_id and finding.ledger_id is not None
+    ledger = None if finding.ledger_id is None else f"ledger {finding.ledger_id}"
+    if scoped:
+        name = LedgerId(finding.ledger_id or 0, finding.scope_id or 0).qualified_name
+        ledger = f"ledger {finding.ledger_id} of scope {finding.scope_id} ({name})"
+    bookie = None if finding.bookie_id is None else printable(finding.bookie_id)
+    about = ", ".join(part for part in (ledger, bookie) if part) or "the cluster"
+    said = f"{finding.severity} {finding.id}: {about}"
+    if finding.previous_severity not in (None, finding.severity):
+        said += f"; was {finding.previous_severity}"
+    if finding.missing or finding.previous_missing:
+        said += f"; {finding.missing:,} {'entry' if finding.missing == 1 else 'entries'} missing"
+        if finding.previous_missing not in (None, finding.missing):
+            said += f", were {finding.previous_missing:,}"
+    if finding.change != "new":
+        said += f"; first seen {moment(finding.first_seen)}"
+    return said + (f" [suppressed: {printable(finding.suppressed)}]" if finding.suppressed else "")
+
+
+def _verdict(difference: Difference) -> str:
+    counts = [f"{count:,} {change}" for change, count in difference.counts.items() if count]
+    changed = ", ".join(counts) or "neither run found anything"
+    return f"{difference.old.verdict.upper()} to {difference.new.verdict.upper()}: {changed}"
+
+
+def _object(finding: ChangedFinding) -> dict[str, Any]:
+    value = asdict(finding)
+    for key in ("scope_id", "ledger_id"):
+        value[key] = None if value[key] is None else str(value[key])
+    return value

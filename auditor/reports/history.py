@@ -1,0 +1,65 @@
+"""The runs of a directory, one a line: text for a terminal, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from io import StringIO
+from typing import Literal
+
+from auditor.model.finding import Severity
+from auditor.model.history import RunSummary
+from auditor.reports.diff import moment
+from auditor.reports.folding import columns_of, padded
+from auditor.reports.plain_text import printable
+
+_CHANGES: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
+    "new",
+    "fixed",
+    "worse",
+    "better",
+    "unseen",
+)
+_SEVERITIES = tuple(str(severity) for severity in Severity)
+
+
+def text(runs: Sequence[RunSummary]) -> str:
+    """A table for a terminal, the oldest run first; a dash where there was no run before to compare with."""
+    if not runs:
+        return "no finished run is here"
+    rows = [("finished", "verdict", *_SEVERITIES, *_CHANGES[:3], "run")]
+    for run in runs:
+        changed = [str(run.changes[key]) if run.changes else "-" for key in _CHANGES[:3]]
+        found = [str(run.severities[severity]) for severity in _SEVERITIES]
+        rows.append((moment(run.finished)[:-4], run.verdict, *found, *changed, printable(run.name)))
+    widths = [max(columns_of(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        texts = [padded(cell, width) for cell, width in zip(row[:2], widths[:2], strict=True)]
+        numbers = [cell.rjust(width) for cell, width in zip(row[2:-1], widths[2:-1], strict=True)]
+        lines.append(" ".join([*texts, *numbers, row[-1]]).rstrip())
+    clusters = {run.instance_id for run in runs}
+    if len(clusters) > 1:
+        lines.append(f"these are runs of {len(clusters)} clusters; only those of one are compared")
+    return "\n".join(lines)
+
+
+def to_csv(runs: Sequence[RunSummary]) -> str:
+    """One row a run; times in milliseconds since 1970, UTC."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    fixed = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")
+    writer.writerow([*fixed, *_SEVERITIES, "previous", *_CHANGES])
+    for run in runs:
+        changes = run.changes
+        changed = [changes["previous"], *(changes[key] for key in _CHANGES)] if changes else [""] * 6
+        found = [run.severities[severity] for severity in _SEVERITIES]
+        writer.writerow([*(getattr(run, name) for name in fixed), *found, *changed])
+    return out.getvalue().rstrip("\n")
+
+
+def to_json(runs: Sequence[RunSummary]) -> str:
+    """A JSON array, one object a run."""
+    return json.dumps([asdict(run) for run in runs], indent=2, ensure_ascii=False)

@@ -1,0 +1,102 @@
+"""Finished runs by hand, as far as comparing goes: a report, and the tables changes, verdicts and bookies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from auditor.model.finding import fingerprint
+from auditor.model.report import Cluster, Report
+from auditor.tables.published import TABLES
+from tests.reports.samples import coverage, report
+
+INSTANCE = "6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51"
+STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
+SEVERITIES = {
+    "entry-lost": "critical", "below-ack-quorum": "error", "below-write-quorum": "warning",
+    "index-unreadable": "error", "bookie-down": "warning", "mark-stuck": "warning",
+    "metadata-unreadable": "error",
+}  # fmt: skip
+
+Row = dict[str, Any]
+
+
+def row(
+    id: str,
+    ledger: int | None = None,
+    bookie: str | None = None,
+    missing: int = 0,
+    scope: int | None = None,
+    **more: Any,
+) -> Row:
+    """A row of the table changes, as a first run has it."""
+    scope = 0 if scope is None and ledger is not None else scope
+    subject = (INSTANCE, scope, ledger, bookie)
+    severity = SEVERITIES.get(id, "note")
+    return {
+        "fingerprint": fingerprint(id, *subject),
+        "trouble": fingerprint(STAGES[0] if id in STAGES else id, *subject),
+        "id": id,
+        "severity": severity,
+        "confidence": "confirmed",
+        "scope_id": scope,
+        "ledger_id": ledger,
+        "bookie_id": bookie,
+        "missing": missing,
+        "change": "new",
+        "known_severity": severity,
+        "known_missing": missing,
+        "first_seen": 1_795_000_000_000,
+        "last_seen": 1_795_000_000_000,
+        **more,
+    }
+
+
+def write_run(
+    where: Path,
+    rows: Iterable[Row],
+    *,
+    classes: Iterable[tuple[int, str, str]] = (),
+    bookies: Iterable[tuple[str, str]] = (),
+    files: int = 1,
+    **changes: Any,
+) -> Report:
+    """Write a run: ``classes`` are ledger, class and potential class; ``bookies`` ids and how far read.
+
+    ``changes`` are of the report's run, and ``instance_id`` of its cluster; ``files`` is how many Parquet
+    files the rows go to.
+    """
+    rows = list(rows)
+    unread = tuple(name for name, read in bookies if read != "read")
+    seen = coverage(True)
+    seen = replace(seen, bookies=replace(seen.bookies, unread=unread))
+    made = report([], (), seen, changes=None, suppressions=[], impact=[])
+    made.run.update(changes.pop("run", {}))
+    cluster = Cluster(changes.pop("instance_id", INSTANCE), "zk://h1/ledgers", "flat")
+    counts = dict.fromkeys((each["id"] for each in rows), 1)
+    made = replace(made, cluster=cluster, counts=counts, **changes)
+    tables: dict[str, Sequence[Row]] = {
+        "changes": rows,
+        "verdicts": [
+            {"scope_id": 0, "ledger_id": ledger, "class": found, "potential_class": potential}
+            for ledger, found, potential in classes
+        ],
+        "bookies": [
+            {"bookie_id": name, "named": True, "found": read != "unread", "read": read}
+            for name, read in bookies
+        ],
+    }
+    for name, content in tables.items():
+        (where / "tables" / name).mkdir(parents=True)
+        count = files if name == "changes" else 1
+        for number in range(count):
+            table = pa.Table.from_pylist(list(content)[number::count], schema=TABLES[name])
+            pq.write_table(table, where / "tables" / name / f"part-{number:05}.parquet")
+        (where / "tables" / name / "_SUCCESS").touch()
+    (where / "report.json").write_text(made.to_json())
+    return made

@@ -1,0 +1,131 @@
+"""The table changes: what Spark says inside an audit is what `bkaudit diff` says of the finished runs."""
+
+from __future__ import annotations
+
+import random
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from auditor.difference import RunDifference
+from auditor.findings.changes import Looked, changed
+from auditor.findings.suppress import Suppress, suppressed
+from auditor.landing import from_rows
+from auditor.tables.published import TABLES
+from tests.findings.changed_runs import INSTANCE, Row, row, write_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+A, B, C = "bk-a:3181", "bk-b:3181", "bk-c:3181"
+TODAY = date(2026, 11, 21)
+STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
+CLASSES = ("healthy", "healthy", "below-write-quorum", "undecided")
+FINDINGS = (
+    "id string, severity string, confidence string, scope_id bigint, ledger_id bigint, bookie_id string, "
+    "missing array<struct<bookie_id:string,groups:binary,count:bigint>>, fingerprint string"
+)
+
+
+def _random_rows(dice: random.Random) -> list[Row]:
+    rows = [
+        row(dice.choice(STAGES), ledger, missing=dice.randint(1, 3)) for ledger in dice.sample(range(30), 20)
+    ]
+    rows += [row("orphan-ledger", ledger, dice.choice((A, B, C))) for ledger in dice.sample(range(30), 15)]
+    rows += [row("surplus-entries", ledger, dice.choice((A, C))) for ledger in dice.sample(range(30), 10)]
+    rows += [row("index-unreadable", ledger, A) for ledger in dice.sample(range(30), 3)]
+    rows += [row("mark-stuck", ledger) for ledger in dice.sample(range(30), 5)]
+    rows += [row("bookie-down", bookie=bookie) for bookie in dice.sample((A, B, C), 2)]
+    rows += [row("disk-shared")] * dice.randint(0, 1)
+    return rows
+
+
+def _found(each: Row) -> tuple[Any, ...]:
+    parts = [(A, b"", each["missing"])] if each["missing"] else []
+    names = ("id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id")
+    return (*(each[name] for name in names), parts, each["fingerprint"])
+
+
+@pytest.mark.parametrize(
+    ("seed", "gaps", "reads"), [(1, False, ("read", "partial")), (2, True, ("read", "read"))]
+)
+def test_spark_and_diff_agree(
+    spark: SparkSession, tmp_path: Path, seed: int, gaps: bool, reads: tuple[str, str]
+) -> None:
+    dice = random.Random(seed)
+    older, newer = _random_rows(dice), _random_rows(dice)
+    for each in older:
+        each["change"] = dice.choice(("new", "same", "unseen", "fixed"))
+        each["first_seen"] = dice.randint(1, 9)
+    classes = [(ledger, dice.choice(CLASSES), dice.choice(CLASSES)) for ledger in range(25)]
+    bookies = [(A, reads[0]), (B, reads[1])]
+    run = {"gaps": ["x"] if gaps else []}
+    write_run(tmp_path / "old", older)
+    write_run(tmp_path / "seen", [], classes=classes, bookies=bookies)
+    looked = Looked(
+        spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
+        spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
+        gaps,
+        "partial" in reads,
+    )
+    findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
+    before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
+    rows = suppressed(changed(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
+    said = [each.asDict() for each in rows.collect()]
+    write_run(tmp_path / "new", said, classes=classes, bookies=bookies, run=run)
+
+    difference = RunDifference(str(tmp_path / "old"), str(tmp_path / "new"))
+    by_diff = {each.fingerprint: each.change for each in difference.changes()}
+    by_spark = {each["fingerprint"]: each["change"] for each in said if each["change"] != "same"}
+    assert by_diff == by_spark
+    assert {"new", "worse", "better", "fixed", "unseen"} <= set(by_spark.values())
+    assert difference.summary.counts["same"] == sum(each["change"] == "same" for each in said) > 0
+    known = {each["trouble"]: each["first_seen"] for each in older if each["change"] != "fixed"}
+    assert all(each["first_seen"] == known.get(each["trouble"], 77) for each in said)
+    assert all((each["last_seen"] == 77) != (each["change"] in ("fixed", "unseen")) for each in said)
+
+
+def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> None:
+    rows = [
+        row("orphan-ledger", 1, "bk.1:3181"),
+        row("orphan-ledger", 1, "bk-1:3181"),
+        row("orphan-ledger-deleting", 2, "bk.1:3181"),
+        row("below-write-quorum", 3, missing=2),
+        row("below-write-quorum", 4, missing=2),
+        row("below-ack-quorum", 5, missing=1),
+        row("entry-lost", 1, scope=7),
+        row("bookie-down", bookie="bk.1:3181"),
+        row("orphan-ledger", 9, "bk.1:3181", change="fixed"),
+    ]
+    baseline = [
+        row("below-write-quorum", 3, missing=2),
+        row("below-write-quorum", 4, missing=1),
+        row("entry-lost", 5, missing=9),
+        row("bookie-down", bookie="bk.1:3181", change="unseen"),
+    ]
+    until = date(2026, 11, 21)
+    entries = (
+        Suppress("over", date(2026, 11, 20), {"id": "*"}),
+        Suppress("dot", until, {"id": "orphan-ledger*", "bookie_id": "bk.?:3181"}),
+        Suppress("all orphans", until, {"id": "orphan-ledger"}),
+        Suppress("known", until, {}, "there"),
+        Suppress("scope", until, {"scope_id": 7, "ledger_id": 1}),
+    )
+    schema = pa.schema([TABLES["changes"].field(name) for name in TABLES["changes"].names])
+    frames = [from_rows(spark, each, schema).drop("suppression", "suppressed") for each in (rows, baseline)]
+    found = suppressed(frames[0], entries, {"there": frames[1]}, TODAY).collect()
+    by = {(each["id"], each["ledger_id"], each["bookie_id"]): each for each in found}
+    assert {key: (each["suppression"], each["suppressed"]) for key, each in by.items()} == {
+        ("orphan-ledger", 1, "bk.1:3181"): (2, "dot"),
+        ("orphan-ledger", 1, "bk-1:3181"): (3, "all orphans"),
+        ("orphan-ledger-deleting", 2, "bk.1:3181"): (2, "dot"),
+        ("below-write-quorum", 3, None): (4, "known"),
+        ("below-write-quorum", 4, None): (None, None),
+        ("below-ack-quorum", 5, None): (4, "known"),
+        ("entry-lost", 1, None): (5, "scope"),
+        ("bookie-down", None, "bk.1:3181"): (None, None),
+        ("orphan-ledger", 9, "bk.1:3181"): (None, None),
+    }

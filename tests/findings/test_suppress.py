@@ -1,0 +1,109 @@
+"""The suppressions file: read strictly, and never for longer than it says."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import UsageError
+from auditor.findings.suppress import MOST, Suppress, read_suppressions
+
+CONF = Path(__file__).parents[2] / "conf" / "suppressions.toml"
+REST = 'reason = "r"\nuntil = 2026-12-31'
+
+
+def read(directory: Path, text: str) -> tuple[Suppress, ...]:
+    file = directory / "suppressions.toml"
+    file.write_text(text)
+    return read_suppressions(file)
+
+
+def test_entries_come_in_order_suppressions_first(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        f"""
+[[baseline]]
+run = "runs/1"
+{REST}
+[[suppress]]
+id = "orphan-*"
+ledger_id = -9223372036854775808
+{REST}
+[[baseline]]
+run = "s3://bucket/runs/2"
+{REST}
+[[suppress]]
+fingerprint = "a2b8aa759ab37bdf"
+{REST}
+""",
+    )
+    until = date(2026, 12, 31)
+    assert found == (
+        Suppress("r", until, {"id": "orphan-*", "ledger_id": -(2**63), "scope_id": 0}),
+        Suppress("r", until, {"fingerprint": "a2b8aa759ab37bdf"}),
+        Suppress("r", until, {}, str(tmp_path / "runs" / "1")),
+        Suppress("r", until, {}, "s3://bucket/runs/2"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "x: no such table; there are [[suppress]] and [[baseline]]"),
+        ("[suppress]\nid = 'entry-lost'", "suppress: write [[suppress]], once for each entry"),
+        ("suppress = 3", "suppress: write [[suppress]]"),
+        ("[[suppress]]\n" + REST, "suppress entry 1: it would suppress everything; name one of id"),
+        ("[[suppress]]\nledger_id = 1\nuntil = 2026-01-01", "suppress entry 1: reason: missing"),
+        ("[[suppress]]\nledger_id = 1\nreason = 'r'", "suppress entry 1: until: missing"),
+        ("[[suppress]]\nledger = 1\n" + REST, "entry 1: ledger: no such key; there are id, scope_id"),
+        ("[[suppress]]\nledger_id = '1'\n" + REST, "ledger_id: '1' is no whole number"),
+        ("[[suppress]]\nscope_id = true\n" + REST, "scope_id: True is no whole number"),
+        ("[[suppress]]\nledger_id = 9223372036854775808\n" + REST, "no whole number|no TOML"),
+        ("[[suppress]]\nid = 'orphan'\n" + REST, "id: 'orphan' is no check, and matches none"),
+        ("[[suppress]]\nid = 3\n" + REST, "id: 3 is no text"),
+        ("[[suppress]]\nbookie_id = ' '\n" + REST, "bookie_id: ' ' is no text"),
+        ("[[suppress]]\nfingerprint = 'A2B8AA759AB37BDF'\n" + REST, "is no fingerprint"),
+        (
+            "[[suppress]]\nledger_id = 1\nreason = 'r'\nuntil = '2026-12-31'",
+            "until: '2026-12-31' is no day: write it without quotes",
+        ),
+        ("[[suppress]]\nledger_id = 1\nreason = 'r'\nuntil = 2026-12-31T10:00:00", "is no day"),
+        ("[[suppress]]\nledger_id = 1\nreason = ''\nuntil = 2026-12-31", "reason: '' is no text"),
+        (f"[[suppress]]\nledger_id = 1\n{REST}\n[[suppress]]\nrun = 'x'\n{REST}", "entry 2: run: no such"),
+        ("[[baseline]]\n" + REST, "baseline entry 1: run: missing"),
+        ("[[baseline]]\nrun = 'x'\nid = 'entry-lost'\n" + REST, "baseline entry 1: id: no such key"),
+        ("[[suppress]", "no TOML"),
+        (f"[[suppress]]\nledger_id = 1\n{REST}\n" * (MOST + 1), "1,001 entries; the most is 1,000"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_file_entry_and_key(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path, text)
+    assert str(refused.value).startswith(str(tmp_path / "suppressions.toml"))
+    assert any(part in str(refused.value) for part in said.split("|"))
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        read_suppressions(tmp_path / "none.toml")
+
+
+def test_an_entry_holds_through_its_last_day() -> None:
+    entry = Suppress("r", date(2026, 12, 31), {"id": "entry-lost"})
+    assert not entry.expired(date(2026, 12, 31))
+    assert entry.expired(date(2027, 1, 1))
+
+
+def test_the_example_suppresses_nothing_until_its_comments_are_taken_out(tmp_path: Path) -> None:
+    assert read_suppressions(CONF) == ()
+    text = re.sub(r"^# (\[\[|\w+ = )", r"\1", CONF.read_text("utf-8"), flags=re.MULTILINE)
+    kinds = [(sorted(entry.names), entry.baseline) for entry in read(tmp_path, text)]
+    assert kinds == [
+        (["bookie_id", "id"], None),
+        (["ledger_id", "scope_id"], None),
+        (["fingerprint"], None),
+        ([], "/var/lib/bkaudit/runs/20261101T050000Z"),
+    ]
