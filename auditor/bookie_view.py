@@ -18,7 +18,9 @@ from auditor.model.bookie_view import (
     RegistrationView,
 )
 from auditor.model.finding import Confidence, Severity
+from auditor.run_tables import RunTables
 from auditor.runs import Run
+from auditor.told import standings_of
 
 _SAMPLES = 3
 _NEAR = 3
@@ -109,18 +111,33 @@ _OF_DIRECTORY = (
 def _problems(run: Run, bookie_id: str) -> tuple[ProblemView, ...]:
     """The findings that name the bookie as their subject, as lacking entries or as unknown, by check."""
     counts: dict[tuple[int, str], list[int]] = {}
-    messages: dict[tuple[int, str], list[str]] = {}
+    samples: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for row in run.findings_of(bookie_id):
         key = (Severity(row["severity"]).rank, row["id"])
         count = counts.setdefault(key, [0, 0])
         count[0] += 1
         count[1] += row["confidence"] != Confidence.CONFIRMED
-        said = messages.setdefault(key, [])
+        said = samples.setdefault(key, [])
         if len(said) < _SAMPLES:
-            said.append(row["message"])
+            said.append(row)
+    shown = [row["fingerprint"] for rows in samples.values() for row in rows]
+    standings = standings_of(RunTables(run.path), shown)
     return tuple(
         ProblemView(
-            id, list(Severity)[rank], counts[rank, id][0], counts[rank, id][1], tuple(messages[rank, id])
+            id,
+            list(Severity)[rank],
+            counts[rank, id][0],
+            counts[rank, id][1],
+            tuple(row["message"] for row in samples[rank, id]),
+            tuple(standings.get(row["fingerprint"]) for row in samples[rank, id]),
+            next(
+                (
+                    (row["scope_id"], row["ledger_id"])
+                    for row in samples[rank, id]
+                    if row["ledger_id"] is not None
+                ),
+                None,
+            ),
         )
         for rank, id in sorted(counts)
     )

@@ -55,12 +55,14 @@ class Run:
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
         """The findings about a bookie, or in which it lacks entries or is unknown: what they say in short.
 
-        Rows of id, severity, confidence and message, in their order. No more than a batch is in memory.
+        Rows of id, severity, confidence, scope, ledger, fingerprint and message, in their order. No more than
+        a batch is in memory.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        columns = ["id", "severity", "confidence", "message", "bookie_id", "missing", "unknown"]
+        shown = ["id", "severity", "confidence", "scope_id", "ledger_id", "fingerprint", "message"]
+        columns = [*shown, "bookie_id", "missing", "unknown"]
         for batch in self.batches("findings", columns):
             named = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False).to_numpy(
                 zero_copy_only=False
@@ -71,7 +73,7 @@ class Run:
             ):
                 rows = pc.list_parent_indices(batch[of]).filter(pc.equal(names, bookie_id))
                 named[rows.to_numpy()] = True
-            yield from batch.select(columns[:4]).filter(pa.array(named)).to_pylist()
+            yield from batch.select(shown).filter(pa.array(named)).to_pylist()
 
     def table(self, name: str, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
         """One table as a pyarrow Table; choose columns, and rows by a pyarrow.dataset expression.

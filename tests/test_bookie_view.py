@@ -1,0 +1,57 @@
+"""The problems of a bookie, read from a run's findings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from auditor.bookie_view import _problems
+from auditor.model.finding import Severity
+from auditor.model.standing import Standing
+from auditor.runs import Run, open_run
+from tests.reports import samples
+from tests.test_told import FINDING, write
+
+
+def run_with_findings(below: Path) -> Run:
+    (below / "tables").mkdir(parents=True)
+    (below / "report.json").write_text(samples.report().to_json())
+    orphans = [
+        FINDING
+        | {
+            "id": "orphan-ledger",
+            "severity": "note",
+            "confidence": "suspect" if number else "confirmed",
+            "ledger_id": number,
+            "bookie_id": "bk-b:3181",
+            "fingerprint": f"o{number}",
+            "message": f"ledger {number}",
+            "missing": [],
+        }
+        for number in range(5)
+    ]
+    elsewhere = orphans[0] | {"bookie_id": "bk-c:3181", "unknown": []}
+    unsure = orphans[0] | {"bookie_id": None, "unknown": ["bk-b:3181"], "id": "surplus-entries"}
+    write(below / "findings", [FINDING, *orphans, elsewhere, unsure])
+    return open_run(below)
+
+
+def test_findings_that_name_a_bookie_are_told_by_check_with_a_ledger_to_look_at(tmp_path: Path) -> None:
+    run = run_with_findings(tmp_path)
+    [orphan, surplus] = _problems(run, "bk-b:3181")
+    assert (orphan.id, orphan.severity, orphan.count, orphan.unsure) == ("orphan-ledger", Severity.NOTE, 5, 4)
+    assert orphan.messages == ("ledger 0", "ledger 1", "ledger 2")
+    assert orphan.standings == (None, None, None)
+    assert orphan.ledger == (0, 0)
+    assert (surplus.id, surplus.count) == ("surplus-entries", 1)
+    [lost] = _problems(run, "bk-a:3181")
+    assert (lost.id, lost.ledger) == ("entry-lost", (0, 42))
+
+
+def test_the_first_of_them_say_since_when(tmp_path: Path) -> None:
+    run = run_with_findings(tmp_path)
+    row = {"fingerprint": "o1", "change": "worse", "first_seen": 7, "suppressed": None}
+    schema = pa.schema([(name, pa.int64() if name == "first_seen" else pa.string()) for name in row])
+    write(tmp_path / "tables" / "changes", [row], schema)
+    assert _problems(run, "bk-b:3181")[0].standings == (None, Standing("worse", 7), None)
