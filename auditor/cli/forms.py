@@ -23,8 +23,9 @@ class Form:
 
 def _text(report: Report, run: str, out: BinaryIO) -> None:
     from auditor.reports import text
+    from auditor.told import standings_of_report
 
-    _put(out, [text.render(report, run), "\n"])
+    _put(out, [text.render(report, run, standings=standings_of_report(run, report)), "\n"])
 
 
 def _json(report: Report, run: str, out: BinaryIO) -> None:
@@ -43,8 +44,9 @@ def _jsonl(report: Report, run: str, out: BinaryIO) -> None:
 def _csv(report: Report, run: str, out: BinaryIO) -> None:
     from auditor.reports import csv
     from auditor.runs import open_run
+    from auditor.standings import standings_in_order
 
-    _put(out, csv.render(open_run(run).findings))
+    _put(out, csv.render(open_run(run).findings, standings_in_order(run)))
 
 
 def _markdown(report: Report, run: str, out: BinaryIO) -> None:
@@ -53,11 +55,19 @@ def _markdown(report: Report, run: str, out: BinaryIO) -> None:
     _put(out, [markdown.render(report), "\n"])
 
 
+def _html(report: Report, run: str, out: BinaryIO) -> None:
+    from auditor.html_page import page_of
+    from auditor.runs import open_run
+
+    _put(out, [page_of(open_run(run))])
+
+
 def _sarif(report: Report, run: str, out: BinaryIO) -> None:
     from auditor.reports import sarif
     from auditor.runs import open_run
+    from auditor.standings import standings_in_order
 
-    _put(out, sarif.render(report, open_run(run).findings))
+    _put(out, sarif.render(report, open_run(run).findings, standings_in_order(run)))
 
 
 def _junit(report: Report, run: str, out: BinaryIO) -> None:
@@ -67,16 +77,18 @@ def _junit(report: Report, run: str, out: BinaryIO) -> None:
 
 
 def _openmetrics(report: Report, run: str, out: BinaryIO) -> None:
+    from auditor.last_complete import last_complete
     from auditor.reports import openmetrics
 
-    _put(out, [openmetrics.render(report)])
+    _put(out, [openmetrics.render(report, last_complete(run, report))])
 
 
 def _parquet(report: Report, run: str, out: BinaryIO) -> None:
     from auditor.reports import parquet
     from auditor.runs import open_run
+    from auditor.standings import standings_in_order
 
-    parquet.write(open_run(run).findings, out)
+    parquet.write(open_run(run).findings, out, standings_in_order(run))
 
 
 FORMS = {
@@ -85,6 +97,7 @@ FORMS = {
     "jsonl": Form("jsonl", _jsonl),
     "csv": Form("csv", _csv),
     "markdown": Form("md", _markdown),
+    "html": Form("html", _html),
     "sarif": Form("sarif", _sarif),
     "junit": Form("xml", _junit),
     "openmetrics": Form("prom", _openmetrics),

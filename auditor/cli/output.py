@@ -23,7 +23,7 @@ from auditor.cli.colour import coloured, wants_colour
 from auditor.cli.forms import FORMS
 from auditor.cli.terminal import columns
 from auditor.cli.whole_file import write_whole
-from auditor.errors import UsageError
+from auditor.errors import AuditorError, UsageError
 from auditor.model.report import Report
 from auditor.run_files import REPORT
 
@@ -109,6 +109,8 @@ def show(report: Report, run: str, wanted: Iterable[Output]) -> None:
                 write_whole(output.file, partial(FORMS[output.form].write, report, run))
             except OSError as error:
                 failed.append(f"{output.file}: {error.strerror or error}")
+            except AuditorError as error:
+                failed.append(f"{output.file}: {error}")
     if failed:
         raise UsageError(f"--format: not written: {'; '.join(failed)}")
 
@@ -116,8 +118,9 @@ def show(report: Report, run: str, wanted: Iterable[Output]) -> None:
 def _print(report: Report, run: str, form: str) -> None:
     if form == "text" and sys.stdout.isatty():
         from auditor.reports import text
+        from auditor.told import standings_of_report
 
-        shown = text.render(report, run, columns())
+        shown = text.render(report, run, columns(), standings_of_report(run, report))
         click.echo(coloured(shown) if wants_colour() else shown)
         return
     out = sys.stdout.buffer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,9 +17,12 @@ from auditor.cli import main
 from auditor.cli.forms import FORMS, Form
 from auditor.cli.output import outputs
 from auditor.cli.whole_file import write_whole
-from auditor.errors import UsageError
+from auditor.errors import RunError, UsageError
+from auditor.tables.published import TABLES
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, report
+from tests.test_figures import write_tables
+from tests.test_html_page import tables_of
 from tests.test_runs import write
 
 
@@ -27,6 +31,7 @@ def run(tmp_path: Path) -> Path:
     """A finished run with four findings."""
     run = tmp_path / "run"
     write(run / "findings" / "part-00000.parquet", LOST, BELOW, HOSTILE, ORPHAN)
+    write_tables(run, tables_of(LOST, BELOW), sorted(set(TABLES) - {"changes"}))
     (run / "report.json").write_text(report().to_json())
     return run
 
@@ -41,7 +46,7 @@ def test_each_form_alone_goes_to_standard_output(run: Path, form: str) -> None:
     assert outcome.exit_code == 0, outcome.stderr
     assert "entry-lost" in outcome.stdout
     assert outcome.stdout.endswith("\n")
-    assert sorted(path.name for path in run.iterdir()) == ["findings", "report.json"]
+    assert sorted(path.name for path in run.iterdir()) == ["findings", "report.json", "tables"]
 
 
 def test_further_forms_go_to_the_run(run: Path) -> None:
@@ -50,7 +55,11 @@ def test_further_forms_go_to_the_run(run: Path) -> None:
     assert outcome.exit_code == 0, outcome.stderr
     assert outcome.stdout == bkaudit("report", run).stdout
     there = {path.name for path in run.iterdir()}
-    assert there == {"findings", *(f"report.{form.ending}" for name, form in FORMS.items() if name != "text")}
+    assert there == {
+        "findings",
+        "tables",
+        *(f"report.{form.ending}" for name, form in FORMS.items() if name != "text"),
+    }
     assert pq.read_table(run / "report.parquet").num_rows == 4
     for name, form in FORMS.items():
         if name not in ("text", "parquet"):
@@ -129,11 +138,18 @@ def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
+    def broken(*_: object) -> None:
+        raise RunError("a table is broken")
+
     monkeypatch.setitem(FORMS, "csv", Form("csv", full))
-    outcome = bkaudit("report", run, "--format", f"csv={tmp_path}/a", "--format", f"junit={tmp_path}/b")
+    monkeypatch.setitem(FORMS, "jsonl", Form("jsonl", broken))
+    forms = (f"--format={form}={tmp_path}/{form}" for form in ("csv", "jsonl", "junit"))
+    outcome = bkaudit("report", run, *forms)
     assert outcome.exit_code == 2
-    assert f"not written: {tmp_path}/a: No space left on device" in outcome.stderr
-    assert (tmp_path / "b").exists()
+    assert (
+        f"not written: {tmp_path}/csv: No space left on device; {tmp_path}/jsonl: a table" in outcome.stderr
+    )
+    assert (tmp_path / "junit").exists()
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -180,3 +196,9 @@ def test_a_run_that_lies_elsewhere_gets_its_reports_there(run: Path, tmp_path: P
     assert outcome.exit_code == 0, outcome.stderr
     assert (run / "report.csv").read_text().count("\n") == 5
     assert not (run / "report.csv.part").exists()
+
+
+def test_the_readme_names_every_form() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    forms = readme.partition("### Forms")[2].partition("###")[0]
+    assert re.findall(r"^\| `(\w+)` \|", forms, re.MULTILINE) == list(FORMS)

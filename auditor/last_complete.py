@@ -1,0 +1,28 @@
+"""When a cluster was last looked at as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from auditor.history import history
+from auditor.model.report import Report
+
+
+def last_complete(path: str, report: Report) -> int | None:
+    """When the newest complete run of the same cluster was done, of the run at ``path`` and those beside it.
+
+    Milliseconds since 1970; None where none of them is complete. Later runs do not count.
+
+    Raises:
+        RunError: the directory that the run lies in cannot be listed.
+    """
+    finished = report.run["finished"]
+    if report.complete:
+        return finished
+    parent = path.rstrip("/").rpartition("/")[0] if "://" in path else str(Path(path).absolute().parent)
+    times = [
+        run.finished
+        for run in history(parent)
+        if run.complete and run.instance_id == report.cluster.instance_id and run.finished <= finished
+    ]
+    return max(times, default=None)

