@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ import yaml
 
 from auditor.cli import BUG
 from auditor.cli.audit import audit as audit_command
+from auditor.cli.forms import FORMS
 from auditor.model.exit_code import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions
 from auditor.sources.credentials import VARIABLE
@@ -114,6 +116,8 @@ def test_the_shell_of_the_pod_resumes_a_try_and_spares_a_finished_run(
         ).stdout.split()
 
     arguments = given()
+    forms = [after for option, after in pairwise(arguments) if option == "--format"]
+    assert {form.partition("=")[0] for form in forms} <= set(FORMS)
     named = {option for parameter in audit_command.params for option in parameter.opts}
     assert {each for each in arguments if each.startswith("--")} <= named
     assert arguments[arguments.index("--metadata") + 1] == "zk://a;b/l"
