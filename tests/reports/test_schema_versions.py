@@ -1,0 +1,86 @@
+"""What scripts rely on keeps its meaning: a published schema changes only together with its version.
+
+schemas/versions.json has the digest of every version of every schema that was ever published. A change that
+only explains better changes no digest.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.model.report import SCHEMA
+
+SCHEMAS = Path(__file__).parents[2] / "schemas"
+VERSIONS = SCHEMAS / "versions.json"
+_FOR_PEOPLE = ("title", "description", "comment")
+
+
+def read(name: str) -> Any:
+    return json.loads((SCHEMAS / name).read_text("utf-8"))
+
+
+def meaning(value: Any) -> Any:
+    """A schema without what is there for people only."""
+    if isinstance(value, dict):
+        return {
+            key: meaning(part)
+            for key, part in value.items()
+            if not (key in _FOR_PEOPLE and isinstance(part, str))
+        }
+    return [meaning(part) for part in value] if isinstance(value, list) else value
+
+
+def digest(schema: Any) -> str:
+    text = json.dumps(meaning(schema), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def published() -> list[str]:
+    return sorted(path.name for path in SCHEMAS.glob("*.json") if path != VERSIONS)
+
+
+def newest(name: str) -> int:
+    return max(map(int, read("versions.json")[name]))
+
+
+def test_every_schema_has_its_versions() -> None:
+    versions = read("versions.json")
+    assert sorted(versions) == published()
+    for name, digests in versions.items():
+        assert [int(number) for number in digests] == list(range(1, len(digests) + 1)), name
+        assert len(set(digests.values())) == len(digests), name
+
+
+@pytest.mark.parametrize("name", published())
+def test_a_schema_is_what_its_version_says(name: str) -> None:
+    version = newest(name)
+    found = digest(read(name))
+    assert read("versions.json")[name][str(version)] == found, (
+        f"schemas/{name} is no longer version {version}. Scripts read it: give what changed a new version "
+        f"({version + 1}, where the code names it) and put its digest, {found}, into schemas/versions.json"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in published() if name.endswith(".schema.json")])
+def test_a_schema_names_its_own_version(name: str) -> None:
+    assert read(name)["$id"] == f"bookkeeper-auditor/{name.removesuffix('.schema.json')}/{newest(name)}"
+
+
+def test_a_report_names_the_newest_version() -> None:
+    assert SCHEMA.rpartition("/")[2] == str(newest("report.schema.json"))
+
+
+def test_a_changed_meaning_is_another_digest_and_a_changed_sentence_is_not() -> None:
+    schema = read("finding.schema.json")
+    explained, changed, less = (copy.deepcopy(schema) for _ in range(3))
+    explained["properties"]["missing"]["description"] = "in other words"
+    changed["properties"]["severity"]["enum"].append("fatal")
+    less["required"].remove("unknown")
+    assert digest(explained) == digest(schema)
+    assert len({digest(each) for each in (schema, changed, less)}) == 3
