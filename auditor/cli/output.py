@@ -111,6 +111,8 @@ def show(report: Report, run: str, wanted: Iterable[Output]) -> None:
                 failed.append(f"{output.file}: {error.strerror or error}")
             except AuditorError as error:
                 failed.append(f"{output.file}: {error}")
+            else:
+                click.echo(f"bkaudit: wrote {output.file}", err=True)
     if failed:
         raise UsageError(f"--format: not written: {'; '.join(failed)}")
 

@@ -198,6 +198,12 @@ def test_a_run_that_lies_elsewhere_gets_its_reports_there(run: Path, tmp_path: P
     assert not (run / "report.csv.part").exists()
 
 
+def test_each_file_that_was_written_is_named(run: Path, tmp_path: Path) -> None:
+    outcome = bkaudit("report", run, "--format", "parquet", "--format", f"csv={tmp_path}/a.csv")
+    assert outcome.stdout == ""
+    assert outcome.stderr == f"bkaudit: wrote {run}/report.parquet\nbkaudit: wrote {tmp_path}/a.csv\n"
+
+
 def test_the_readme_names_every_form() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
     forms = readme.partition("### Forms")[2].partition("###")[0]
