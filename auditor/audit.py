@@ -41,7 +41,7 @@ from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
 from auditor.sources.credentials import credentials_file, read_credentials
 from auditor.sources.uri import parse_metadata_uri
-from auditor.summary import cluster_of, gaps, summarise
+from auditor.summary import cluster_of, gaps_shown, summarise
 from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import combined, merged
 from auditor.tables.contents import contents
@@ -108,16 +108,12 @@ class Audit:
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
             landing.run.remove("tables/checks")
             progress.stage("report")
-            beside = compared(
-                landing,
-                findings,
-                tables,
-                cluster_of(metadata),
-                bool(gaps(tables, metadata)),
-                self.options,
-                int(time.time() * 1000),
+            gaps = gaps_shown(tables, metadata)
+            now, cluster = int(time.time() * 1000), cluster_of(metadata)
+            beside = compared(landing, findings, tables, cluster, bool(gaps), self.options, now)
+            report = summarise(
+                tables, findings, metadata, bookies, asked, beside, gaps, self.options, started
             )
-            report = summarise(tables, findings, metadata, bookies, asked, beside, self.options, started)
             landing.finish(report)
         return report
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -13,10 +15,11 @@ from auditor.findings.changes import Looked, changed
 from auditor.findings.suppress import Suppress, read_suppressions, suppressed
 from auditor.findings.table import order
 from auditor.history import Previous, previous_run
+from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
-from auditor.model.report import Changes, Cluster, Suppression
+from auditor.model.report import Changes, Cluster, Suppression, Tally
 from auditor.runs import open_run
-from auditor.tables.changes import BETTER, FIXED, NEW, SAME, UNSEEN, WORSE
+from auditor.tables.changes import BETTER, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,11 +29,18 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
+_COUNTED = ("change", "id", "severity", "confidence", "suppression")
+
+
 @dataclass(frozen=True)
 class Compared:
-    """The landed table changes, and what of it goes into a report as it is."""
+    """The table changes, which has landed, counted: what of it goes into a report.
 
-    changes: DataFrame
+    ``counts`` has how many findings have one change, id, severity, confidence and entry of the suppressions
+    file (None: none), in this order.
+    """
+
+    counts: Mapping[tuple[str, str, str, str, int | None], int]
     previous: RunSummary | None
     notes: tuple[str, ...]
     entries: tuple[Suppress, ...]
@@ -40,27 +50,50 @@ class Compared:
         """How many findings changed how; None where there is no run before."""
         if self.previous is None:
             return None
-        counts = {row["change"]: row["count"] for row in self.changes.groupBy("change").count().collect()}
+        counts: Counter[str] = Counter()
+        for (change, *_), count in self.counts.items():
+            counts[change] += count
         return Changes(
             previous=self.previous.name,
             finished=self.previous.finished,
-            new=counts.get(NEW, 0),
-            fixed=counts.get(FIXED, 0),
-            worse=counts.get(WORSE, 0),
-            better=counts.get(BETTER, 0),
-            same=counts.get(SAME, 0),
-            unseen=counts.get(UNSEEN, 0),
+            new=counts[NEW],
+            fixed=counts[FIXED],
+            worse=counts[WORSE],
+            better=counts[BETTER],
+            same=counts[SAME],
+            unseen=counts[UNSEEN],
         )
+
+    def tally(self) -> list[Tally]:
+        """How many findings of each id, severity and confidence, the worst first; new and worse are those
+        beside an earlier run that nothing suppresses."""
+        tallies: dict[tuple[int, str, str], Tally] = {}
+        for (change, id, severity, confidence, suppression), count in self.counts.items():
+            if change not in FOUND:
+                continue
+            tally = tallies.setdefault(
+                (Severity(severity).rank, id, confidence),
+                Tally(id=id, severity=severity, confidence=confidence, count=0, new=0, worse=0, suppressed=0),
+            )
+            tally["count"] += count
+            if suppression is not None:
+                tally["suppressed"] += count
+            elif self.previous is not None and change == NEW:
+                tally["new"] += count
+            elif self.previous is not None and change == WORSE:
+                tally["worse"] += count
+        return [tally for _, tally in sorted(tallies.items())]
 
     def suppressions(self) -> list[Suppression]:
         """The entries of the suppressions file, and how many findings each suppresses."""
-        rows = self.changes.where("suppression is not null").groupBy("suppression").count().collect()
-        counts = {row["suppression"]: row["count"] for row in rows}
+        counts: Counter[int | None] = Counter()
+        for (*_, suppression), count in self.counts.items():
+            counts[suppression] += count
         return [
             Suppression(
                 reason=entry.reason,
                 until=entry.until.isoformat(),
-                count=counts.get(place, 0),
+                count=counts[place],
                 expired=entry.expired(_day(self.finished)),
             )
             for place, entry in enumerate(self.entries, 1)
@@ -99,7 +132,9 @@ def compared(
         rows = changed(findings, before, _looked(tables, findings, gaps), cluster.instance_id, finished)
         return suppressed(rows, entries, baselines, _day(finished)).orderBy(*order())
 
-    return Compared(landing.land("changes", table), previous.run, previous.notes, entries, finished)
+    landed = landing.land("changes", table).groupBy(*_COUNTED).count().collect()
+    counts = {tuple(row[name] for name in _COUNTED): row["count"] for row in landed}
+    return Compared(counts, previous.run, previous.notes, entries, finished)
 
 
 def check_suppressions(options: AuditOptions) -> None:

@@ -8,7 +8,6 @@ from auditor.asking import Asked
 from auditor.bookie_scan import BookieScan
 from auditor.checks.check import LEDGER
 from auditor.comparing import Compared
-from auditor.findings.changes import still_found
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
 from auditor.model.finding import Finding, Severity
@@ -22,12 +21,10 @@ from auditor.model.report import (
     Replicas,
     Report,
     Run,
-    Tally,
 )
 from auditor.model.version import program_version
 from auditor.scan import MetadataScan
 from auditor.tables import Tables
-from auditor.tables.changes import NEW, WORSE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,10 +40,14 @@ def summarise(
     bookies: BookieScan,
     asked: Asked | None,
     compared: Compared,
+    gaps: list[str],
     options: AuditOptions,
     started: int,
 ) -> Report:
-    """Count, sample and cover: the report of an audit whose findings have landed. Times in ms."""
+    """Count, sample and cover: the report of an audit whose findings have landed. Times in ms.
+
+    ``gaps`` are those of `gaps_shown`.
+    """
     run = Run(
         version=program_version(),
         started=started,
@@ -56,9 +57,9 @@ def summarise(
         positions=metadata.positions(),
         bookie_sources=list(bookies.sources),
         operations=_operations(tables, metadata, asked),
-        gaps=gaps(tables, metadata),
+        gaps=gaps,
         notes=[*metadata.notes(), *bookies.notes(), *compared.notes],
-        tally=tally(compared),
+        tally=compared.tally(),
         impact=impact(findings, tables.ledgers),
         changes=compared.counted(),
         suppressions=compared.suppressions(),
@@ -108,7 +109,7 @@ def _operations(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> 
     return {name: count for name, count in made.items() if count}
 
 
-def gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
+def gaps_shown(tables: Tables, metadata: MetadataScan) -> list[str]:
     """A bounded sample of what could not be listed, of any part of the metadata."""
     rows = tables.ledgers.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
     rows += metadata.marks().where("kind = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
@@ -116,37 +117,6 @@ def gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
         rows += again.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
     named = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
     return [f"{path}: {reason}" for path, reason in sorted(named)][:GAPS_SHOWN]
-
-
-def tally(compared: Compared) -> list[Tally]:
-    """How many findings of each id, severity and confidence; new and worse only beside an earlier run."""
-    from pyspark.sql import functions as F
-
-    awake = F.lit(compared.previous is not None) & F.col("suppression").isNull()
-    rows = (
-        still_found(compared.changes)
-        .groupBy("id", "severity", "confidence")
-        .agg(
-            F.count("*").alias("number"),
-            F.count_if(awake & (F.col("change") == NEW)).alias("new"),
-            F.count_if(awake & (F.col("change") == WORSE)).alias("worse"),
-            F.count("suppression").alias("suppressed"),
-        )
-        .collect()
-    )
-    tallies = [
-        Tally(
-            id=r["id"],
-            severity=r["severity"],
-            confidence=r["confidence"],
-            count=r["number"],
-            new=r["new"],
-            worse=r["worse"],
-            suppressed=r["suppressed"],
-        )
-        for r in rows
-    ]
-    return sorted(tallies, key=lambda t: (Severity(t["severity"]).rank, t["id"], t["confidence"]))
 
 
 def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
