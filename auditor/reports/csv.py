@@ -22,6 +22,7 @@ COLUMNS = {
     "confidence": "confirmed, suspect or unknown",
     "scope_id": "the ledger's scope; empty where no ledger is meant",
     "ledger_id": "the ledger; empty where none is meant",
+    "ledger_qualified_name": "scope and ledger in 32 hexadecimal digits; empty where no ledger is meant",
     "bookie_id": "the bookie; empty where none is meant",
     "message": "what is wrong, in a sentence",
     "missing_entries": "copies of entries missing, of all bookies together",
@@ -44,8 +45,8 @@ def render(findings: Iterable[Finding], standings: Standings = no_standing) -> I
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> head, row = render([Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="=1+1")])
-    >>> row[:49]
-    '"bookie-down","warning","confirmed","","","\\'=1+1"'
+    >>> row[:52]
+    '"bookie-down","warning","confirmed","","","","\\'=1+1"'
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
@@ -68,6 +69,7 @@ def _row(finding: Finding, standings: Standings) -> list[str | int]:
         str(finding.confidence),
         _number(finding.scope_id),
         _number(finding.ledger_id),
+        finding.ledger_qualified_name or "",
         _text(finding.bookie_id or ""),
         _text(finding.message),
         sum(part.count for part in finding.missing),

@@ -45,6 +45,7 @@ def _row(finding: Finding, standings: Standings) -> dict[str, Any]:
         "confidence": str(finding.confidence),
         "scope_id": finding.scope_id,
         "ledger_id": finding.ledger_id,
+        "ledger_qualified_name": finding.ledger_qualified_name,
         "bookie_id": finding.bookie_id,
         "missing": [
             {
@@ -79,6 +80,7 @@ def _schema() -> Any:
             pa.field("confidence", pa.string(), nullable=False),
             pa.field("scope_id", pa.int64()),
             pa.field("ledger_id", pa.int64()),
+            pa.field("ledger_qualified_name", pa.string()),
             pa.field("bookie_id", pa.string()),
             pa.field("missing", pa.list_(missing), nullable=False),
             pa.field("unknown", pa.list_(pa.string()), nullable=False),

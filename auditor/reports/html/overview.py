@@ -1,0 +1,94 @@
+"""What the head of the page says: the verdict, coverage, and counts by severity and by check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from auditor.checks import BY_ID
+from auditor.model.finding import Severity
+from auditor.model.report import Report
+from auditor.reports.html.words import clip
+
+_LISTED = 20  # gaps, notes, positions, sources, unread bookies
+_TEXT = 300
+_VERDICTS = {"healthy": "Healthy", "not-healthy": "Not healthy", "incomplete": "Incomplete"}
+
+
+def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
+    """Everything of the page that the report alone says, and notes besides its own."""
+    run, seen = report.run, report.coverage
+    checks = _checks(report)
+    ids = [*(check["id"] for check in checks), *(finding.id for finding in report.findings)]
+    return {
+        "verdict": report.verdict,
+        "verdict_text": _VERDICTS.get(report.verdict, report.verdict),
+        "complete": report.complete,
+        "cluster": {
+            "instance_id": clip(report.cluster.instance_id or "no instance id"),
+            "metadata_uri": clip(report.cluster.metadata_uri, _TEXT),
+            "layout": report.cluster.layout,
+        },
+        "run": run,
+        "coverage": [
+            ("Ledgers", "decided", seen.ledgers.decided, seen.ledgers.total),
+            ("Replicas", "decided", seen.replicas.decided, seen.replicas.expected),
+            ("Bookies", "read", seen.bookies.read, seen.bookies.expected),
+        ],
+        "unread": _some(seen.bookies.unread),
+        "severities": _severities(report),
+        "checks": checks,
+        "found": sum(check["count"] for check in checks),
+        "sampled": len(report.findings),
+        "pages": [BY_ID[id] for id in dict.fromkeys(ids) if id in BY_ID],
+        "changes": run["changes"],
+        "suppressions": run["suppressions"],
+        "gaps": _some(run["gaps"]),
+        "notes": _some([*run["notes"], *notes]),
+        "positions": _some(dict.fromkeys(run["positions"])),
+        "sources": _some(run["bookie_sources"]),
+        "operations": sorted(run["operations"].items()),
+    }
+
+
+def _some(texts: Any) -> dict[str, Any]:
+    listed = list(texts)
+    return {"texts": [clip(text, _TEXT) for text in listed[:_LISTED]], "left": max(len(listed) - _LISTED, 0)}
+
+
+def _severities(report: Report) -> list[dict[str, Any]]:
+    """One of each severity, also of those with no finding: a zero is worth knowing."""
+    sums = {severity: Counter[str]() for severity in Severity}
+    for tally in report.run["tally"]:
+        of = sums[Severity(tally["severity"])]
+        of.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})
+    impact = {each["severity"]: each for each in report.run["impact"]}
+    return [
+        {
+            "severity": str(severity),
+            "impact": impact.get(str(severity)),
+            **{name: sums[severity][name] for name in ("count", "new", "worse", "suppressed")},
+        }
+        for severity in Severity
+    ]
+
+
+def _checks(report: Report) -> list[dict[str, Any]]:
+    """Full counts by severity and check, the worst first."""
+    sums: dict[tuple[Severity, str], Counter[str]] = {}
+    for tally in report.run["tally"]:
+        of = sums.setdefault((Severity(tally["severity"]), tally["id"]), Counter())
+        of.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})
+        of["unsure"] += tally["count"] if tally["confidence"] != "confirmed" else 0
+    names = ("count", "unsure", "new", "worse", "suppressed")
+    return [
+        {
+            "id": id,
+            "severity": str(severity),
+            "rank": severity.rank,
+            "title": BY_ID[id].title if id in BY_ID else "",
+            **{name: of[name] for name in names},
+        }
+        for (severity, id), of in sorted(sums.items(), key=lambda item: (item[0][0].rank, item[0][1]))
+    ]

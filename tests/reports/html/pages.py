@@ -1,0 +1,151 @@
+"""Pages made by hand: one of a small cluster, and one of a cluster larger and worse than any."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from auditor.codecs.groups import GROUP
+from auditor.model.figures import Bar, BookieFigure, Figures, Histogram
+from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.history import RunSummary
+from auditor.model.ledger_metadata import Segment
+from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.model.report import BookiesRead, Report
+from auditor.model.standing import Standing
+from auditor.reports.html import render
+from tests.reports.hostile import HOSTILE
+from tests.reports.samples import coverage, report, tally
+from tests.reports.test_ledger import LEDGER
+
+MARKUP = "</script></style></td><img src='http://evil.example/x' onerror='document.title=1'>"
+LOUD = "<script>document.title = 'executed'</script>"
+DAY = 24 * 60 * 60 * 1000
+
+FIGURES = Figures(
+    (
+        BookieFigure("bk-a:3181", registered="writable", replicas=40, missing=9, missing_entries=2002),
+        BookieFigure(MARKUP, "unread", LOUD, replicas=4, unknown=4),
+        BookieFigure(
+            "bk-b:3181", registered="readonly", replicas=40, surplus=2, surplus_entries=7, orphans=12
+        ),
+        BookieFigure("bk-c:3181", registered="writable", replicas=40),
+    ),
+    4,
+    (
+        Histogram("Ledgers by size", "ledgers", (Bar("under 1 kB", 3), Bar("1 to 50 kB", 1)), "One copy."),
+        Histogram("Ledgers by quorum", "ledgers", (Bar(LOUD, 3),)),
+    ),
+)
+
+
+def history(of: Report, runs: int) -> list[RunSummary]:
+    """So many runs a day apart, the last of them the run itself; others get better and worse."""
+    this = RunSummary.of("/runs/last", of)
+    earlier = [
+        replace(
+            this,
+            path=f"/runs/{number:03}{LOUD}",
+            finished=this.finished - (runs - number) * DAY,
+            severities={"critical": number % 3, "error": number, "warning": 4, "note": 10**9},
+        )
+        for number in range(runs - 1)
+    ]
+    return [*earlier, this]
+
+
+def finding(number: int) -> Finding:
+    """One of many, each with an id of its own to sort and to search for."""
+    return Finding(
+        "orphan-ledger",
+        Severity.NOTE,
+        Confidence.CONFIRMED,
+        0,
+        2**62 + number,
+        f"bk-{number}:3181",
+        message=f"finding number {number}",
+        fingerprint=f"{number:016x}",
+    )
+
+
+@cache
+def small() -> str:
+    """Every section, and hostile text wherever the cluster may speak."""
+    base = report()
+    tallies = [*base.run["tally"], tally("ghost-bookie", "error", 1)]
+    many = (*base.findings, replace(HOSTILE, message=MARKUP + LOUD), *map(finding, range(40)))
+    order = sorted(many, key=lambda each: each.severity.rank)
+    of = replace(report(tallies, tuple(order)), cluster=replace(base.cluster, metadata_uri=MARKUP))
+    hostile = replace(
+        LEDGER, replicas=(*LEDGER.replicas, ReplicaView(MARKUP, True, b"", b"", False, LOUD, LOUD))
+    )
+    standing = Standing("worse", of.run["finished"] - DAY, LOUD)
+    return render(of, FIGURES, [hostile], history(of, 5), lambda _: standing, "/runs/last", [LOUD])
+
+
+@cache
+def giant() -> str:
+    """Thousands of bookies with long names, more samples than fit, ledgers without pattern, years of runs."""
+    long = "<&\"'>" * 60
+    bookies = tuple(
+        BookieFigure(f"{number:05}{long}", "unread", long, long[:20], 10**15, number, 10**17, 5, 5, 10**17, 9)
+        for number in range(5_000)
+    )
+    bars = tuple(Bar(long, 10**15) for _ in range(13))
+    of = report(
+        [
+            tally(f"check-{'abcdefghijklmnopqrst'[number % 20]}{'x' * (number // 20)}", "error", 10**12)
+            for number in range(80)
+        ],
+        tuple(_long_finding(number, long) for number in range(3_000)),
+        coverage=replace(
+            coverage(False), bookies=BookiesRead(5_000, 0, tuple(each.bookie_id for each in bookies))
+        ),
+        gaps=[long * 10] * 1_000,
+        notes=[long * 10] * 1_000,
+    )
+    standing = Standing("worse", 0, long * 10)
+    ledgers = [_long_ledger(number, long) for number in range(20)]
+    figures = Figures(bookies, 9_000, tuple(Histogram(long, "ledgers", bars, long) for _ in range(5)))
+    return render(
+        of, figures, ledgers, history(of, 2_000), lambda _: standing, long * 10, [long * 10] * 1_000
+    )
+
+
+def _long_finding(number: int, long: str) -> Finding:
+    # Every second entry of many is a group that no other run joins.
+    groups = tuple((entry * entry, entry * entry, 1, 0) for entry in range(3, 50))
+    missing = tuple(Missing(f"{part}{long}", groups, 47) for part in range(20))
+    return Finding(
+        f"check-{'abcdefghijklmnopqrst'[number % 20]}{'x' * (number // 20 % 4)}",
+        Severity.ERROR,
+        Confidence.SUSPECT,
+        2**62,
+        number,
+        long * 5,
+        missing,
+        (long,) * 20,
+        long * 20,
+        {"said": long * 100},
+        f"{number:016x}",
+    )
+
+
+def _long_ledger(number: int, long: str) -> LedgerView:
+    """Forty bookies, none with two equal neighbours in its picture."""
+    last = 119
+    whole = np.array([(0, 0, last + 1, 0)], GROUP).tobytes()
+    half = np.array([(0, last // 2 * 2, 1, 2)], GROUP).tobytes()
+    return LedgerView(
+        number,
+        status="ok",
+        path=long,
+        state="CLOSED",
+        last_entry_id=last,
+        segments=tuple(Segment(first, (long,)) for first in range(last)),
+        rules=(long * 5,) * 9,
+        damage=long * 5,
+        replicas=tuple(ReplicaView(f"{row}{long}", True, whole, half, True, "ok", long) for row in range(40)),
+    )

@@ -1,0 +1,224 @@
+"""The page in Chromium: it opens from a file, asks for nothing else, sorts, filters, and keeps text text."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.reports.html.pages import LOUD, giant, small
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+]
+WIDE, NARROW = 1280, 360
+
+
+@dataclass
+class Open:
+    """A page that was opened, and everything that it said or asked for."""
+
+    page: Page
+    url: str
+    said: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def rows(self, table: str = "table.findings") -> list[str]:
+        """The text of a table's visible rows."""
+        return [row.inner_text() for row in self.page.locator(f"{table} tbody tr").all() if row.is_visible()]
+
+    def column(self, table: str, number: int) -> list[str]:
+        return [
+            cell.inner_text() for cell in self.page.locator(f"{table} tbody tr > :nth-child({number})").all()
+        ]
+
+
+def numbers(texts: list[str]) -> list[int]:
+    """The number that each text begins with, of those that do."""
+    return [int(found[0]) for text in texts if (found := re.match(r"-?\d+", text))]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Open]:
+    """The page of a small cluster, or what the test's parameter says; nothing may go wrong meanwhile."""
+    how: dict[str, Any] = {"width": WIDE, "scheme": "light", "text": small} | getattr(request, "param", {})
+    file = tmp_path / "report.html"
+    file.write_text(how["text"](), "utf-8")
+    context = browser.new_context(
+        viewport={"width": how["width"], "height": 800},
+        color_scheme=how["scheme"],
+        java_script_enabled=how.get("script", True),
+    )
+    page = context.new_page()
+    seen = Open(page, file.as_uri())
+    page.on("console", lambda message: seen.said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: seen.said.append(str(error)))
+    page.on("request", lambda asked: seen.asked.append(asked.url))
+    page.goto(seen.url)
+    yield seen
+    assert not seen.said
+    # The icon is written out in the page itself.
+    assert [url for url in seen.asked if url != "data:,"] == [seen.url]
+    context.close()
+
+
+def test_hostile_text_is_shown_and_not_executed(opened: Open) -> None:
+    assert opened.page.title().startswith("Not healthy: BookKeeper audit of ")
+    assert LOUD in opened.page.locator("body").inner_text()
+    assert opened.page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("opened", [{"script": False}], indirect=True)
+def test_without_its_script_the_page_is_whole(opened: Open) -> None:
+    assert len(opened.rows()) == 45
+    assert not opened.page.locator("#filters").is_visible()
+
+
+def test_findings_are_sorted_by_the_numbers_of_ledgers(opened: Open) -> None:
+    head = opened.page.get_by_role("columnheader", name="Ledger", exact=True)
+    assert head.get_attribute("aria-sort") is None
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    shown = opened.column("table.findings", 3)
+    ids = numbers(shown)
+    assert ids == sorted(ids), "ids that a double cannot tell apart, and a negative one"
+    assert len(set(ids)) == len(ids) == 44
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    turned = opened.column("table.findings", 3)
+    assert numbers(turned) == ids[::-1]
+    assert (shown[-1], turned[-1]) == ("", ""), "what has no ledger is last, either way"
+
+
+def test_bookies_are_sorted_by_any_column(opened: Open) -> None:
+    table = opened.page.locator("table.bookies")
+    table.get_by_role("columnheader", name="Orphan ledgers").get_by_role("button").click()
+    table.get_by_role("columnheader", name="Orphan ledgers").get_by_role("button").click()
+    assert opened.column("table.bookies", 11) == ["12", "0", "0", "0"]
+    assert opened.rows("table.bookies")[0].startswith("bk-b:3181")
+
+
+def test_findings_are_filtered_by_words_severity_and_check(opened: Open) -> None:
+    page = opened.page
+    assert len(opened.rows()) == 25
+    status = page.get_by_role("status")
+    page.get_by_label("Search").fill("Finding BK-17:3181")
+    assert ["finding number 17" in row for row in opened.rows()] == [True]
+    assert status.inner_text() == "1 of 1 that fit, of 45 shown."
+    page.get_by_role("button", name="Clear").click()
+    page.wait_for_function("document.getElementById('shown').textContent.startsWith('25 of 45')")
+    page.get_by_role("checkbox", name="note").uncheck()
+    assert len(opened.rows()) == 3
+    page.get_by_role("combobox", name="Check", exact=True).select_option("entry-lost")
+    assert len(opened.rows()) == 1
+    page.get_by_role("checkbox", name="critical").uncheck()
+    assert opened.rows() == []
+    assert status.inner_text() == "0 of 0 that fit, of 45 shown."
+
+
+def test_more_findings_are_shown_when_they_are_asked_for(opened: Open) -> None:
+    page = opened.page
+    page.get_by_role("button", name="Show all 45").click()
+    assert len(opened.rows()) == 45
+    assert page.get_by_role("status").inner_text() == ""
+    assert not page.locator("#more").is_visible()
+
+
+def test_everything_is_reached_by_keyboard(opened: Open) -> None:
+    page = opened.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the findings"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.textContent.trim()"))
+        if reached[-1] == "Not sure":
+            break
+    page.keyboard.press("Enter")
+    assert page.get_by_role("columnheader", name="Not sure").get_attribute("aria-sort") == "ascending"
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid", "the focus is seen"
+
+
+def test_a_check_s_name_leads_to_what_to_do(opened: Open) -> None:
+    page = opened.page
+    advice = page.locator("#check-entry-lost")
+    assert not advice.get_by_text("Why it matters").is_visible()
+    page.locator("table.checks").get_by_role("link", name="entry-lost").click()
+    advice.get_by_text("Why it matters").wait_for()
+    assert "Risk:" in advice.inner_text()
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        {"scheme": "light"},
+        {"scheme": "dark"},
+        {"width": NARROW},
+    ],
+    ids=["light", "dark", "narrow"],
+    indirect=True,
+)
+def test_no_rule_of_accessibility_is_broken(opened: Open) -> None:
+    opened.page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    found = Axe().run(opened.page).response["violations"]
+    told = [(each["id"], [node["html"][:160] for node in each["nodes"][:3]]) for each in found]
+    assert told == []
+
+
+def test_rows_and_cells_stay_rows_and_cells_in_a_narrow_window(opened: Open) -> None:
+    page = opened.page
+    page.set_viewport_size({"width": NARROW, "height": 800})
+    row = page.get_by_role("table", name="Findings, the worst first").get_by_role("row").nth(1)
+    assert row.get_by_role("cell").count() == 5
+
+
+@pytest.mark.parametrize("opened", [{"width": NARROW}, {"width": NARROW, "text": giant}], indirect=True)
+def test_a_narrow_window_is_not_scrolled_sideways(opened: Open) -> None:
+    opened.page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= NARROW
+
+
+def test_light_and_dark_differ_and_paper_is_always_light(opened: Open) -> None:
+    page = opened.page
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(background) != light
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 32, 38)"
+    assert not page.locator("#filters").is_visible()
+
+
+def test_a_picture_has_its_words(opened: Open) -> None:
+    page = opened.page
+    page.get_by_role("img", name="lacks 11 (1 entry)").wait_for()
+    picture = page.get_by_role("table", name="Ledger 42: what each bookie holds and lacks, entries 0 to 11")
+    row = picture.get_by_role("row", name="bk-a:3181")
+    assert row.locator("path.cell.missing").count() == 1
+    assert row.locator("path.cell.held").bounding_box() != row.locator("path.cell.missing").bounding_box()

@@ -1,0 +1,167 @@
+"""The page as text: bounded, the same every time, and nothing in it but what was meant."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from auditor.checks import ALL
+from auditor.codecs import coverage as coverage_arithmetic
+from auditor.errors import CoverageLimitError
+from auditor.model.figures import BookieFigure, Figures
+from auditor.model.finding import Severity
+from auditor.reports.html import LIMIT, render
+from auditor.reports.html.findings import chosen
+from tests.reports.html.pages import FIGURES, LOUD, MARKUP, giant, history, small
+from tests.reports.samples import coverage, report, tally
+from tests.reports.test_ledger import LEDGER
+
+
+class Elements(HTMLParser):
+    """Tags and attributes of a page, and the text between them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_no_cluster_makes_a_page_of_two_megabytes() -> None:
+    page = giant()
+    assert len(page.encode()) < LIMIT
+    shown = Elements(page)
+    rows = [attributes for tag, attributes in shown.tags if tag == "tr" and "data-check" in attributes]
+    assert len({attributes["data-check"] for attributes in rows}) == 80, "some of every check"
+    assert "80,000,000,000,000 findings" in shown.text, "the counts are those of all"
+    assert "The 100 of 9,000 bookies" in shown.text
+
+
+def test_the_same_run_is_the_same_page() -> None:
+    first = small()
+    small.cache_clear()
+    assert small() == first
+
+
+def test_nothing_on_the_page_names_another_place() -> None:
+    for tag, attributes in Elements(small()).tags:
+        assert tag not in ("img", "iframe", "object", "embed", "base")
+        for name in ("href", "src", "action", "srcset", "data", "xlink:href"):
+            target = attributes.get(name)
+            assert target is None or target.startswith("#") or target == "data:,", (tag, target)
+        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+
+
+def test_what_the_cluster_says_is_text() -> None:
+    shown = Elements(small())
+    assert sum(tag == "script" for tag, _ in shown.tags) == 1
+    assert MARKUP in shown.text
+    assert LOUD in shown.text
+    assert "\x1b" not in shown.text
+    assert "\u202e" not in shown.text
+
+
+def test_only_the_page_s_own_script_and_style_are_allowed() -> None:
+    [policy] = [
+        attributes["content"]
+        for tag, attributes in Elements(small()).tags
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert len(re.findall(r"'sha256-[\w+/]{43}='", policy)) == 2
+    assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize(
+    ("tallies", "complete", "said"),
+    [
+        ([], True, "Healthy No findings."),
+        ([], False, "Incomplete No findings. Not everything could be decided."),
+        ([tally("entry-lost", "critical")], True, "Not healthy 1 critical finding."),
+        (
+            [tally("mark-stuck", "warning", 2), tally("stray-file", "note", 1_000)],
+            True,
+            "Not healthy 2 warning and 1,000 note findings.",
+        ),
+    ],
+)
+def test_the_verdict_is_what_a_reader_sees_first(tallies: list[object], complete: bool, said: str) -> None:
+    of = report(tallies, (), coverage(complete), changes=None, suppressions=[], impact=[])
+    shown = " ".join(Elements(render(of, Figures())).text.split())
+    assert said in shown
+    assert "No earlier run of this cluster lies beside this one" in shown
+
+
+def test_links_and_labels_lead_somewhere() -> None:
+    tags = Elements(small()).tags
+    ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    named = {attributes.get("aria-labelledby") for _, attributes in tags} - {None}
+    linked = {(attributes.get("href") or "")[1:] for tag, attributes in tags if tag in ("a", "use")}
+    assert named | linked <= set(ids)
+
+
+def test_every_check_s_page_can_be_shown() -> None:
+    of = report([tally(check.id, str(check.severity)) for check in ALL], ())
+    shown = " ".join(Elements(render(of, Figures())).text.split())
+    for check in ALL:
+        assert check.title in shown
+        for command in check.commands:
+            assert command.text in shown
+            assert f"Risk: {command.risk}" in shown
+
+
+def test_the_first_row_of_every_check_comes_before_any_second_one() -> None:
+    rows = ["a" * 10, "A" * 10, "b" * 10, "é" * 5]
+    checks = ["a", "a", "b", "c"]
+    assert [row[0] for row in chosen(checks, rows.__getitem__, 30)] == ["a", "b", "é"]
+    assert [row[0] for row in chosen(checks, rows.__getitem__, 40)] == ["a", "A", "b", "é"]
+    assert chosen(checks, rows.__getitem__, 9) == []
+
+
+def test_a_ledger_too_irregular_to_compare_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limited(*sets: object) -> object:
+        raise CoverageLimitError("a million runs")
+
+    monkeypatch.setattr(coverage_arithmetic, "difference", limited)
+    page = render(report(), FIGURES, [LEDGER])
+    assert "Not drawn: " in page
+    assert "a million runs" in page
+
+
+def test_few_bookies_are_rows_and_many_are_a_map_as_well() -> None:
+    bookies = tuple(BookieFigure(f"bk-{n}", replicas=3, missing=n % 2) for n in range(30))
+    page = render(report(), Figures(bookies, 30))
+    assert "15 lacking entries" in page
+    assert "15 whole" in page
+    assert 'class="map"' in page
+    assert 'class="map"' not in small()
+
+
+def test_a_share_is_never_rounded_to_all_or_nothing() -> None:
+    bookie = BookieFigure("bk-a", replicas=10**6, missing=1)
+    assert "99.9 %" in render(report(), Figures((bookie,), 1))
+
+
+def test_the_history_has_this_run_and_the_newest_before_it() -> None:
+    of = report()
+    shown = " ".join(Elements(render(of, Figures(), (), history(of, 60))).text.split())
+    assert "20 older ones are left out" in shown
+    assert "059" not in shown.partition("Runs, newest first")[0]
+    assert shown.count("this run") == 1
+
+
+def test_a_severity_without_findings_is_a_zero() -> None:
+    page = Elements(render(replace(report(), run=report([]).run), Figures()))
+    tiles = [attributes for tag, attributes in page.tags if "tile" in (attributes.get("class") or "").split()]
+    assert len(tiles) == len(Severity)
