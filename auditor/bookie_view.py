@@ -10,6 +10,7 @@ from typing import Any
 
 from auditor.errors import RunError
 from auditor.model.bookie_view import (
+    AliasView,
     BookieView,
     CandidateView,
     CookieView,
@@ -48,6 +49,7 @@ def bookie_view(run: Run, bookie_id: str) -> BookieView:
         cookie=_cookie(cookies[0]) if cookies else None,
         registrations=tuple(map(_registration, run.table("registrations", filter=named).to_pylist())),
         directories=_directories(run, bookie_id),
+        aliases=_aliases(run, bookie_id),
         problems=_problems(run, bookie_id),
         **{name: row[name] for name in _SAME},
     )
@@ -100,6 +102,26 @@ def _directories(run: Run, bookie_id: str) -> tuple[DirectoryView, ...]:
             ),
         )
         for row in sorted(run.table("directories", filter=its).to_pylist(), key=lambda row: row["path"])
+    )
+
+
+def _aliases(run: Run, bookie_id: str) -> tuple[AliasView, ...]:
+    """The ids that are one bookie with it, then those that only look like it."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    seen: dict[str, list[tuple[str, str, str | None]]] = {}
+    its = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
+    for row in run.table("identity_edges", filter=its).to_pylist():
+        other = row["other"] if row["one"] == bookie_id else row["one"]
+        seen.setdefault(other, []).append((row["rule"], row["evidence"], row["against"]))
+    [identity] = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
+    same = identity["aliases"]
+    wanted = ds.field("bookie_id").isin(pa.array([*same, *seen], pa.string()))
+    live = {row["bookie_id"]: row["registered"] for row in run.table("identities", filter=wanted).to_pylist()}
+    return tuple(
+        AliasView(name, name in same, live[name], tuple(seen.get(name, ())))
+        for name in [*same, *sorted(seen.keys() - set(same))]
     )
 
 

@@ -31,6 +31,16 @@ class RegistrationView:
 
 
 @dataclass(frozen=True, slots=True)
+class AliasView:
+    """Another id that is ``same`` bookie, or only looks like it; ``edges`` are (rule, evidence, against)."""
+
+    bookie_id: str
+    same: bool
+    registered: bool
+    edges: tuple[tuple[str, str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateView:
     """An id, and how much of a directory it explains: ledgers that name it, and match entry for entry."""
 
@@ -96,3 +106,4 @@ class BookieView:
     registrations: tuple[RegistrationView, ...] = ()
     directories: tuple[DirectoryView, ...] = ()
     problems: tuple[ProblemView, ...] = ()
+    aliases: tuple[AliasView, ...] = ()

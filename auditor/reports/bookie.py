@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from auditor.checks import BY_ID
 from auditor.model.bookie_view import (
+    AliasView,
     BookieView,
     CookieView,
     DirectoryView,
@@ -40,6 +41,16 @@ def _identity(bookie: BookieView) -> list[str]:
     if not bookie.registrations:
         lines += _line("registered", "no")
     lines += _cookie(bookie.cookie) if bookie.cookie else _line("cookie", "none in the store")
+    for alias in bookie.aliases:
+        lines += _alias(alias)
+    return lines
+
+
+def _alias(alias: AliasView) -> list[str]:
+    registered = "registered" if alias.registered else "not registered"
+    lines = _line("same as" if alias.same else "looks like", f"{alias.bookie_id} ({registered})")
+    for rule, evidence, against in alias.edges:
+        lines += _line("", f"{rule}: {evidence}" + (f"; but {against}" if against else ""))
     return lines
 
 

@@ -74,6 +74,11 @@ cookie      of 127.0.103.1:3181, layout 5
             journal /data/bookkeeper/bk1/journal
             ledgers /data/bookkeeper/bk1/ledgers0
             ledgers /data/bookkeeper/bk1/ledgers1
+same as     bk-a.rack1 (registered)
+            endpoint-is-id: bk-a.rack1 is registered at
+              127.0.103.1:3181
+            same-directories: their cookies name the same
+              directories, and hardly any others do
 read        not at all
             no --bookies source has a place for it
 index time  unknown

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from auditor.model.bookie_view import (
+    AliasView,
     BookieView,
     CandidateView,
     CookieView,
@@ -118,6 +119,25 @@ def test_an_id_that_the_shell_refuses_is_said_to_be_one() -> None:
     usual = " ".join(render(replace(BOOKIE, problems=(unused,))).split())
     assert "bookkeeper shell cookie_delete bk-a:3181" in usual
     assert refused not in usual
+
+
+def test_other_ids_are_told_with_what_speaks_for_them_and_against() -> None:
+    aliases = (
+        AliasView("10.0.0.1:3181", True, False, (("endpoint-is-id", "bk-a:3181 is at 10.0.0.1:3181", None),)),
+        AliasView("bk-a", False, True, (("short-name", "bk-a may be it", "their directories differ"),)),
+    )
+    told = render(replace(BOOKIE, aliases=aliases))
+    assert (
+        """
+            ledgers /data/ledgers1
+same as     10.0.0.1:3181 (not registered)
+            endpoint-is-id: bk-a:3181 is at 10.0.0.1:3181
+looks like  bk-a (registered)
+            short-name: bk-a may be it; but their
+              directories differ
+read """
+        in told
+    )
 
 
 def test_what_is_not_there_is_said_too() -> None:
