@@ -10,7 +10,7 @@ from auditor.checks.bookie_down import bookie_down
 from auditor.checks.bookie_id_invalid import bookie_id_invalid
 from auditor.checks.bookie_id_reserved import bookie_id_reserved
 from auditor.checks.bookie_unread import bookie_unread
-from auditor.checks.check import FINDING_COLUMNS, GROUPS, SECTIONS, Check
+from auditor.checks.check import FINDING_COLUMNS, GROUPS, Check
 from auditor.checks.cookie_key_mismatch import cookie_key_mismatch
 from auditor.checks.cookie_missing import cookie_missing
 from auditor.checks.cookie_unreadable import cookie_unreadable
@@ -34,6 +34,7 @@ from auditor.checks.index_unreadable import index_unreadable
 from auditor.checks.instance_id_missing import instance_id_missing
 from auditor.checks.instance_mismatch import instance_mismatch
 from auditor.checks.ledger_not_indexed import ledger_not_indexed
+from auditor.checks.manual import SECTIONS
 from auditor.checks.mark_missing import mark_missing
 from auditor.checks.mark_of_deleted_ledger import mark_of_deleted_ledger
 from auditor.checks.mark_stale import mark_stale
