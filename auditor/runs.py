@@ -6,21 +6,27 @@ Runs may lie on any file system that pyarrow knows; local ones need no more than
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.codecs.coverage import last_entry
 from auditor.errors import RunError
 from auditor.model.ledger_metadata import Segment
-from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.model.ledger_view import ReplicaView
 from auditor.model.report import Report
 from auditor.run_files import REPORT
-from auditor.run_findings import Findings
+from auditor.run_findings import Findings, findings_of
 from auditor.run_tables import RunTables
+from auditor.shown import ShownBookie, ShownLedger
 from auditor.tables.judgement import NOT_INDEXED, LedgerFacts, groups_of, striped_to
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from auditor.frames import Frames
+    from auditor.model.figures import Figures
+    from auditor.plots import Plots
 
 _UNKNOWN_STATES = ("cut", "unreadable", "limbo", NOT_INDEXED)
 _NO_REPLICA = ("stray", "gap", "damaged")
@@ -48,32 +54,44 @@ class Run:
         self.report = self._read_report()
 
     @property
+    def parent(self) -> str:
+        """The directory that the run lies in, and other runs beside it."""
+        path = self.path if "://" in self.path else str(Path(self.path).absolute())
+        return path.rstrip("/").rpartition("/")[0] or "/"
+
+    @property
     def findings(self) -> Findings:
         """Every finding, in the order severity, id, scope, ledger, bookie; each iteration reads anew."""
-        return Findings(self._tables)
+        return Findings(self._tables, self.report)
+
+    @cached_property
+    def figures(self) -> Figures:
+        """What pictures show: counted from all tables once, bounded (`auditor.figures`)."""
+        from auditor.figures import figures_of
+
+        return figures_of(self)
+
+    @property
+    def frames(self) -> Frames:
+        """Small pandas frames: ``run.frames.stripes(42)``, ``run.frames.by_id()`` ... (`auditor.frames`)."""
+        from auditor.frames import Frames
+
+        return Frames(self)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures: ``run.plot.stripes(42)``, ``run.plot.bookies()`` ... (`auditor.plots`)."""
+        from auditor.plots import Plots
+
+        return Plots(self)
 
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
         """The findings about a bookie, or in which it lacks entries or is unknown: what they say in short.
 
-        Rows of id, severity, confidence, scope, ledger, fingerprint and message, in their order. No more than
-        a batch is in memory.
+        Rows of id, severity, confidence, scope_id, ledger_id, fingerprint, message, and ``missing``: how many
+        entries this bookie lacks. They come in the order of the findings; no more than a batch is in memory.
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        shown = ["id", "severity", "confidence", "scope_id", "ledger_id", "fingerprint", "message"]
-        columns = [*shown, "bookie_id", "missing", "unknown"]
-        for batch in self.batches("findings", columns):
-            named = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False).to_numpy(
-                zero_copy_only=False
-            )
-            for names, of in (
-                (pc.struct_field(pc.list_flatten(batch["missing"]), "bookie_id"), "missing"),
-                (pc.list_flatten(batch["unknown"]), "unknown"),
-            ):
-                rows = pc.list_parent_indices(batch[of]).filter(pc.equal(names, bookie_id))
-                named[rows.to_numpy()] = True
-            yield from batch.select(shown).filter(pa.array(named)).to_pylist()
+        return findings_of(self._tables, bookie_id)
 
     def table(self, name: str, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
         """One table as a pyarrow Table; choose columns, and rows by a pyarrow.dataset expression.
@@ -91,11 +109,23 @@ class Run:
 
     def tables(self, spark: SparkSession) -> Mapping[str, DataFrame]:
         """All tables, and the findings, as Spark DataFrames by name."""
-        names = [name for name in self._tables.names("tables") if not name.startswith(("_", "."))]
-        frames = {name: spark.read.parquet(f"{self.path}/tables/{name}") for name in names}
+        frames = {name: spark.read.parquet(f"{self.path}/tables/{name}") for name in self.table_names()}
         return {**frames, "findings": spark.read.parquet(f"{self.path}/findings")}
 
-    def ledger(self, ledger_id: int, scope_id: int = 0) -> LedgerView:
+    def table_names(self) -> list[str]:
+        """The names of the tables that this run has."""
+        return [name for name in self._tables.names("tables") if not name.startswith(("_", "."))]
+
+    def views(self, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
+        """Make all tables, and the findings, temporary SQL views; returns what a row of each is.
+
+        ``prefix`` stands before every name, so that two runs can be open at once (`auditor.sql_views`).
+        """
+        from auditor.sql_views import register
+
+        return register(self, spark, prefix)
+
+    def ledger(self, ledger_id: int, scope_id: int = 0) -> ShownLedger:
         """One ledger as this run saw it.
 
         Raises:
@@ -118,7 +148,7 @@ class Run:
         verdict = _only(self.table("verdicts", filter=here).to_pylist())
         judged = _only(self.table("judged", filter=here).to_pylist())
         unequal = {each["bookie_id"]: each for each in self.table("unequal", filter=here).to_pylist()}
-        return LedgerView(
+        return ShownLedger(
             ledger_id=ledger_id,
             scope_id=scope_id,
             status=row.get("status", "gone"),
@@ -132,6 +162,26 @@ class Run:
             replicas=_replicas(row, indexes, unequal, bookies),
             **{name: row.get(name) for name in _SAME},
         )
+
+    def bookie(self, bookie_id: str) -> ShownBookie:
+        """One bookie as this run saw it, by its id as the cluster writes it.
+
+        Raises:
+            RunError: nothing in the run names such a bookie; the message has the ids that are nearest to it.
+        """
+        from auditor.bookie_view import bookie_view
+
+        return ShownBookie.of(bookie_view(self, bookie_id))
+
+    def __repr__(self) -> str:
+        from auditor.reports import cells, first_screen
+
+        return cells.plain(first_screen.render(self.report, self.path))
+
+    def _repr_html_(self) -> str:
+        from auditor.reports.cells import run_cell
+
+        return run_cell(self.report)
 
     def _read_report(self) -> Report:
         files, base = self._tables.files

@@ -17,33 +17,16 @@ from auditor.model.finding import Finding
 from auditor.reports.ledger import render
 from auditor.runs import open_run
 from auditor.tables.published import TABLES
+from tests.made_runs import finding_row
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, report
 from tests.tables.rows import pack
 
 
-def row(finding: Finding) -> dict[str, object]:
-    import json
-    import struct
-
-    return {
-        **{name: getattr(finding, name) for name in FINDINGS.names},
-        "severity": str(finding.severity),
-        "confidence": str(finding.confidence),
-        "missing": [
-            {
-                "bookie_id": part.bookie_id,
-                "groups": b"".join(struct.pack(">qqii", *group) for group in part.groups),
-                "count": part.count,
-            }
-            for part in finding.missing
-        ],
-        "evidence": json.dumps(finding.evidence),
-    }
-
-
 def write(path: Path, *findings: Finding) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist([row(finding) for finding in findings], schema=FINDINGS), path)
+    pq.write_table(
+        pa.Table.from_pylist([finding_row(finding) for finding in findings], schema=FINDINGS), path
+    )
 
 
 @pytest.fixture

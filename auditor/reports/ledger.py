@@ -55,11 +55,12 @@ def _signs(signs: Signs) -> dict[Cell, str]:
     }
 
 
-def render(ledger: LedgerView, unicode: bool = False) -> str:
+def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True) -> str:
     """Metadata, segments, the drawing, and in words what is missing or unknown."""
     signs = UNICODE if unicode else ASCII
     rows = replicas_of(ledger)
-    parts = [_metadata(ledger), _segments(ledger), _drawing(ledger, rows, signs), _words(ledger, rows)]
+    drawn = _drawing(ledger, rows, signs) if drawing else []
+    parts = [_metadata(ledger), _segments(ledger), drawn, _words(ledger, rows)]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 

@@ -1,0 +1,175 @@
+"""Parts of a run as a notebook's cells show them: pieces of HTML without script, style sheet or picture file.
+
+Everything that the cluster wrote is escaped and bounded; colours are never the only sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import groupby
+
+from auditor.model.bookie_view import BookieView
+from auditor.model.finding import Finding, Severity
+from auditor.model.ledger_view import LedgerView
+from auditor.model.report import Report
+from auditor.reports import bookie as bookie_text
+from auditor.reports import ledger as ledger_text
+from auditor.reports.amounts import moment, size
+from auditor.reports.first_screen import verdict
+from auditor.reports.plain_text import missing_text, printable, subject
+from auditor.reports.stripes import Cell, replicas_of, stripes_of
+
+FINDINGS_SHOWN = 20
+COLUMNS, ROWS = 80, 40
+"""Of a ledger's stripes."""
+
+_TEXT = 300  # characters of one field at most
+_UNREAD_SHOWN = 5
+_COLOURS = {"critical": "#a50026", "error": "#c2410c", "warning": "#a16207", "note": "#4b6584"}
+_CELLS = {
+    Cell.HELD: ("#4c86a8", "#ffffff", ""),
+    Cell.MISSING: ("#a50026", "#ffffff", "×"),
+    Cell.PART: ("#f46d43", "#000000", "×"),
+    Cell.UNKNOWN: ("#b9b2d1", "#000000", "?"),
+    Cell.SURPLUS: ("#fdc776", "#000000", "+"),
+    Cell.NONE: ("#f1f3f5", "#000000", ""),
+}
+
+
+def run_cell(report: Report) -> str:
+    """Verdict, counts by severity with what is at stake, coverage."""
+    seen, run = report.coverage, report.run
+    unread = ", ".join(seen.bookies.unread[:_UNREAD_SHOWN])
+    more = len(seen.bookies.unread) - _UNREAD_SHOWN
+    facts = [
+        ("cluster", f"{report.cluster.instance_id or 'no instance id'}, layout {report.cluster.layout}"),
+        ("metadata", report.cluster.metadata_uri),
+        ("moment", moment(run["scan_time"])),
+        ("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided"),
+        ("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided"),
+        (
+            "bookies",
+            f"{seen.bookies.read:,} of {seen.bookies.expected:,} read"
+            + (f"; not read: {unread}{f' and {more:,} more' if more > 0 else ''}" if unread else ""),
+        ),
+    ]
+    return _block(f"<b>{_text(verdict(report))}</b>", _severities(report), _table((), facts))
+
+
+def findings_cell(report: Report) -> str:
+    """Every check's count, and the first findings of the report's samples."""
+    tallies = sorted(report.run["tally"], key=lambda each: (Severity(each["severity"]).rank, each["id"]))
+    counts = []
+    for (severity, id), group in groupby(tallies, key=lambda each: (each["severity"], each["id"])):
+        found = list(group)
+        unsure = sum(tally["count"] for tally in found if tally["confidence"] != "confirmed")
+        numbers = (sum(tally["count"] for tally in found), unsure, sum(tally["new"] for tally in found))
+        counts.append((_severity(severity), id, *(f"{number:,}" for number in numbers)))
+    total = sum(report.counts.values())
+    shown = report.findings[:FINDINGS_SHOWN]
+    rows = [(_severity(finding.severity), finding.id, *_what(finding)) for finding in shown]
+    rest = f"the first {len(shown)}; iterate to read all" if total > len(shown) else ""
+    return _block(
+        f"<b>{total:,} finding{'' if total == 1 else 's'}</b>",
+        _table(("severity", "check", "findings", "not confirmed", "new"), counts) if counts else "",
+        _table(("severity", "check", "about", "message"), rows) if rows else "",
+        rest,
+    )
+
+
+def ledger_cell(ledger: LedgerView) -> str:
+    """Its stripes as coloured cells, and the rest as `auditor.reports.ledger` tells it."""
+    stripes = stripes_of(ledger, replicas_of(ledger), COLUMNS, ROWS)
+    if not stripes.bookies:
+        return _block(_lines(ledger_text.render(ledger)))
+    rows = [
+        f'<tr><th style="text-align:left;font-weight:normal;padding:0 8px 0 0">{_text(name)}</th>'
+        f"{''.join(map(_cell, cells))}</tr>"
+        for name, cells in zip(stripes.bookies, stripes.cells, strict=True)
+    ]
+    ends = f"entries 0 to {stripes.edges[-1] - 1}"
+    more = stripes.bookies_total - len(stripes.bookies)
+    kinds = [kind for kind in _CELLS if any(kind in cells for cells in stripes.cells)]
+    legend = " ".join(f"<td>&nbsp;</td>{_cell(kind)}<td>{kind}</td>" for kind in kinds)
+    return _block(
+        f'<table style="border-collapse:separate;border-spacing:1px">{"".join(rows)}</table>',
+        f"<table><tr><td>{ends}{f'; {more:,} more bookies' if more else ''}</td>{legend}</tr></table>",
+        _lines(ledger_text.render(ledger, drawing=False)),
+    )
+
+
+def bookie_cell(bookie: BookieView) -> str:
+    """A bookie as `auditor.reports.bookie` tells it."""
+    return _block(_lines(bookie_text.render(bookie)))
+
+
+def plain(text: str) -> str:
+    """Text for a terminal: its lines, of visible characters only.
+
+    >>> plain("bk-1\\x1b[31m\\nbk-2")
+    'bk-1?[31m\\nbk-2'
+    """
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _severities(report: Report) -> str:
+    impact = {each["severity"]: each for each in report.run["impact"]}
+    rows = []
+    for severity in Severity:
+        tallies = [tally for tally in report.run["tally"] if tally["severity"] == severity]
+        stake = impact.get(str(severity))
+        rows.append(
+            (
+                _severity(severity),
+                f"{sum(tally['count'] for tally in tallies):,}",
+                f"{sum(tally['new'] for tally in tallies):,}",
+                f"{stake['ledgers']:,}" if stake else "",
+                size(stake["bytes"]) if stake else "",
+            )
+        )
+    return _table(("severity", "findings", "new", "ledgers", "bytes"), rows)
+
+
+def _what(finding: Finding) -> tuple[str, str]:
+    lacking = missing_text(finding, 2)
+    return ", ".join(subject(finding)), f"{finding.message}{f'; {lacking}' if lacking else ''}"
+
+
+class _Coloured(str):
+    """HTML that is escaped already."""
+
+
+def _severity(severity: str) -> _Coloured:
+    return _Coloured(f'<span style="color:{_COLOURS[severity]};font-weight:bold">{severity}</span>')
+
+
+def _cell(kind: Cell) -> str:
+    back, front, sign = _CELLS[kind]
+    return (
+        f'<td title="{kind}" style="background:{back};color:{front};min-width:9px;height:16px;padding:0;'
+        f'text-align:center;font-size:11px">{sign}</td>'
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows of text, escaped unless `_Coloured`."""
+    style = 'style="text-align:left;vertical-align:top;padding:1px 12px 1px 0"'
+    top = f"<tr>{''.join(f'<th {style}>{each}</th>' for each in head)}</tr>" if head else ""
+    body = "".join(f"<tr>{''.join(f'<td {style}>{_text(each)}</td>' for each in row)}</tr>" for row in rows)
+    return f"<table>{top}{body}</table>"
+
+
+def _text(text: str) -> str:
+    """What the cluster wrote: cut, of visible characters, and never markup."""
+    if isinstance(text, _Coloured):
+        return text
+    return escape(printable(text if len(text) <= _TEXT else f"{text[: _TEXT - 3]}..."))
+
+
+def _lines(text: str) -> str:
+    return f'<pre style="line-height:1.3">{escape(plain(text))}</pre>'
+
+
+def _block(*parts: str) -> str:
+    return f"<div>{''.join(f'<div>{part}</div>' for part in parts if part)}</div>"

@@ -1,0 +1,75 @@
+"""Runs whose tables were written by hand: every table is there, those not named are empty."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from auditor.findings.table import FINDINGS
+from auditor.model.finding import Finding
+from auditor.model.report import Report
+from auditor.runs import Run, open_run
+from auditor.tables.published import TABLES
+from tests.reports.samples import report as sample_report
+
+Rows = list[dict[str, Any]]
+
+
+def made_run(
+    path: Path, findings: Sequence[Finding] = (), report: Report | None = None, **tables: Rows
+) -> Run:
+    """A finished run with these findings, each in a file of its own, and these rows of its tables."""
+    write(path / "findings", [], FINDINGS)
+    for number, finding in enumerate(findings, 1):
+        write(path / "findings", [finding_row(finding)], FINDINGS, number)
+    for name, schema in TABLES.items():
+        write(path / "tables" / name, tables.get(name, []), schema)
+    (path / "report.json").write_text((report or sample_report()).to_json(), "utf-8")
+    return open_run(path)
+
+
+def write(directory: Path, rows: Rows, schema: pa.Schema, number: int = 0) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), directory / f"part-{number:05}.parquet")
+
+
+def finding_row(finding: Finding) -> dict[str, Any]:
+    """A finding as its table keeps it."""
+    return {
+        **{name: getattr(finding, name) for name in FINDINGS.names},
+        "severity": str(finding.severity),
+        "confidence": str(finding.confidence),
+        "missing": [
+            {
+                "bookie_id": part.bookie_id,
+                "groups": b"".join(struct.pack(">qqii", *group) for group in part.groups),
+                "count": part.count,
+            }
+            for part in finding.missing
+        ],
+        "evidence": json.dumps(finding.evidence),
+    }
+
+
+def change_row(finding: Finding, first_seen: int, change: str = "same", **more: Any) -> dict[str, Any]:
+    """A finding's row of the table changes."""
+    return {
+        "fingerprint": finding.fingerprint,
+        "id": finding.id,
+        "severity": str(finding.severity),
+        "change": change,
+        "first_seen": first_seen,
+        **more,
+    }
+
+
+def numbered(finding: Finding, number: int) -> Finding:
+    """Another finding of the same kind, about another ledger."""
+    return replace(finding, ledger_id=number, fingerprint=f"{number:016x}")
