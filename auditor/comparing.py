@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.errors import UsageError
+from auditor.errors import RunError, UsageError
 from auditor.findings.basis import HOLE
 from auditor.findings.changes import Looked, changed
 from auditor.findings.suppress import Suppress, read_suppressions, suppressed
 from auditor.findings.table import order
-from auditor.history import Previous, previous_run
+from auditor.history import Previous, comparable_run, previous_run
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
 from auditor.model.report import Changes, Cluster, Suppression, Tally
-from auditor.runs import open_run
-from auditor.tables.changes import BETTER, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
+from auditor.runs import Run, open_run
+from auditor.tables.changes import BETTER, CHANGED, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -120,15 +120,14 @@ def compared(
     previous = _previous(landing, cluster, finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     baselines = {
-        entry.baseline: landing.spark.read.parquet(_baseline(entry.baseline, cluster))
-        for entry in entries
-        if entry.baseline is not None and not entry.expired(_day(finished))
+        path: landing.spark.read.parquet(f"{_opened(path, options, cluster).path}/{CHANGED}")
+        for path in _baselines(entries, _day(finished))
     }
 
     def table() -> DataFrame:
         before = None
         if previous.run is not None:
-            before = landing.spark.read.parquet(f"{previous.run.path}/tables/changes")
+            before = landing.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
         rows = changed(findings, before, _looked(tables, findings, gaps), cluster.instance_id, finished)
         return suppressed(rows, entries, baselines, _day(finished)).orderBy(*order())
 
@@ -140,9 +139,8 @@ def compared(
 def check_suppressions(options: AuditOptions) -> None:
     """Raise `UsageError` for what can be said of the suppressions file before an audit begins."""
     if options.suppressions:
-        for entry in read_suppressions(options.suppressions):
-            if entry.baseline is not None and not entry.expired(datetime.now(UTC).date()):
-                open_run(entry.baseline)
+        for path in _baselines(read_suppressions(options.suppressions), datetime.now(UTC).date()):
+            _opened(path, options, None)
 
 
 def _previous(landing: Landing, cluster: Cluster, finished: int) -> Previous:
@@ -155,15 +153,22 @@ def _previous(landing: Landing, cluster: Cluster, finished: int) -> Previous:
     return found
 
 
-def _baseline(path: str, cluster: Cluster) -> str:
-    """The table changes of a run that a suppressions file names, as Spark takes it."""
-    report = open_run(path).report
-    if report.cluster.instance_id != cluster.instance_id:
-        raise UsageError(
-            f"--suppressions: baseline {path}: it is of the cluster {report.cluster.instance_id}, "
-            f"and this is {cluster.instance_id}"
-        )
-    return f"{path if '://' in path else Path(path).absolute()}/tables/changes"
+def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:
+    """The runs that entries which have not expired name."""
+    return [entry.baseline for entry in entries if entry.baseline is not None and not entry.expired(today)]
+
+
+def _opened(path: str, options: AuditOptions, cluster: Cluster | None) -> Run:
+    """A baseline's run; where ``cluster`` is known, of that."""
+    where = f"{options.suppressions}: baseline: run"
+    try:
+        run = comparable_run(path if "://" in path else str(Path(path).absolute()))
+    except RunError as error:
+        raise UsageError(f"{where}: {error}") from error
+    theirs = run.report.cluster.instance_id
+    if cluster is not None and theirs != cluster.instance_id:
+        raise UsageError(f"{where}: {path} is of the cluster {theirs}, and this is {cluster.instance_id}")
+    return run
 
 
 def _looked(tables: Tables, findings: DataFrame, gaps: bool) -> Looked:

@@ -15,12 +15,12 @@ from auditor.errors import RunError
 from auditor.findings.basis import HOLE
 from auditor.findings.compare import KINDS, Paired, paired
 from auditor.findings.looked_at import picked
+from auditor.history import comparable_run
 from auditor.model.difference import ChangedFinding, ChangeTally, Difference
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
-from auditor.run_files import run_files
-from auditor.runs import Run, open_run
-from auditor.tables.changes import CHANGED, FIXED, SAME, UNSEEN
+from auditor.runs import Run
+from auditor.tables.changes import FIXED, SAME, UNSEEN
 
 _OF_OLD = (FIXED, UNSEEN)
 _BOOKIES_NAMED = 3
@@ -39,7 +39,7 @@ class RunDifference:
     """
 
     def __init__(self, old: str | Path, new: str | Path) -> None:
-        self.old, self.new = _opened(old), _opened(new)
+        self.old, self.new = comparable_run(old), comparable_run(new)
 
     @cached_property
     def summary(self) -> Difference:
@@ -132,16 +132,6 @@ class _Was:
         if place < 0:
             return None, None
         return _SEVERITIES[self._old.rank[place]], int(self._old.missing[place])
-
-
-def _opened(path: str | Path) -> Run:
-    run = open_run(path)
-    files, base = run_files(str(path))
-    from pyarrow import fs
-
-    if files.get_file_info(f"{base}/{CHANGED}").type != fs.FileType.Directory:
-        raise RunError(f"{path}: it has no {CHANGED}, so it cannot be compared; audit again")
-    return run
 
 
 def _batches(run: Run) -> Any:

@@ -15,9 +15,10 @@ from auditor.errors import RunError
 from auditor.model.history import RunSummary
 from auditor.model.report import Cluster, Report
 from auditor.run_files import REPORT, run_files
-from auditor.runs import open_run
+from auditor.runs import Run, open_run
+from auditor.tables.changes import CHANGED
 
-_CHANGES = "tables/changes/_SUCCESS"
+_CHANGES = f"{CHANGED}/_SUCCESS"
 
 
 def history(directory: str | Path) -> tuple[RunSummary, ...]:
@@ -73,6 +74,19 @@ def finished_runs(directory: str | Path) -> list[str]:
     return sorted(found)
 
 
+def comparable_run(path: str | Path) -> Run:
+    """A finished run with its table changes, which comparing begins with.
+
+    Raises:
+        RunError: no finished run, one that an older version of this program wrote, or without that table.
+    """
+    run = open_run(path)
+    files, base = run_files(str(path))
+    if not _is_file(files, f"{base}/{_CHANGES}"):
+        raise RunError(f"{path}: it has no {CHANGED}, so it cannot be compared; audit again")
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class Previous:
     """The run that a new one is compared with, None where there is none; and what a reader should know."""
@@ -101,10 +115,12 @@ def previous_run(out: str, cluster: Cluster, finished: int) -> Previous:
     except RunError as error:
         return Previous(None, (f"compared with no earlier run: {error}",))
     for run in reversed(_oldest_first(candidates)):
-        files, base = run_files(run.path)
-        if _is_file(files, f"{base}/{_CHANGES}"):
+        try:
+            comparable_run(run.path)
+        except RunError as error:
+            notes.append(f"not compared with a run beside this one: {error}")
+        else:
             return Previous(run, tuple(notes))
-        notes.append(f"not compared with {run.path}: its table changes is not there")
     return Previous(None, tuple(notes))
 
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
-from auditor.comparing import Compared
+import pytest
+
+from auditor import Audit, AuditOptions
+from auditor.comparing import Compared, check_suppressions
+from auditor.errors import UsageError
 from auditor.findings.suppress import Suppress
 from auditor.model.history import RunSummary
+from tests.findings.changed_runs import write_run
 from tests.reports.samples import report, tally
 
 NOON = 1_795_262_400_000  # 2026-11-21 12:00 UTC
@@ -65,3 +71,23 @@ def test_each_entry_says_how_much_it_suppresses_and_whether_it_is_over() -> None
         ("known", "2026-12-31", 1, False),
         ("over", "2026-11-20", 0, True),
     ]
+
+
+def test_a_wrong_suppressions_file_is_told_before_anything_is_read(tmp_path: Path) -> None:
+    options = AuditOptions(suppressions=str(tmp_path / "none.toml"))
+    with pytest.raises(UsageError, match=r"none\.toml: No such file"):
+        Audit("dump:///nowhere.jsonl", ["/nowhere"], str(tmp_path / "run"), options).run()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_baseline_has_to_be_a_run_until_it_expires(tmp_path: Path) -> None:
+    file = tmp_path / "suppressions.toml"
+    options = AuditOptions(suppressions=str(file))
+    entry = '[[baseline]]\nrun = "runs/1"\nreason = "known"\nuntil = {}\n'
+    file.write_text(entry.format("2020-01-01"))
+    check_suppressions(options)
+    file.write_text(entry.format("2999-01-01"))
+    with pytest.raises(UsageError, match=r"suppressions\.toml: baseline: run: .*runs/1: no finished run"):
+        check_suppressions(options)
+    write_run(tmp_path / "runs" / "1", [])
+    check_suppressions(options)

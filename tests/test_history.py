@@ -83,10 +83,8 @@ def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
     found = previous_run(str(runs / "new"), HERE, 2**62)
     assert found.run is not None
     assert found.run.name == "a"
-    assert [note.partition(":")[0] for note in found.notes] == [
-        "not compared with a run beside this one",
-        f"not compared with {runs}/b",
-    ]
+    assert [note.split(": ")[1] for note in found.notes] == [f"{runs}/c/report.json", f"{runs}/b"]
+    assert "it has no tables/changes" in found.notes[1]
     lost = previous_run(str(runs / "no" / "where" / "new"), HERE, 2**62)
     assert lost.run is None
     assert "compared with no earlier run" in lost.notes[0]

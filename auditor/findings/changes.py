@@ -46,7 +46,7 @@ def changed(
     """
     from pyspark.sql import functions as F
 
-    moment = F.lit(finished)
+    moment = F.lit(finished).cast("bigint")
     now = _troubles(findings, instance_id)
     if before is None:
         return now.select(

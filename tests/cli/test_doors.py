@@ -17,7 +17,7 @@ from auditor.cli.options import chosen, new_run, newest_run
 from auditor.errors import AuditorError, DamageBudgetError, JavaMissingError, StoreError, UsageError
 from auditor.model.options import AuditOptions, declared
 from auditor.model.report import Report
-from tests.reports.samples import coverage, report, tally
+from tests.reports.samples import CHANGES, coverage, report, tally
 
 AUDIT = ("audit", "--metadata", "dump:///nowhere/metadata.jsonl", "--bookies", "/nowhere/bookies")
 
@@ -101,6 +101,12 @@ def test_an_error_is_one_line_on_standard_error(done: Any) -> None:
 def test_fail_on_decides_what_counts(done: Any) -> None:
     done(report([tally("a", "warning", confidence="suspect")], coverage=coverage(True)))
     assert bkaudit(*AUDIT, "--fail-on", "warning").exit_code == 1
+
+
+@pytest.mark.parametrize(("new", "code"), [(0, 0), (1, 1)])
+def test_fail_on_new_counts_what_the_run_before_did_not_have(done: Any, new: int, code: int) -> None:
+    done(report([tally("a", "error", 3, new=new)], coverage=coverage(True), changes=CHANGES))
+    assert bkaudit(*AUDIT, "--fail-on", "new").exit_code == code
 
 
 def test_a_flag_overrides_the_file_and_the_file_the_default(done: Any, tmp_path: Path) -> None:
