@@ -8,7 +8,7 @@ import click
 
 from auditor.cli.options import ledger_options, named_ledger, newest_run
 from auditor.cli.terminal import NARROWEST, WIDEST, columns, takes_unicode
-from auditor.errors import UsageError
+from auditor.errors import RunError, UsageError
 
 
 @click.group()
@@ -39,8 +39,16 @@ def ledger(
     from auditor.told import told_of_ledger
 
     opened = open_run(run or newest_run())
-    click.echo(drawing.render(opened.ledger(named.id, named.scope), unicode=not ascii and takes_unicode()))
     found = told_of_ledger(opened, named.id, named.scope)
+    try:
+        view = opened.ledger(named.id, named.scope)
+    except RunError as error:
+        if not found:
+            raise
+        # A mark may be all that is left of a ledger.
+        click.echo(str(error))
+    else:
+        click.echo(drawing.render(view, unicode=not ascii and takes_unicode()))
     lines = told(found, _width(), opened.report.cluster.instance_id) or ["nothing was found about it"]
     click.echo("\n" + "\n".join(lines))
 
