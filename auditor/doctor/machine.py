@@ -79,7 +79,7 @@ def _spark() -> Line:
 def _python(master: str) -> Line:
     named = os.environ.get(PYTHON)
     mine = ".".join(map(str, sys.version_info[:3]))
-    if named is None or shutil.which(named) == sys.executable:
+    if named in (None, sys.executable) or shutil.which(named) == sys.executable:
         return Line("here", "Python", State.OK, f"{mine} for driver and workers: {sys.executable}")
     said = f"workers run {PYTHON}={named}"
     way_out = f"unset {PYTHON}, or let it name an environment with this program's packages on every executor"
@@ -107,16 +107,19 @@ def _python(master: str) -> Line:
 def _session(options: AuditOptions) -> Line:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
 
     from auditor.session import build_session
 
+    running = SparkSession.getActiveSession()
     try:
-        session = build_session(options.master, driver_memory=options.driver_memory)
+        session = running or build_session(options.master, driver_memory=options.driver_memory)
         try:
             cores = session.sparkContext.defaultParallelism
             told = session.range(1).repartition(1).mapInArrow(_worker, "python string").first()
         finally:
-            session.stop()
+            if running is None:  # else it is somebody's, a notebook's say
+                session.stop()
     except (PySparkException, Py4JError, OSError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return Line(

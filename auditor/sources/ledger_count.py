@@ -16,7 +16,7 @@ from auditor.errors import UsageError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.etcd_spans import key_of
-from auditor.sources.store import CLUSTER_CHILDREN, StoreOptions, open_store
+from auditor.sources.store import CLUSTER_CHILDREN, StoreOptions
 from auditor.sources.uri import parse_metadata_uri
 
 SAMPLED = 64
@@ -49,7 +49,7 @@ def count_ledgers(uri: str, layout: LayoutKind, options: StoreOptions) -> Ledger
         return _in_zookeeper(parsed.hosts, parsed.root, layout, options)
     if parsed.scheme == "etcd":
         return _in_etcd(parsed.hosts, parsed.root, options)
-    raise UsageError(f"{open_store(uri).uri}: only a running store can be asked how many ledgers it has")
+    raise UsageError(f"{uri}: only a running store can be asked how many ledgers it has")
 
 
 def _in_etcd(hosts: Sequence[str], scope: str, options: StoreOptions) -> LedgerCount:

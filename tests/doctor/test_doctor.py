@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import time
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from auditor.collect import collect
 from auditor.doctor import examine
+from auditor.doctor.bookies import look_at_bookies
+from auditor.doctor.out import look_at_out
 from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.options import AuditOptions
 from auditor.run_lock import run_lock
@@ -94,6 +99,27 @@ def test_a_java_that_needs_a_wrapper_gets_none_made(monkeypatch: pytest.MonkeyPa
     assert not (tmp_path / "cache").exists()
 
 
+def test_spark_is_started_where_that_is_asked_and_a_worker_answers(spark: SparkSession) -> None:
+    found = line(examine(start_spark=True), "here", "session")
+    assert found.state is OK
+    assert found.said.endswith(f"a worker runs Python {platform.python_version()}")
+    assert spark.range(3).count() == 3  # it was there before, and is left running
+
+
+def test_a_spark_that_cannot_start_would_end_an_audit(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise PySparkException("no master there\nand many lines more")
+
+    monkeypatch.setattr("auditor.session.build_session", broken)
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    told = examine(start_spark=True, options=AuditOptions(master="spark://nowhere:7077"))
+    found = line(told, "here", "session")
+    assert (found.state, told.exit_code) == (FAIL, 4)
+    assert found.said == "Spark on spark://nowhere:7077 does not work: no master there"
+
+
 def test_another_spark_than_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
@@ -146,13 +172,13 @@ def test_an_index_that_this_user_may_not_read_is_named(corpus: Corpus, tmp_path:
     index = sorted(corpus.bookies.rglob("*.idx"))[0]
     index.chmod(0)
     reachable(tmp_path)
+    look_at_bookies([str(corpus.bookies)], None, AuditOptions())  # imports are root's
     with as_nobody():
-        told = examine(None, [str(corpus.bookies)])
+        told = look_at_bookies([str(corpus.bookies)], None, AuditOptions())
         user = os.geteuid()
-    found = line(told, "bookies", "rights")
-    assert found.state is WARN
+    [found] = [each for each in told.lines if each.name == "rights"]
+    assert (found.state, found.exit_code) == (WARN, 3)
     assert f"user {user} may not read {index}: Permission denied" in found.said
-    assert told.exit_code == 3
 
 
 def test_a_run_directory_that_is_taken_or_cannot_be_written_is_refused(tmp_path: Path) -> None:
@@ -172,10 +198,12 @@ def test_who_may_not_write_the_run_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs").chmod(0o555)
     reachable(tmp_path)
+    out = str(tmp_path / "runs" / "first")
+    list(look_at_out(out, None))  # imports are root's
     with as_nobody():
-        told = examine(out=str(tmp_path / "runs" / "first"))
-    found = line(told, "out", "rights")
-    assert (found.state, told.exit_code) == (FAIL, 2)
+        told = list(look_at_out(out, None))
+    [found] = [each for each in told if each.name == "rights"]
+    assert (found.state, found.exit_code) == (FAIL, 2)
     assert "may not write" in found.said
 
 

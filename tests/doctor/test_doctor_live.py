@@ -12,6 +12,7 @@ from kazoo.security import make_digest_acl
 
 from auditor.doctor import examine
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.errors import UsageError
 from auditor.keys import etcd as etcd_keys
 from auditor.keys import hierarchical, long_hierarchical
 from auditor.keys.ledger_tree import LayoutKind
@@ -171,6 +172,11 @@ def test_small_trees_are_counted_and_large_ones_estimated(tmp_path: Path) -> Non
         assert counted("few", LayoutKind.LONG_HIERARCHICAL) == LedgerCount(1, True)
         assert counted("many", LayoutKind.HIERARCHICAL) == LedgerCount(len(many), False)
         assert counted("flat", LayoutKind.FLAT) == LedgerCount(2, True)
+
+
+def test_a_saved_store_is_not_read_to_count_it() -> None:
+    with pytest.raises(UsageError, match="only a running store"):
+        count_ledgers("dump:///no/such/metadata.jsonl", LayoutKind.FLAT, QUICK)
 
 
 def test_etcd_counts_every_bucket(tmp_path: Path) -> None:
