@@ -41,9 +41,9 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          asks one bookie for the entries FIRST to NEXT - 1: with -b the command stops before NEXT. Risk:
-          load; it reads from the bookie. Never add -r to find something out: that recovers, and so closes,
-          the ledger.
+          asks one bookie for these entries: with -b the command stops before the one after -le. Risk: load;
+          it reads from the bookie. Never add -r to find something out: that recovers, and so closes, the
+          ledger.
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`
           on the stopped bookie, says what its entry logs hold of the ledger; a password must be given and is
           not used. Risk: none with -dryRun; it reads every entry log.

@@ -46,8 +46,8 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          asks the bookie itself for the entries FIRST to NEXT - 1: with -b the command stops before NEXT.
-          Risk: load; it reads from the bookie, and never add -r to it here: that recovers, and so closes, the
+          asks the bookie itself for these entries: with -b the command stops before the one after -le. Risk:
+          load; it reads from the bookie, and never add -r to it here: that recovers, and so closes, the
           ledger.
 
     Limits:

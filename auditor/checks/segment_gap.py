@@ -40,8 +40,8 @@ def segment_gap(tables: Tables) -> DataFrame:
           writes a record that was dumped before over the one that is there. Risk: danger; a wrong ensemble
           makes entries unfindable, and nothing keeps the record that was there.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          asks one bookie after the other for the entries FIRST to NEXT - 1: with -b the command stops before
-          NEXT. Risk: load; it reads from the bookie. Never add -r.
+          asks one bookie after the other for these entries: with -b the command stops before the one after
+          -le. Risk: load; it reads from the bookie. Never add -r.
 
     Limits:
         The segments that there are, are judged like those of any ledger.

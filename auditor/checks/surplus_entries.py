@@ -38,8 +38,8 @@ def surplus_entries(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`
           shows the last entry. Risk: none; it reads metadata.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          reads the entries FIRST to NEXT - 1 from the bookie: with -b the command stops before NEXT. Risk:
-          load; it reads from the bookie, and never add -r.
+          reads these entries from the bookie: with -b the command stops before the one after -le. Risk: load;
+          it reads from the bookie, and never add -r.
 
     Limits:
         The evidence lists the first thousand groups of entries; its count is complete.
