@@ -37,7 +37,7 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
     assert "\n  do     Stop whatever deletes data on these bookies" in text
     assert (
         "\n         bookkeeper shell readledger -l 43 -fe 4 -le 21 -b bk-a:3181\n"
-        "             Asks one bookie for these entries: with -b the command stops\n"
+        "             Asks one bookie for these entries: with -b the command stops before\n"
     ) in text
     assert "\n             Risk: load; it reads from the bookie." in text
 
