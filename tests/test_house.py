@@ -166,6 +166,8 @@ LEAN = {
         "pandas",
         "pyarrow",
         "numpy",
+        "jinja2",
+        "matplotlib",
     ),
     "from auditor.cli import main; main(['explain', 'check', 'entry-lost'], standalone_mode=False)": (
         "pyspark",

@@ -25,7 +25,7 @@ from auditor.model.figures import Figures
 from auditor.model.history import RunSummary
 from auditor.model.ledger_view import LedgerView
 from auditor.model.report import Report
-from auditor.model.standing import Standings, no_standing
+from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports.html import words
 from auditor.reports.html.bookies import bookies_shown
 from auditor.reports.html.findings import chosen, finding_shown
@@ -66,9 +66,11 @@ def render(
     """
     pages = _environment()
     finding_row = pages.get_template("finding.html.j2")
+    # What is known and accepted stands apart: after all that is not.
+    findings = sorted(report.findings, key=lambda each: _is_suppressed(standings(each.fingerprint)))
 
     def row(number: int) -> str:
-        finding = report.findings[number]
+        finding = findings[number]
         return finding_row.render(finding=finding_shown(finding, standings(finding.fingerprint), named))
 
     style, script = _file("style.css"), _file("script.js")
@@ -78,13 +80,17 @@ def render(
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        rows=chosen([finding.id for finding in report.findings], row, FINDINGS_BYTES),
+        rows=chosen([finding.id for finding in findings], row, FINDINGS_BYTES),
         **overview(report, notes),
         **bookies_shown(figures),
         pictures=[picture(ledger, report.findings, named) for ledger in ledgers[:LEDGERS_SHOWN]],
         histograms=figures.histograms,
         **trend(history),
     )
+
+
+def _is_suppressed(standing: Standing | None) -> bool:
+    return standing is not None and standing.suppressed is not None
 
 
 @cache

@@ -22,7 +22,7 @@
   const show = () => {
     const words = chosen("f-text").toLowerCase().split(/\s+/).filter(Boolean);
     const severities = new Set([...form.querySelectorAll("[name=severity]:checked")].map((box) => box.value));
-    const [check, sure, change] = [chosen("f-check"), chosen("f-sure"), chosen("f-change")];
+    const [check, sure, change, known] = ["f-check", "f-sure", "f-change", "f-known"].map(chosen);
     const rows = [...document.getElementById("rows").rows];
     let fitting = 0;
     for (const row of rows) {
@@ -32,6 +32,7 @@
         (!check || data.check === check) &&
         (!sure || data.sure === sure) &&
         (!change || change.split(" ").includes(data.change)) &&
+        (!known || known === ("suppressed" in data ? "yes" : "no")) &&
         words.every((word) => row.textContent.toLowerCase().includes(word));
       fitting += fits;
       row.hidden = !fits || fitting > limit;

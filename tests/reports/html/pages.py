@@ -17,7 +17,7 @@ from auditor.model.report import BookiesRead, Report
 from auditor.model.standing import Standing
 from auditor.reports.html import render
 from tests.reports.hostile import HOSTILE
-from tests.reports.samples import coverage, report, tally
+from tests.reports.samples import LOST, coverage, report, tally
 from tests.reports.test_ledger import LEDGER
 
 MARKUP = "</script></style></td><img src='http://evil.example/x' onerror='document.title=1'>"
@@ -82,7 +82,11 @@ def small() -> str:
         LEDGER, replicas=(*LEDGER.replicas, ReplicaView(MARKUP, True, b"", b"", False, LOUD, LOUD))
     )
     standing = Standing("worse", of.run["finished"] - DAY, LOUD)
-    return render(of, FIGURES, [hostile], history(of, 5), lambda _: standing, "/runs/last", [LOUD])
+
+    def standings(fingerprint: str) -> Standing | None:
+        return standing if fingerprint == LOST.fingerprint else None
+
+    return render(of, FIGURES, [hostile], history(of, 5), standings, "/runs/last", [LOUD])
 
 
 @cache

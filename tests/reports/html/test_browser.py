@@ -138,6 +138,19 @@ def test_findings_are_filtered_by_words_severity_and_check(opened: Open) -> None
     assert status.inner_text() == "0 of 0 that fit, of 45 shown."
 
 
+def test_suppressed_findings_stand_apart(opened: Open) -> None:
+    page = opened.page
+    assert "entry-lost" not in opened.rows()[0], "the only critical one is suppressed"
+    choice = page.get_by_role("combobox", name="Suppressed")
+    choice.select_option("only these")
+    [row] = opened.rows()
+    assert row.startswith("critical")
+    assert "suppressed" in row
+    choice.select_option("left out")
+    page.get_by_role("button", name="Show all 44").click()
+    assert not [each for each in opened.rows() if each.startswith("critical")]
+
+
 def test_more_findings_are_shown_when_they_are_asked_for(opened: Open) -> None:
     page = opened.page
     page.get_by_role("button", name="Show all 45").click()
@@ -193,7 +206,11 @@ def test_no_rule_of_accessibility_is_broken(opened: Open) -> None:
 def test_rows_and_cells_stay_rows_and_cells_in_a_narrow_window(opened: Open) -> None:
     page = opened.page
     page.set_viewport_size({"width": NARROW, "height": 800})
-    row = page.get_by_role("table", name="Findings, the worst first").get_by_role("row").nth(1)
+    row = (
+        page.get_by_role("table", name="Findings, the worst first, suppressed ones last")
+        .get_by_role("row")
+        .nth(1)
+    )
     assert row.get_by_role("cell").count() == 5
 
 
