@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +18,7 @@ from auditor.difference import RunDifference
 from auditor.errors import RunError
 from tests.findings.changed_runs import INSTANCE, row, write_run
 
+SCHEMAS = Path(__file__).parents[1] / "schemas"
 A, B = "bk-a:3181", "bk-b:3181"
 HEALTHY = "healthy"
 
@@ -265,6 +267,13 @@ def test_diff_as_jsonl_has_every_changed_finding(pair: tuple[str, str]) -> None:
 def test_diff_as_json_and_markdown(pair: tuple[str, str]) -> None:
     value = json.loads(bkaudit("diff", *pair, "--format", "json").stdout)
     assert value["schema"] == "bookkeeper-auditor/diff/1"
+    schema = json.loads((SCHEMAS / "diff.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(value, schema)
+    lines = bkaudit("diff", *pair, "--format", "jsonl").stdout.splitlines()
+    for line in lines:
+        jsonschema.validate(json.loads(line), {**schema["$defs"]["changed"], "$schema": schema["$schema"]})
+    assert len(lines) == 11
     assert (value["counts"]["new"], len(value["samples"])) == (9, 7)
     shown = bkaudit("diff", *pair, "--format", "markdown").stdout
     assert "### 9 new" in shown

@@ -1,7 +1,8 @@
-"""The published schemas of reports and findings, as JSON Schema 2020-12.
+"""The published schemas of reports, findings and differences of runs, as JSON Schema 2020-12.
 
 python -m auditor.reports.schema finding > schemas/finding.schema.json
 python -m auditor.reports.schema report > schemas/report.schema.json
+python -m auditor.reports.schema diff > schemas/diff.schema.json
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from auditor.model.finding import Confidence, Severity
 from auditor.model.report import HEALTHY, INCOMPLETE, NOT_HEALTHY, SCHEMA
+from auditor.reports.diff import SCHEMA as DIFF_SCHEMA
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -21,6 +23,11 @@ _ID: dict[str, Any] = {"type": ["string", "null"], "pattern": "^(0|-?[1-9][0-9]*
 _CHECK: dict[str, Any] = {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "description": "the check's id"}
 _SEVERITY: dict[str, Any] = {"enum": [str(severity) for severity in Severity]}
 _CONFIDENCE: dict[str, Any] = {"enum": [str(confidence) for confidence in Confidence]}
+CHANGED_KINDS = ("new", "worse", "better", "fixed", "unseen")
+_KIND: dict[str, Any] = {
+    "enum": list(CHANGED_KINDS),
+    "description": "unseen: neither found nor ruled out, as what it rests on was not read",
+}
 
 
 def finding_schema() -> dict[str, Any]:
@@ -64,6 +71,68 @@ def report_schema() -> dict[str, Any]:
             }
         ),
     }
+
+
+def diff_schema() -> dict[str, Any]:
+    """What ``bkaudit diff --format json`` prints; ``$defs/changed`` is a line of its jsonl."""
+    counts = _object(dict.fromkeys((*CHANGED_KINDS, "same"), _COUNT))
+    tally = _object({"change": _KIND, "id": _CHECK, "severity": _SEVERITY, "count": _COUNT})
+    changed = {"$ref": "#/$defs/changed"}
+    return {
+        "$schema": _DIALECT,
+        "$id": DIFF_SCHEMA,
+        "title": "What changed between two runs",
+        **_object(
+            {
+                "schema": {"const": DIFF_SCHEMA},
+                "old": {"$ref": "#/$defs/run"},
+                "new": {"$ref": "#/$defs/run"},
+                "warnings": _list(_TEXT),
+                "counts": {**counts, "description": "complete"},
+                "tally": {**_list(tally), "description": "complete, but for the same ones"},
+                "samples": {**_list(changed), "description": "a bounded number of each change"},
+            }
+        ),
+        "$defs": {"changed": _changed(), "run": _summary()},
+    }
+
+
+def _changed() -> dict[str, Any]:
+    return _object(
+        {
+            "change": _KIND,
+            "id": _CHECK,
+            "severity": {**_SEVERITY, "description": "in the newer run that found it"},
+            "previous_severity": {"enum": [*_SEVERITY["enum"], None], "description": "null: it is new"},
+            "confidence": _CONFIDENCE,
+            "scope_id": {**_ID, "description": "decimal; null where no ledger is meant"},
+            "ledger_id": {**_ID, "description": "decimal; null where no ledger is meant"},
+            "bookie_id": {"type": ["string", "null"]},
+            "missing": {**_COUNT, "description": "entries confirmed absent, over all bookies"},
+            "previous_missing": {"type": ["integer", "null"], "minimum": 0},
+            "first_seen": _MS,
+            "last_seen": _MS,
+            "suppressed": {"type": ["string", "null"], "description": "the reason of a suppression"},
+            "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+        }
+    )
+
+
+def _summary() -> dict[str, Any]:
+    return _object(
+        {
+            "path": _TEXT,
+            "started": _MS,
+            "finished": _MS,
+            "scan_time": _MS,
+            "instance_id": {"type": ["string", "null"]},
+            "verdict": {"enum": [HEALTHY, NOT_HEALTHY, INCOMPLETE]},
+            "complete": {"type": "boolean"},
+            "severities": _object(dict.fromkeys(_SEVERITY["enum"], _COUNT)),
+            "counts": {"type": "object", "additionalProperties": _COUNT},
+            "changes": {"anyOf": [{"type": "null"}, _changes()]},
+        }
+    )
 
 
 def _finding() -> dict[str, Any]:
@@ -167,5 +236,5 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    schema = {"finding": finding_schema, "report": report_schema}[sys.argv[1]]
+    schema = {"finding": finding_schema, "report": report_schema, "diff": diff_schema}[sys.argv[1]]
     print(json.dumps(schema(), indent=2))

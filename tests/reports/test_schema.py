@@ -13,7 +13,7 @@ import pytest
 from auditor.model.finding import Finding, fingerprint
 from auditor.model.report import Run, finding_to_json
 from auditor.reports import jsonl
-from auditor.reports.schema import finding_schema, report_schema
+from auditor.reports.schema import diff_schema, finding_schema, report_schema
 from tests.reports.samples import LOST, UNREAD, coverage, report
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
@@ -31,6 +31,7 @@ def named(finding: Finding) -> dict[str, Any]:
 def test_the_files_are_what_the_code_says() -> None:
     assert published("finding.schema.json") == finding_schema()
     assert published("report.schema.json") == report_schema()
+    assert published("diff.schema.json") == diff_schema()
 
 
 def test_the_schemas_are_schemas() -> None:
