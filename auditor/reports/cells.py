@@ -10,17 +10,17 @@ from html import escape
 from itertools import groupby
 
 from auditor.model.bookie_view import BookieView
-from auditor.model.finding import Finding, Severity
+from auditor.model.finding import Severity
 from auditor.model.ledger_view import LedgerView
 from auditor.model.report import Report
 from auditor.reports import bookie as bookie_text
 from auditor.reports import ledger as ledger_text
 from auditor.reports.amounts import moment, size
 from auditor.reports.first_screen import verdict
-from auditor.reports.plain_text import missing_text, printable, subject
+from auditor.reports.plain_text import printable, subject
 from auditor.reports.stripes import Cell, replicas_of, stripes_of
 
-FINDINGS_SHOWN = 20
+FINDINGS_SHOWN = 12
 COLUMNS, ROWS = 80, 40
 """Of a ledger's stripes."""
 
@@ -68,7 +68,10 @@ def findings_cell(report: Report) -> str:
         counts.append((_severity(severity), id, *(f"{number:,}" for number in numbers)))
     total = sum(report.counts.values())
     shown = report.findings[:FINDINGS_SHOWN]
-    rows = [(_severity(finding.severity), finding.id, *_what(finding)) for finding in shown]
+    rows = [
+        (_severity(finding.severity), finding.id, ", ".join(subject(finding)), finding.message)
+        for finding in shown
+    ]
     rest = f"the first {len(shown)}; iterate to read all" if total > len(shown) else ""
     return _block(
         f"<b>{total:,} finding{'' if total == 1 else 's'}</b>",
@@ -131,11 +134,6 @@ def _severities(report: Report) -> str:
     return _table(("severity", "findings", "new", "ledgers", "bytes"), rows)
 
 
-def _what(finding: Finding) -> tuple[str, str]:
-    lacking = missing_text(finding, 2)
-    return ", ".join(subject(finding)), f"{finding.message}{f'; {lacking}' if lacking else ''}"
-
-
 class _Coloured(str):
     """HTML that is escaped already."""
 
@@ -168,7 +166,9 @@ def _text(text: str) -> str:
 
 
 def _lines(text: str) -> str:
-    return f'<pre style="line-height:1.3">{escape(plain(text))}</pre>'
+    # A notebook's page may give preformatted text any face; a long text scrolls in its own frame.
+    style = "font-family:monospace;line-height:1.3;max-height:36em;overflow:auto"
+    return f'<pre style="{style}">{escape(plain(text))}</pre>'
 
 
 def _block(*parts: str) -> str:
