@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 
 import click
 
@@ -81,11 +82,15 @@ def explain_run(path: str | None) -> None:
 def check(name: str | None) -> None:
     """Show the manual page of the check NAME; without a name, the list of all."""
     from auditor.checks import ALL, BY_ID
+    from auditor.reports.folding import folded
 
     if name is None:
         width = max(len(each.id) for each in ALL)
         for each in ALL:
-            click.echo(f"{each.id:<{width}}  {each.severity:<8}  {each.title}")
+            head = f"{each.id:<{width}}  {each.severity:<8}  "
+            # A line each for programs; folded below its beginning for eyes.
+            room = _width() if sys.stdout.isatty() else len(head) + len(each.title)
+            click.echo("\n".join(folded(each.title, room, head, " " * len(head))))
         return
     found = BY_ID.get(name)
     if found is None:
