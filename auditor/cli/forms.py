@@ -51,8 +51,9 @@ def _csv(report: Report, run: str, out: BinaryIO) -> None:
 
 def _markdown(report: Report, run: str, out: BinaryIO) -> None:
     from auditor.reports import markdown
+    from auditor.told import standings_of_report
 
-    _put(out, [markdown.render(report), "\n"])
+    _put(out, [markdown.render(report, standings_of_report(run, report)), "\n"])
 
 
 def _html(report: Report, run: str, out: BinaryIO) -> None:
@@ -72,8 +73,9 @@ def _sarif(report: Report, run: str, out: BinaryIO) -> None:
 
 def _junit(report: Report, run: str, out: BinaryIO) -> None:
     from auditor.reports import junit
+    from auditor.told import standings_of_report
 
-    _put(out, [junit.render(report)])
+    _put(out, [junit.render(report, standings_of_report(run, report))])
 
 
 def _openmetrics(report: Report, run: str, out: BinaryIO) -> None:

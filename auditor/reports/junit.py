@@ -14,7 +14,8 @@ from auditor.checks import ALL, BY_ID
 from auditor.checks.check import Check
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report, Tally
-from auditor.reports.plain_text import missing_text, names_subject, printable, subject
+from auditor.model.standing import Standing, Standings, no_standing
+from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 
 SHOWN = 20
 """Findings that a test case shows; the counts are complete."""
@@ -22,11 +23,11 @@ SHOWN = 20
 _BOOKIES_SHOWN = 5
 
 
-def render(report: Report) -> str:
+def render(report: Report, standings: Standings = no_standing) -> str:
     """The whole document; its size is bounded by the number of checks."""
     run = report.run
     seconds = f"{max(0, run['finished'] - run['started']) / 1000:.3f}"
-    cases = [_case(report, check) for check in ALL]
+    cases = [_case(report, check, standings) for check in ALL]
     totals = {
         "tests": str(len(cases)),
         "failures": str(sum(case.find("failure") is not None for case in cases)),
@@ -57,7 +58,7 @@ def _facts(report: Report) -> dict[str, str]:
     }
 
 
-def _case(report: Report, check: Check) -> ET.Element:
+def _case(report: Report, check: Check, standings: Standings) -> ET.Element:
     case = ET.Element("testcase", classname=f"bookkeeper.{check.group}", name=check.id)
     found = [tally for tally in report.run["tally"] if BY_ID.get(tally["id"]) is check]
     failing = sum(
@@ -69,15 +70,15 @@ def _case(report: Report, check: Check) -> ET.Element:
         worst = min((Severity(tally["severity"]) for tally in found), key=lambda each: each.rank)
         summary = f"{failing:,} {'finding' if failing == 1 else 'findings'}: {check.title}"
         failure = ET.SubElement(case, "failure", message=summary, type=str(worst))
-        failure.text = _text(report, check, found)
+        failure.text = _text(report, check, found, standings)
     elif not report.complete:
         ET.SubElement(case, "skipped", message="not everything could be decided: see the coverage")
     if found and not failing:
-        ET.SubElement(case, "system-out").text = _text(report, check, found)
+        ET.SubElement(case, "system-out").text = _text(report, check, found, standings)
     return case
 
 
-def _text(report: Report, check: Check, found: list[Tally]) -> str:
+def _text(report: Report, check: Check, found: list[Tally], standings: Standings) -> str:
     """Counts by severity and confidence, then samples."""
     lines = [
         f"{tally['count']:,} {tally['severity']}, {tally['confidence']}"
@@ -85,13 +86,13 @@ def _text(report: Report, check: Check, found: list[Tally]) -> str:
         for tally in found
     ]
     samples = (finding for finding in report.findings if BY_ID.get(finding.id) is check)
-    lines += [_line(finding) for finding in islice(samples, SHOWN)]
+    lines += [_line(each, standings(each.fingerprint)) for each in islice(samples, SHOWN)]
     lines.append(f"More: bkaudit explain check {check.id}")
     # XML cannot carry control characters.
     return "\n".join(printable(line) for line in lines)
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Finding, standing: Standing | None) -> str:
     head = "" if names_subject(finding) else f"{', '.join(subject(finding)) or 'cluster'}: "
     missing = missing_text(finding, _BOOKIES_SHOWN)
-    return f"{head}{finding.message} ({finding.confidence}){f'; {missing}' if missing else ''}"
+    return f"{head}{finding.message}{tags(finding, standing)}{f'; {missing}' if missing else ''}"

@@ -12,7 +12,8 @@ from itertools import groupby
 from auditor.checks import BY_ID
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
-from auditor.reports.plain_text import missing_text, names_subject, printable, subject
+from auditor.model.standing import Standing, Standings, no_standing
+from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 
 LIMIT = 60_000
 """Characters at most: an issue tracker takes 65,536."""
@@ -27,12 +28,12 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;",
 _LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE)
 
 
-def render(report: Report) -> str:
+def render(report: Report, standings: Standings = no_standing) -> str:
     """Verdict, coverage, counts, then samples of each check as far as there is room."""
     text = "\n\n".join([_head(report), _coverage(report), *_counts(report)])
     room = LIMIT - len(_CUT)
     for (severity, id), found in groupby(report.findings, key=lambda each: (each.severity, each.id)):
-        section = "\n\n" + _section(report, severity, id, list(found))
+        section = "\n\n" + _section(report, severity, id, list(found), standings)
         if len(text) + len(section) > room:
             return text + _CUT
         text += section
@@ -132,7 +133,7 @@ def _counts(report: Report) -> list[str]:
     ]
 
 
-def _section(report: Report, severity: Severity, id: str, found: list[Finding]) -> str:
+def _section(report: Report, severity: Severity, id: str, found: list[Finding], standings: Standings) -> str:
     shown = found[:SHOWN]
     total = sum(
         each["count"] for each in report.run["tally"] if (each["id"], each["severity"]) == (id, severity)
@@ -141,14 +142,13 @@ def _section(report: Report, severity: Severity, id: str, found: list[Finding]) 
     lines = [f"### {id} ({severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escaped(check.title), ""]
-    return "\n".join([*lines, *map(_item, shown)])
+    return "\n".join([*lines, *(_item(each, standings(each.fingerprint)) for each in shown)])
 
 
-def _item(finding: Finding) -> str:
-    doubt = "" if finding.confidence == "confirmed" else f" ({finding.confidence})"
+def _item(finding: Finding, standing: Standing | None) -> str:
     # Text that begins with no letter, which could begin a list or a heading, gets a head too.
     head = "" if names_subject(finding) else f"**{escaped(', '.join(subject(finding))) or 'cluster'}**: "
-    lines = [f"- {head}{escaped(finding.message)}{doubt}"]
+    lines = [f"- {head}{escaped(finding.message)}{escaped(tags(finding, standing))}"]
     if finding.missing:
         lines.append(f"  - {escaped(missing_text(finding, _BOOKIES_SHOWN))}")
     return "\n".join(lines)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from auditor.model.finding import Finding
+from auditor.model.standing import Standing
 from auditor.reports.ranges import entries
 
 
@@ -48,3 +51,19 @@ def names_subject(finding: Finding) -> bool:
     """Whether the message is a whole sentence that names all that it is about, as most are."""
     words = f"{finding.message} "
     return finding.message[:1].isalpha() and all(f"{part} " in words for part in subject(finding))
+
+
+def tags(finding: Finding, standing: Standing | None) -> str:
+    """How sure a finding is, since when it has been there and who knows of it, in brackets; empty for none.
+
+    >>> from auditor.model.finding import Confidence, Severity
+    >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), Standing("worse", 1_795_237_669_000, "known"))
+    ' (suspect, worse, since 2026-11-21, suppressed: known)'
+    """
+    parts = [str(finding.confidence)] if finding.confidence != "confirmed" else []
+    if standing is not None:
+        since = datetime.fromtimestamp(standing.first_seen / 1000, UTC).date()
+        parts += [standing.change] if standing.change != "same" else []
+        parts += [f"since {since}"] if standing.change != "new" else []
+        parts += [f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else []
+    return f" ({', '.join(parts)})" if parts else ""

@@ -9,9 +9,10 @@ from junitparser.junitparser import TestCase as Case
 
 from auditor.checks import ALL, BY_ID
 from auditor.model.report import Report
+from auditor.model.standing import Standing
 from auditor.reports import junit
 from tests.reports.hostile import HOSTILE
-from tests.reports.samples import coverage, report, tally
+from tests.reports.samples import LOST, coverage, report, tally
 
 
 def cases(report: Report) -> dict[str, Case]:
@@ -62,6 +63,12 @@ def test_what_was_not_found_is_skipped_where_not_all_was_looked_at() -> None:
     assert kinds(shown["segment-gap"]) == [Skipped]
     complete = cases(report(coverage=coverage(True)))
     assert kinds(complete["segment-gap"]) == []
+
+
+def test_what_is_known_and_since_when_is_said() -> None:
+    standing = Standing("new", 1_795_237_669_000, "known")
+    text = junit.render(report(), {LOST.fingerprint: standing}.get)
+    assert "entry 4 has no copy left (new, suppressed: known)" in text
 
 
 def test_the_totals_are_those_of_the_cases() -> None:

@@ -10,6 +10,7 @@ from markdown_it.token import Token
 from auditor.checks import ALL
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Cluster
+from auditor.model.standing import Standing
 from auditor.reports import markdown
 from tests.reports.hostile import BOOKIE, HOSTILE
 from tests.reports.samples import LOST, coverage, report, tally
@@ -52,6 +53,12 @@ def test_samples_follow_by_check() -> None:
         "- **ledger 7**: 1 of 2 acknowledged copies is left (suspect)\n  - bk-a:3181 lacks 0 (1 entry)"
         in text
     )
+
+
+def test_what_is_known_and_since_when_is_said() -> None:
+    standing = Standing("same", 1_795_237_669_000, "*known*")
+    text = markdown.render(report(), {LOST.fingerprint: standing}.get)
+    assert "entry 4 has no copy left (since 2026-11-21, suppressed: \\*known\\*)" in text
 
 
 def test_a_clean_cluster_is_told_shortly() -> None:
