@@ -13,6 +13,7 @@ BKAUDIT_CREDENTIALS names on the worker: no Airflow connection or variable holds
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -85,7 +86,7 @@ def bookkeeper_audit() -> None:
     @task(retries=2, retry_delay=timedelta(minutes=30), on_failure_callback=alert)
     def audit(run_id: str | None = None) -> None:
         assert run_id is not None  # Airflow gives it: scheduled__2026-11-21T03:17:00+00:00
-        run(run_id.replace(":", "").replace("+", "Z"))
+        run(re.sub(r"[^\w.-]", "_", run_id))
 
     audit()
 
