@@ -1,0 +1,76 @@
+"""A real Spark standalone cluster for tests: a master and a worker from pyspark's own jars, on loopback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+from auditor.java import find_java
+from tests.servers.zookeeper import free_ports
+
+SPARK = Path(pyspark.__file__).parent
+START_LIMIT_S = 120.0
+STOP_LIMIT_S = 60.0
+LOOPBACK = "127.0.0.1"
+
+
+def environment() -> dict[str, str]:
+    """What Spark's scripts need to know."""
+    own = {"JAVA_HOME": str(find_java().home), "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": LOOPBACK}
+    return {**os.environ, **own, "SPARK_DAEMON_MEMORY": "256m"}
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """A master and one worker of two cores; gives the master's URL. Executors work below ``folder``."""
+    port, master_ui, worker_ui = free_ports(3)
+    url = f"spark://{LOOPBACK}:{port}"
+    host = ("--host", LOOPBACK)
+    with ExitStack() as running:
+        master = ("Master", *host, "--port", str(port), "--webui-port", str(master_ui))
+        running.enter_context(_daemon(folder, *master))
+        _wait(port, folder)
+        limits = ("--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"))
+        running.enter_context(_daemon(folder, "Worker", *host, "--webui-port", str(worker_ui), *limits, url))
+        yield url  # a job waits for the worker by itself
+
+
+@contextmanager
+def _daemon(folder: Path, kind: str, *arguments: str) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
+    with (folder / f"{kind}.log").open("ab") as log:
+        process = subprocess.Popen(
+            [str(SPARK / "bin" / "spark-class"), name, *arguments],
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield
+    finally:
+        process.terminate()  # a worker ends its executors
+        try:
+            process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(port: int, folder: Path) -> None:
+    deadline = time.monotonic() + START_LIMIT_S
+    while True:
+        try:
+            socket.create_connection((LOOPBACK, port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, (folder / "Master.log").read_text()[-2000:]
+            time.sleep(0.1)
