@@ -1,0 +1,43 @@
+"""A real run, told to whoever has to act on it."""
+
+from __future__ import annotations
+
+import shlex
+
+from click.testing import CliRunner
+
+from auditor.checks import BY_ID
+from auditor.checks.manual import BLANKS
+from auditor.cli import main
+from auditor.reports.folding import columns_of
+from auditor.reports.run import steps_of
+from tests.corpora.audited import Audited
+
+
+def test_a_run_is_told_with_what_was_not_seen_and_what_to_do(audited: Audited) -> None:
+    told = CliRunner().invoke(main, ["explain", "run", str(audited.out)])
+    assert told.exit_code == 0, told.output
+    lines = told.stdout.splitlines()
+    said = " ".join(told.stdout.split())
+    steps = [step for step in steps_of(audited.report) if step.pressing]
+    assert steps
+    for number, step in enumerate(steps, 1):
+        assert f" {number}. {step.check.id} ({step.open:,}): " in said
+    for row in audited.table("bookies"):
+        if row["read"] != "read" and (row["named"] or row["found"]):
+            assert f" {row['bookie_id']}, " in said.partition("could not be seen")[0]
+    assert all(columns_of(line) <= 80 for line in lines if "bookkeeper" not in line and "bkaudit" not in line)
+
+
+def test_every_command_of_a_run_names_what_the_cluster_has(audited: Audited) -> None:
+    known = {row["bookie_id"] for row in audited.table("bookies")}
+    told = CliRunner().invoke(main, ["explain", "run", str(audited.out)]).stdout
+    commands = [line.strip() for line in told.splitlines() if line.strip().startswith("bookkeeper shell")]
+    texts = {len(command.text.split()) for check in BY_ID.values() for command in check.commands}
+    assert commands
+    for command in commands:
+        words = shlex.split(command)
+        assert len(words) in texts
+        for name, option in zip(words[1:], words, strict=False):
+            if option in ("-b", "-bookieid", "-q", "-sk") and name not in (*BLANKS, "hostname", "ip"):
+                assert name in known, command
