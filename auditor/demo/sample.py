@@ -16,6 +16,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 ROOT = "/ledgers"
+INSTANCE_ID = "a77a8e0d-9cb6-4361-8771-ab58ad015219"
+"""Of the sample cluster, and so of every run of it."""
 
 
 @dataclass
