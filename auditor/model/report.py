@@ -272,6 +272,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         "confidence": str(finding.confidence),
         "scope_id": _decimal(finding.scope_id),
         "ledger_id": _decimal(finding.ledger_id),
+        "ledger_qualified_name": finding.ledger_qualified_name,
         "bookie_id": finding.bookie_id,
         "missing": [
             {

@@ -150,6 +150,11 @@ def _finding() -> dict[str, Any]:
             "confidence": _CONFIDENCE,
             "scope_id": {**_ID, "description": "decimal; null where no ledger is meant"},
             "ledger_id": {**_ID, "description": "decimal; null where no ledger is meant"},
+            "ledger_qualified_name": {
+                "type": ["string", "null"],
+                "pattern": "^[0-9a-f]{32}$",
+                "description": "scope and id in hexadecimal, as BP-35 has it; null where no ledger is meant",
+            },
             "bookie_id": {"type": ["string", "null"]},
             "missing": {**_list(missing), "description": "every striped entry confirmed absent, by bookie"},
             "unknown": {**_list(_TEXT), "description": "bookies whose copies are unknown"},

@@ -49,7 +49,11 @@ def test_a_report_and_its_findings_follow_their_schemas() -> None:
 
 
 def test_the_schemas_name_every_key_that_the_code_has() -> None:
-    assert set(finding_schema()["properties"]) == {field.name for field in fields(Finding)}
+    kept = {field.name for field in fields(Finding)}
+    assert (
+        set(finding_schema()["properties"]) == {*kept, "ledger_qualified_name"} == set(finding_to_json(LOST))
+    )
+    assert finding_to_json(LOST)["ledger_qualified_name"] == LOST.ledger_qualified_name
     assert set(report_schema()["properties"]["run"]["properties"]) == set(Run.__annotations__)
 
 
@@ -58,6 +62,7 @@ def test_the_schemas_name_every_key_that_the_code_has() -> None:
     [
         {"ledger_id": 7},
         {"ledger_id": "007"},
+        {"ledger_qualified_name": "7"},
         {"severity": "info"},
         {"missing": [{"bookie_id": "a", "groups": [[1, 2, 3]], "count": 1}]},
         {"more": 1},
