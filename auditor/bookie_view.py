@@ -115,8 +115,10 @@ def _aliases(run: Run, bookie_id: str) -> tuple[AliasView, ...]:
     for row in run.table("identity_edges", filter=its).to_pylist():
         other = row["other"] if row["one"] == bookie_id else row["one"]
         seen.setdefault(other, []).append((row["rule"], row["evidence"], row["against"]))
-    [identity] = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
-    same = identity["aliases"]
+    own = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
+    if not own:
+        raise RunError(f"{run.path}/tables/identities: {bookie_id} is in the table bookies and not here")
+    same = own[0]["aliases"]
     wanted = ds.field("bookie_id").isin(pa.array([*same, *seen], pa.string()))
     live = {row["bookie_id"]: row["registered"] for row in run.table("identities", filter=wanted).to_pylist()}
     return tuple(

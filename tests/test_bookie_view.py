@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
-from auditor.bookie_view import _problems
+from auditor.bookie_view import _problems, bookie_view
+from auditor.errors import RunError
 from auditor.model.finding import Severity
 from auditor.model.standing import Standing
 from auditor.runs import Run, open_run
+from tests.made_runs import made_run
 from tests.reports import samples
 from tests.test_told import FINDING, write
 
@@ -55,3 +58,10 @@ def test_the_first_of_them_say_since_when(tmp_path: Path) -> None:
     schema = pa.schema([(name, pa.int64() if name == "first_seen" else pa.string()) for name in row])
     write(tmp_path / "tables" / "changes", [row], schema)
     assert _problems(run, "bk-b:3181")[0].standings == (None, Standing("worse", 7), None)
+
+
+def test_a_run_whose_tables_do_not_fit_together_is_refused_by_the_table(tmp_path: Path) -> None:
+    bookie = {"bookie_id": "bk-a:3181", "named": True, "found": True, "read": "read"}
+    run = made_run(tmp_path / "run", bookies=[bookie])
+    with pytest.raises(RunError, match=r"/tables/identities: bk-a:3181 is in .* and not here$"):
+        bookie_view(run, "bk-a:3181")
