@@ -159,6 +159,7 @@ class Run:
             judged_class=verdict.get("class"),
             potential_class=verdict.get("potential_class"),
             doubts=tuple(judged.get("doubts") or ()),
+            attached=tuple((key, _text(value)) for key, value in row.get("custom_metadata") or ()),
             replicas=_replicas(row, indexes, unequal, bookies),
             **{name: row.get(name) for name in _SAME},
         )
@@ -214,6 +215,13 @@ _SAME = (
     "mtime",
     "damage",
 )
+
+
+def _text(value: bytes | None) -> str:
+    try:
+        return (value or b"").decode()
+    except UnicodeDecodeError:
+        return (value or b"").hex()
 
 
 def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from auditor.model.finding import Finding
 from auditor.reports.ledger import render
 from auditor.runs import open_run
 from auditor.tables.published import TABLES
-from tests.made_runs import finding_row
+from tests.made_runs import finding_row, made_run
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, report
 from tests.tables.rows import pack
 
@@ -149,3 +149,17 @@ def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
     assert "bk1 is limbo: in limbo" in render(stock)
     with pytest.raises(RunError, match="knows ledger 2 of scope 3"):
         open_run(run).ledger(2, 3)
+
+
+def test_what_the_application_attached_is_part_of_a_ledger(tmp_path: Path) -> None:
+    custom = [("application", b"pulsar"), ("raw", b"\xff\0")]
+    row = {
+        "scope_id": 0,
+        "ledger_id": 7,
+        "status": "ok",
+        "segments": [],
+        "rules": [],
+        "custom_metadata": custom,
+    }
+    run = made_run(tmp_path / "run", ledgers=[row])
+    assert run.ledger(7).attached == (("application", "pulsar"), ("raw", "ff00"))

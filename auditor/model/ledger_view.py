@@ -30,7 +30,8 @@ class LedgerView:
     """A ledger of one run. ``status`` is that of the table ledgers, or gone where only bookies know it.
 
     ``state`` and all numbers are None where the metadata could not be read. ``judged_class`` and
-    ``potential_class`` are those of the table verdicts.
+    ``potential_class`` are those of the table verdicts. ``attached`` is the metadata's custom part, whatever
+    the application put there: key and value, one that is no text in hexadecimal.
     """
 
     ledger_id: int
@@ -53,4 +54,5 @@ class LedgerView:
     judged_class: str | None = None
     potential_class: str | None = None
     doubts: tuple[str, ...] = ()
+    attached: tuple[tuple[str, str], ...] = ()
     replicas: tuple[ReplicaView, ...] = field(default=())

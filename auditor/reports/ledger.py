@@ -19,10 +19,12 @@ from auditor.codecs.groups import Groups
 from auditor.model.finding import Group
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_view import LedgerView
+from auditor.reports.plain_text import clip
 from auditor.reports.ranges import entries
 from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
 
 WIDTH = 80
+ATTACHED_SHOWN = 8
 LABEL = 24
 ROWS_SHOWN = 40
 SEGMENTS_SHOWN = 12
@@ -89,7 +91,10 @@ def _metadata(ledger: LedgerView) -> list[str]:
             f"ack quorum {ledger.ack_quorum}",
         ]
     lines.append(f"  written   created {_time(ledger.ctime)}, changed {_time(ledger.mtime)}")
-    for label, words in (("breaks", ledger.rules), ("doubts", ledger.doubts)):
+    attached = [clip(f"{key} = {value}", WIDTH - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
+    if len(ledger.attached) > ATTACHED_SHOWN:
+        attached.append(f"and {len(ledger.attached) - ATTACHED_SHOWN:,} more")
+    for label, words in (("attached", attached), ("breaks", ledger.rules), ("doubts", ledger.doubts)):
         lines += [f"  {label:<9} {word}" for word in words]
     return lines
 

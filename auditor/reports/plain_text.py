@@ -20,6 +20,18 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
+def clip(text: str, limit: int = 120) -> str:
+    """Text of at most so many characters, all of them visible; both ends are kept, as ids differ at both.
+
+    >>> clip("bk-17.storage.example.com:3181", 20)
+    'bk-17.sto...com:3181'
+    """
+    if len(text) > limit:  # cut first: a text may be long
+        tail = (limit - 3) // 2
+        text = f"{text[: limit - 3 - tail]}...{text[-tail:]}"
+    return printable(text)
+
+
 def missing_text(finding: Finding, bookies: int) -> str:
     """What is missing where, as ranges, of at most so many bookies; empty where nothing is.
 

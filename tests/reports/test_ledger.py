@@ -43,6 +43,7 @@ LEDGER = LedgerView(
     ),
     judged_class="below-ack-quorum",
     potential_class="entry-lost",
+    attached=(("application", "pulsar"), ("pulsar/managed-ledger", "public/default/persistent/orders")),
     replicas=(
         replica("bk-a:3181", groups(HEAD, BODY, (11, 11, 1, 0)), groups(HEAD, BODY)),
         replica("bk-b:3181", groups((0, 9, 2, 3)), groups((0, 9, 2, 3), (20, 20, 3, 0))),
@@ -58,6 +59,8 @@ ledger 42: below-ack-quorum (could be entry-lost)
   state     CLOSED, last entry 11, 120 bytes
   copies    ensemble 3, write quorum 2, ack quorum 2
   written   created 2026-11-21 05:07:40, changed 2026-11-21 05:07:44
+  attached  application = pulsar
+  attached  pulsar/managed-ledger = public/default/persistent/orders
 
 segments
   entries 0-5: bk-a:3181 bk-b:3181 bk-c:3181
@@ -152,3 +155,11 @@ def test_a_ledger_of_another_scope_has_its_qualified_name() -> None:
     assert lines[0] == "ledger -2 of scope -1: below-ack-quorum (could be entry-lost)"
     assert f"  named     {'f' * 31}e" in lines
     assert not any("named" in line for line in ledger.render(LEDGER).splitlines())
+
+
+def test_of_what_was_attached_a_bounded_part_is_shown_and_all_of_it_is_visible() -> None:
+    view = replace(LEDGER, attached=(("k\x1b[31m\n", "v" * 500), *(("key", str(n)) for n in range(30))))
+    lines = [line for line in ledger.render(view).splitlines() if line.startswith("  attached")]
+    assert lines[0].startswith("  attached  k?[31m? = vvv")
+    assert all(len(line) <= 80 and line.isprintable() for line in lines)
+    assert (len(lines), lines[-1]) == (9, "  attached  and 23 more")

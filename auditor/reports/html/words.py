@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from auditor.reports.amounts import moment, size
-from auditor.reports.plain_text import printable
+from auditor.reports.plain_text import clip
 
 __all__ = ["clip", "grouped", "moment", "percent", "plural", "prose", "size"]
-
-
-def clip(text: str, limit: int = 120) -> str:
-    """Text of at most so many characters, all of them visible; both ends are kept, as ids differ at both.
-
-    >>> clip("bk-17.storage.example.com:3181", 20)
-    'bk-17.sto...com:3181'
-    """
-    if len(text) > limit:  # cut first: a text may be long
-        tail = (limit - 3) // 2
-        text = f"{text[: limit - 3 - tail]}...{text[-tail:]}"
-    return printable(text)
 
 
 def grouped(value: int) -> str:

@@ -79,7 +79,9 @@ def small() -> str:
     order = sorted(many, key=lambda each: each.severity.rank)
     of = replace(report(tallies, tuple(order)), cluster=replace(base.cluster, metadata_uri=MARKUP))
     hostile = replace(
-        LEDGER, replicas=(*LEDGER.replicas, ReplicaView(MARKUP, True, b"", b"", False, LOUD, LOUD))
+        LEDGER,
+        attached=((MARKUP, LOUD),),
+        replicas=(*LEDGER.replicas, ReplicaView(MARKUP, True, b"", b"", False, LOUD, LOUD)),
     )
     standing = Standing("worse", of.run["finished"] - DAY, LOUD)
 
@@ -151,5 +153,6 @@ def _long_ledger(number: int, long: str) -> LedgerView:
         segments=tuple(Segment(first, (long,)) for first in range(last)),
         rules=(long * 5,) * 9,
         damage=long * 5,
+        attached=((long * 5, long * 5),) * 9,
         replicas=tuple(ReplicaView(f"{row}{long}", True, whole, half, True, "ok", long) for row in range(40)),
     )
