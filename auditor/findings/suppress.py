@@ -21,7 +21,6 @@ is named.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -32,6 +31,7 @@ from auditor.checks import BY_ID
 from auditor.errors import UsageError
 from auditor.findings.changes import still_found
 from auditor.findings.table import ranks
+from auditor.model.toml_file import read_toml
 from auditor.tables.changes import CHANGES, FOUND
 
 if TYPE_CHECKING:
@@ -62,12 +62,7 @@ def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
         UsageError: no such file, no TOML, or an entry that cannot be meant; the message names file, entry and
             key.
     """
-    try:
-        values = tomllib.loads(Path(path).read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: no TOML: {error}") from error
+    values = read_toml(path)
     for key in values:
         if key not in _KEYS:
             raise UsageError(f"{path}: {key}: no such table; there are [[suppress]] and [[baseline]]")

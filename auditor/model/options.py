@@ -6,7 +6,6 @@ all follow from them.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
+from auditor.model.toml_file import read_toml
 
 NEW = "new"
 FailOn = Severity | Literal["new"]
@@ -122,12 +122,7 @@ class AuditOptions:
         Raises:
             UsageError: no such file, no TOML, a key that is no option, or a bad value; the message names it.
         """
-        try:
-            values = tomllib.loads(Path(path).read_text("utf-8"))
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path}: no TOML: {error}") from error
+        values = read_toml(path)
         known = declared()
         for key in values:
             if key not in known:

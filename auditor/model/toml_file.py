@@ -1,0 +1,27 @@
+"""A file of settings that a person wrote."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from auditor.errors import UsageError
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """What a TOML file says.
+
+    >>> read_toml("nowhere.toml")
+    Traceback (most recent call last):
+    auditor.errors.UsageError: nowhere.toml: No such file or directory
+
+    Raises:
+        UsageError: no such file, or no TOML; the message names the file.
+    """
+    try:
+        return tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: no TOML: {error}") from error
