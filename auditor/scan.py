@@ -11,10 +11,10 @@ from auditor.landing import Landing
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, moment
 from auditor.sources import store_source
-from auditor.sources.credentials import credentials_file
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_rows import AGAIN
-from auditor.sources.store import RESTARTS, ClusterNodes, StoreOptions, open_store
+from auditor.sources.store import RESTARTS, ClusterNodes, open_store
+from auditor.sources.store_options import polite
 from auditor.tables.cluster_state import CLUSTER, cluster_state
 from auditor.tables.registry import (
     COOKIES,
@@ -37,7 +37,7 @@ class MetadataScan:
         self._landing = landing
         self._options = options
         self.uri = uri
-        self._store = open_store(uri, self._politeness())
+        self._store = open_store(uri, polite(self._options))
         try:
             self._look(landing)
         except BaseException:
@@ -156,21 +156,11 @@ class MetadataScan:
         """Let go of the store."""
         self._store.close()
 
-    def _politeness(self) -> StoreOptions:
-        options = self._options
-        return StoreOptions(
-            rate_limit=options.rate_limit,
-            in_flight=options.in_flight,
-            timeout_s=options.timeout,
-            batch=options.batch,
-            credentials=credentials_file(options.credentials),
-        )
-
     def _read(self, table: str, at: ClusterNodes) -> DataFrame:
         at_once = self._landing.spark.sparkContext.defaultParallelism
         reader = self._landing.spark.read.format(table).option("metadata", self.uri)
         settings: dict[str, Any] = {
-            **asdict(self._politeness()),
+            **asdict(polite(self._options)),
             "layout": self.layout.value,
             "parts": at_once * self._options.parts_per_core,
             "at_once": at_once,

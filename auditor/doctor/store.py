@@ -13,11 +13,12 @@ from auditor.errors import StoreError, UsageError
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions, moment
-from auditor.sources.credentials import Credentials, credentials_file, read_credentials
+from auditor.sources.credentials import Credentials, read_credentials
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_count import count_ledgers
 from auditor.sources.server_versions import Server, servers
 from auditor.sources.store import ClusterNodes, MetadataStore, OnePathStore, StoreOptions, open_store
+from auditor.sources.store_options import polite
 from auditor.sources.uri import parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing
 
@@ -40,17 +41,6 @@ class Metadata:
     nodes: ClusterNodes | None = None
     scan_time: int | None = None
     lines: list[Line] = field(default_factory=list)
-
-
-def polite(options: AuditOptions) -> StoreOptions:
-    """How a store is asked: as in an audit."""
-    return StoreOptions(
-        rate_limit=options.rate_limit,
-        in_flight=options.in_flight,
-        timeout_s=options.timeout,
-        batch=options.batch,
-        credentials=credentials_file(options.credentials),
-    )
 
 
 def read_metadata(uri: str, options: AuditOptions) -> Metadata:
