@@ -6,7 +6,6 @@ Every line but commands fits into `WIDTH` columns, for this is read beside other
 from __future__ import annotations
 
 import textwrap
-from datetime import UTC, datetime
 
 from auditor.checks import BY_ID
 from auditor.model.bookie_view import (
@@ -18,6 +17,7 @@ from auditor.model.bookie_view import (
     RegistrationView,
 )
 from auditor.reports.advice import page_advice, since_when
+from auditor.reports.amounts import moment
 
 WIDTH = 60
 _LABEL = 12
@@ -175,9 +175,4 @@ def _wrapped(text: str, width: int, later: str) -> list[str]:
 
 
 def _time(ms: int | None) -> str:
-    if ms is None:
-        return "unknown"
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
+    return "unknown" if ms is None else moment(ms)

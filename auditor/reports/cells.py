@@ -15,7 +15,7 @@ from auditor.model.ledger_view import LedgerView
 from auditor.model.report import Report
 from auditor.reports import bookie as bookie_text
 from auditor.reports import ledger as ledger_text
-from auditor.reports.amounts import moment, size
+from auditor.reports.amounts import bounded, moment, size
 from auditor.reports.first_screen import verdict
 from auditor.reports.plain_text import printable, subject
 from auditor.reports.stripes import Cell, replicas_of, stripes_of
@@ -40,8 +40,7 @@ _CELLS = {
 def run_cell(report: Report) -> str:
     """Verdict, counts by severity with what is at stake, coverage."""
     seen, run = report.coverage, report.run
-    unread = ", ".join(seen.bookies.unread[:_UNREAD_SHOWN])
-    more = len(seen.bookies.unread) - _UNREAD_SHOWN
+    unread = bounded(seen.bookies.unread, _UNREAD_SHOWN)
     facts = [
         ("cluster", f"{report.cluster.instance_id or 'no instance id'}, layout {report.cluster.layout}"),
         ("metadata", report.cluster.metadata_uri),
@@ -51,7 +50,7 @@ def run_cell(report: Report) -> str:
         (
             "bookies",
             f"{seen.bookies.read:,} of {seen.bookies.expected:,} read"
-            + (f"; not read: {unread}{f' and {more:,} more' if more > 0 else ''}" if unread else ""),
+            + (f"; not read: {unread}" if unread else ""),
         ),
     ]
     return _block(f"<b>{_text(verdict(report))}</b>", _severities(report), _table((), facts))

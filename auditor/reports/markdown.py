@@ -6,13 +6,13 @@ Everything that the cluster's metadata says is escaped: it makes no markup, no H
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
+from auditor.reports.amounts import bounded, moment
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 
 LIMIT = 60_000
@@ -69,7 +69,7 @@ def _head(report: Report) -> str:
     if changes := report.run["changes"]:
         unseen = f"; {changes['unseen']:,} not looked at" if changes["unseen"] else ""
         lines.append(
-            f"Since {_moment(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
+            f"Since {moment(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
             f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
             f"{unseen}."
         )
@@ -82,18 +82,17 @@ def _head(report: Report) -> str:
 
 def _coverage(report: Report) -> str:
     run, cluster, seen = report.run, report.cluster, report.coverage
-    unread = ", ".join(escaped(name) for name in seen.bookies.unread[:SHOWN])
-    more = f" and {len(seen.bookies.unread) - SHOWN:,} more" if len(seen.bookies.unread) > SHOWN else ""
+    unread = bounded([escaped(name) for name in seen.bookies.unread], SHOWN)
     rows = [
         ("cluster", escaped(cluster.instance_id or "no instance id")),
         ("metadata", escaped(cluster.metadata_uri)),
-        ("moment", _moment(run["scan_time"])),
+        ("moment", moment(run["scan_time"])),
         ("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided"),
         ("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided"),
         (
             "bookies",
             f"{seen.bookies.read:,} of {seen.bookies.expected:,} read"
-            + (f"; not read: {unread}{more}" if unread else ""),
+            + (f"; not read: {unread}" if unread else ""),
         ),
     ]
     if run["gaps"]:
@@ -152,10 +151,3 @@ def _item(finding: Finding, standing: Standing | None) -> str:
     if finding.missing:
         lines.append(f"  - {escaped(missing_text(finding, _BOOKIES_SHOWN))}")
     return "\n".join(lines)
-
-
-def _moment(ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
