@@ -1,13 +1,61 @@
-"""The encoder against a plain loop, and a whole audit, in one run.
+"""All benchmarks, one command each.
 
-python -m benchmarks
+    python -m benchmarks codec      BP-34's encoder against the server's own class and a plain loop
+    python -m benchmarks scan       metadata and indexes of every form, against the plainest reader of each
+    python -m benchmarks audit      whole audits: from a cold start, and against a run before
+    python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
+    python -m benchmarks scale      the audit of one and of ten million ledgers, and of skewed ones
+
+Each prints one table. ``--json FILE`` writes it for programs, ``--markdown FILE`` adds it to a page
+of results, ``--only PART`` measures one part (a module of this package) alone.
 """
 
 from __future__ import annotations
 
-from benchmarks import audit, codec
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from benchmarks.measure import Line
+from benchmarks.results import as_json, as_markdown, as_text
+
+# The parts of each command, in the order in which they are measured; a part is a module with `lines()`.
+PARTS = {
+    "codec": ("codec_java", "codec"),
+    "scan": ("index", "rocksdb", "metadata", "zookeeper", "etcd"),
+    "audit": ("audit", "start", "incremental"),
+    "jvm": ("jvm",),
+    "scale": ("scale", "skew"),
+}
+
+
+@click.command(help=__doc__, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("command", type=click.Choice(list(PARTS)))
+@click.option("--only", metavar="PART", help="One part of the command alone.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the table here as JSON.")
+@click.option("--markdown", type=click.Path(path_type=Path), help="Add the table to this file as Markdown.")
+def main(command: str, only: str | None, json_file: Path | None, markdown: Path | None) -> None:
+    """Measure, print, and write what was asked for."""
+    chosen = [part for part in PARTS[command] if only in (None, part)]
+    if not chosen:
+        raise click.UsageError(f"--only {only}: {command} has the parts {', '.join(PARTS[command])}")
+    measured = list(_lines(chosen))
+    click.echo(as_text(measured))
+    if json_file is not None:
+        json_file.write_text(as_json(command, measured))
+    if markdown is not None:
+        with markdown.open("a") as page:
+            page.write(as_markdown(command, measured) + "\n")
+
+
+def _lines(parts: list[str]) -> Iterator[Line]:
+    for part in parts:
+        for line in import_module(f"benchmarks.{part}").lines():
+            click.echo(f"{line.stage}: {line.rate:,.0f} {line.unit}/s", err=True)
+            yield line
+
 
 if __name__ == "__main__":
-    codec.main()
-    print()
-    audit.main(100_000)
+    main()

@@ -1,0 +1,81 @@
+"""The one table that all benchmarks print, and the same as JSON and as Markdown."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from benchmarks.measure import Line
+
+_HEADS = ("stage", "rate", "rival", "ratio", "asked", "Java MiB", "Python MiB", "shuffle", "spill")
+
+
+def as_json(command: str, lines: Sequence[Line]) -> str:
+    """One JSON object: when, on what, at which load, and every line with its rate and ratio."""
+    described = {
+        "benchmark": command,
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "lines": [{**asdict(line), "rate": line.rate, "ratio": line.ratio} for line in lines],
+    }
+    return json.dumps(described, indent=2)
+
+
+def as_text(lines: Iterable[Line]) -> str:
+    """The table in columns; a note stands below its line."""
+    rows = [_HEADS, *(_cells(line) for line in lines)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
+    notes = ["", *(line.note for line in lines)]
+    text = []
+    for row, note in zip(rows, notes, strict=True):
+        aligned = [
+            row[0].ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
+        ]
+        text.append("  ".join(aligned).rstrip())
+        if note:
+            text.append(f"    {note}")
+    return "\n".join(text)
+
+
+def as_markdown(command: str, lines: Sequence[Line]) -> str:
+    """A section of RESULTS.md: the date, the load, the table."""
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    head = f"## {command}\n\n{when}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.\n\n"
+    table = [f"| {' | '.join(_HEADS)} |", "| --- " + "| ---: " * (len(_HEADS) - 1) + "|"]
+    table += [f"| {' | '.join(_cells(line))} |" for line in lines]
+    notes = [f"- {line.stage}: {line.note}" for line in lines if line.note]
+    return head + "\n".join(table) + "\n" + ("\n" + "\n".join(notes) + "\n" if notes else "")
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    ratio = "" if line.ratio is None else f"{line.ratio:.2f}x"
+    return (
+        line.stage,
+        f"{_short(line.rate)} {line.unit}/s",
+        line.rival or "",
+        ratio,
+        _asked(line),
+        *("" if each is None else _short(each) for each in (line.java_mib, line.python_mib)),
+        *("" if each is None else f"{_short(each)}B" for each in (line.shuffle_bytes, line.spill_bytes)),
+    )
+
+
+def _asked(line: Line) -> str:
+    sign = "<=" if line.most else ">="
+    goals = [] if line.goal is None else [f"{sign} {line.goal:g}x"]
+    return " ".join([*goals, *([] if line.target is None else [f"(wish {sign} {line.target:g}x)"])])
+
+
+def _short(number: float) -> str:
+    """Three digits and a unit's letter."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.3g}"
