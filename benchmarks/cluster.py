@@ -1,0 +1,164 @@
+"""A cluster of any size, made by arithmetic: who holds what, with faults whose findings are known.
+
+Every ledger is of one of a few shapes (`SHAPES`), and its ensemble begins at a bookie that its id gives. So a
+cluster is `groups_of_ledgers`, the ids of each shape and first bookie; its bytes, in any form, are few
+templates with the ids filled in. What each member holds is worked out entry by entry, not by the closed form
+that the audit uses.
+
+A quarter of the ledgers changed their ensemble once. Of each thousand, one lacks a copy of an entry, and of
+each ten thousand one lacks both; a bookie keeps one orphan for each thousand ledgers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.fold import fold_entries
+from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+
+Longs = NDArray[np.int64]
+
+INSTANCE_ID = "11111111-2222-4333-8444-555555555555"
+ENSEMBLE, QUORUM, ENTRIES = 3, 2, 50
+NOW_MS = 1_700_000_000_000
+INDEX_MS = NOW_MS + 3_600_000
+"""When the indexes were written: an hour after the last ledger was closed, so that nothing is in doubt."""
+
+_LOST_ENTRY = 7  # striped to seats 1 and 2
+_CHANGED_AT = 20
+
+
+class Shape(NamedTuple):
+    """A kind of ledger: its segments, each a first entry and seats, and what seats do not hold of theirs."""
+
+    segments: tuple[tuple[int, tuple[int, ...]], ...]
+    lost: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def seats(self) -> tuple[int, ...]:
+        """All members, as distances from the first bookie."""
+        return tuple(sorted({seat for _, ensemble in self.segments for seat in ensemble}))
+
+    def held(self, seat: int) -> list[int]:
+        """The entries that a member holds: striped by hand, one entry after the other."""
+        entries = []
+        for entry in range(ENTRIES):
+            ensemble = [seats for first, seats in self.segments if first <= entry][-1]
+            writers = {ensemble[(entry + copy) % ENSEMBLE] for copy in range(QUORUM)}
+            if seat in writers and (seat, entry) not in self.lost:
+                entries.append(entry)
+        return entries
+
+
+_WHOLE = ((0, (0, 1, 2)),)
+PLAIN = Shape(_WHOLE)
+CHANGED = Shape((*_WHOLE, (_CHANGED_AT, (0, 1, 3))))
+ONE_MISSING = Shape(_WHOLE, ((1, _LOST_ENTRY),))
+BOTH_MISSING = Shape(_WHOLE, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
+SHAPES = (PLAIN, CHANGED, ONE_MISSING, BOTH_MISSING)
+
+
+class Alike(NamedTuple):
+    """Ledgers of one shape whose ensembles begin at one bookie; ``members`` are the bookies by seat."""
+
+    shape: Shape
+    members: dict[int, int]
+    ids: Longs
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """``ledgers`` ledgers on ``bookies`` bookies.
+
+    ``hot`` of each hundred ledgers have bookie 0 as their first, and the others in a round without it: the
+    skew of one busy bookie.
+
+    >>> cluster = Cluster(20_000, 10)
+    >>> len(cluster.findings()), sum(len(alike.ids) for alike in cluster.groups_of_ledgers())
+    (40, 20000)
+    """
+
+    ledgers: int
+    bookies: int = 5
+    hot: int = 0
+    ids: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = tuple(f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(self.bookies))
+        object.__setattr__(self, "ids", names)
+
+    def groups_of_ledgers(self) -> Iterator[Alike]:
+        """All ledgers, those that are alike together."""
+        ledger = np.arange(self.ledgers)
+        shape = np.where(ledger % 4 == 1, 1, 0)
+        shape[ledger % 1_000 == 999] = 2
+        shape[ledger % 10_000 == 9_999] = 3
+        hot = ledger // 8 * 37 % 100 < self.hot
+        first = ledger // 8 % self.bookies
+        key = (first * 2 + hot) * len(SHAPES) + shape
+        order = np.argsort(key, kind="stable")
+        heads = np.flatnonzero(np.diff(key[order], prepend=-1))
+        for ids in np.split(order, heads[1:]) if len(order) else ():
+            of = SHAPES[int(shape[ids[0]])]
+            yield Alike(of, self._members(of, int(first[ids[0]]), bool(hot[ids[0]])), ids)
+
+    def _members(self, shape: Shape, first: int, hot: bool) -> dict[int, int]:
+        if not hot:
+            return {seat: (first + seat) % self.bookies for seat in shape.seats}
+        others = self.bookies - 1
+        return {seat: 1 + (first + seat) % others if seat else 0 for seat in shape.seats}
+
+    def orphans(self) -> Longs:
+        """Ids of ledgers that are gone, and that bookie 0 still holds: seat 0 of the plain shape."""
+        return self.ledgers + 10_000 * np.arange(self.ledgers // 1_000)
+
+    def findings(self) -> set[tuple[str, int, str | None]]:
+        """Every finding that an audit must have, and it may have no other: check, ledger, bookie."""
+        found: set[tuple[str, int, str | None]] = {
+            ("orphan-ledger", ledger, self.ids[0]) for ledger in self.orphans().tolist()
+        }
+        ids = {ONE_MISSING: "below-ack-quorum", BOTH_MISSING: "entry-lost"}
+        for alike in self.groups_of_ledgers():
+            if alike.shape in ids:
+                found |= {(ids[alike.shape], ledger, None) for ledger in alike.ids.tolist()}
+        return found
+
+    def metadata(self, alike: Alike) -> bytes:
+        """The metadata that ledgers which are alike have: format 3, closed, with what Pulsar attaches."""
+        message = LedgerMetadataFormat(
+            quorumSize=QUORUM,
+            ensembleSize=ENSEMBLE,
+            length=100 * ENTRIES,
+            lastEntryId=ENTRIES - 1,
+            state=LedgerMetadataFormat.CLOSED,
+            ackQuorumSize=QUORUM,
+            ctime=NOW_MS,
+            digestType=LedgerMetadataFormat.CRC32C,
+            password=b"",
+        )
+        for first, seats in alike.shape.segments:
+            segment = message.segment.add(firstEntryId=first)
+            segment.ensembleMember.extend(self.ids[alike.members[seat]] for seat in seats)
+        for key, value in (("application", b"pulsar"), ("component", b"managed-ledger")):
+            message.customMetadata.add(key=key, value=value)
+        body = message.SerializeToString()
+        size = bytes([len(body)]) if len(body) < 128 else bytes([len(body) & 0x7F | 0x80, len(body) >> 7])
+        return b"BookieMetadataFormatVersion\t3\n" + size + body
+
+    def cookie(self, bookie: int) -> bytes:
+        """The cookie of a bookie, in its disks' VERSION and in the store."""
+        return (
+            f'5\nbookieHost: "{self.ids[bookie]}"\njournalDir: "/data/journal"\n'
+            f'ledgerDirs: "1\\t/data/ledgers0"\ninstanceId: "{INSTANCE_ID}"\n'
+        ).encode()
+
+
+def groups(shape: Shape, seat: int) -> bytes:
+    """What a member holds as BP-34 groups, 24 bytes each."""
+    entries = np.array(shape.held(seat), np.int64)
+    return fold_entries(entries, np.array([0, len(entries)])).tobytes()

@@ -1,0 +1,107 @@
+"""A cluster's bookies as their disks keep them: directories with cookies, and index files or databases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rocksdict import Options, Rdict, WriteBatch
+
+from auditor.keys import index_path
+from benchmarks.cluster import INDEX_MS, PLAIN, Cluster, Longs, Shape
+
+INDEX_DIRECTORY = "ledgers0"
+_HEADER = b"BKLE" + (1).to_bytes(4, "big") + bytes(1016)
+_PAGE_SLOTS = 128  # one page of 1,024 bytes
+_LOCATION = (1 << 32) | 1028
+_BATCH = 50_000  # locations in one write
+# A ledger of the index of ledgers: it exists, is not fenced, and has a master key.
+_LEDGER_DATA = bytes.fromhex("080110001a14") + bytes(20)
+
+
+class Holding(NamedTuple):
+    """Ledgers of which a bookie holds the same entries."""
+
+    shape: Shape
+    seat: int
+    ids: Longs
+
+
+def holdings(cluster: Cluster) -> list[list[Holding]]:
+    """What each bookie holds, orphans and all."""
+    held: list[list[Holding]] = [[] for _ in cluster.ids]
+    for alike in cluster.groups_of_ledgers():
+        for seat, bookie in alike.members.items():
+            held[bookie].append(Holding(alike.shape, seat, alike.ids))
+    held[0].append(Holding(PLAIN, 0, cluster.orphans()))
+    return held
+
+
+def write_bookies(cluster: Cluster, root: Path) -> list[Path]:
+    """Write each bookie's journal and index directory, with VERSION and lastMark and nothing more."""
+    directories = []
+    for number, bookie in enumerate(cluster.ids):
+        place = root / bookie.replace(":", "_")
+        for name in ("journal", INDEX_DIRECTORY):
+            current = place / name / "current"
+            current.mkdir(parents=True)
+            (current / "VERSION").write_bytes(cluster.cookie(number))
+        mark = place / INDEX_DIRECTORY / "current" / "lastMark"
+        mark.write_bytes(bytes(16))
+        os.utime(mark, (INDEX_MS / 1000,) * 2)
+        directories.append(place / INDEX_DIRECTORY)
+    return directories
+
+
+def write_index_files(cluster: Cluster, root: Path) -> None:
+    """Write the bookies with one `.idx` file for each ledger that they hold."""
+    for directory, held in zip(write_bookies(cluster, root), holdings(cluster), strict=True):
+        made: set[str] = set()
+        for holding in held:
+            slots = np.zeros(_PAGE_SLOTS, ">i8")
+            slots[holding.shape.held(holding.seat)] = _LOCATION
+            content = _HEADER + slots.tobytes()
+            for ledger in holding.ids.tolist():
+                path = f"{directory}/current/{index_path.to_path(ledger)}"
+                parent = path.rpartition("/")[0]
+                if parent not in made:
+                    Path(parent).mkdir(parents=True, exist_ok=True)
+                    made.add(parent)
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+                os.write(descriptor, content)
+                os.close(descriptor)
+
+
+def write_databases(cluster: Cluster, root: Path) -> None:
+    """Write the bookies with DbLedgerStorage's two databases, one key for each entry that they hold."""
+    for directory, held in zip(write_bookies(cluster, root), holdings(cluster), strict=True):
+        current = directory / "current"
+        locations = Rdict(str(current / "locations"), Options(raw_mode=True))
+        ledgers = Rdict(str(current / "ledgers"), Options(raw_mode=True))
+        for holding in held:
+            for keys in _keys(holding):
+                batch = WriteBatch(raw_mode=True)
+                for key in keys:
+                    batch.put(key, _LOCATION.to_bytes(8, "big"))
+                locations.write(batch)
+            batch = WriteBatch(raw_mode=True)
+            for ledger in holding.ids.tolist():
+                batch.put(ledger.to_bytes(8, "big"), _LEDGER_DATA)
+            ledgers.write(batch)
+        for database in (locations, ledgers):
+            database.flush()
+            database.close()
+
+
+def _keys(holding: Holding) -> Iterator[list[bytes]]:
+    """Keys of locations, ledger and entry, some thousands at once."""
+    entries = np.array(holding.shape.held(holding.seat), ">i8")
+    each = max(_BATCH // max(len(entries), 1), 1)
+    for start in range(0, len(holding.ids), each):
+        ids = holding.ids[start : start + each].astype(">i8")
+        pairs = np.stack((np.repeat(ids, len(entries)), np.tile(entries, len(ids))), axis=1)
+        octets = pairs.astype(">i8").tobytes()
+        yield [octets[at : at + 16] for at in range(0, len(octets), 16)]

@@ -1,0 +1,114 @@
+"""A cluster's metadata as stores keep it: a ZooKeeper snapshot, or a dump of one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.zk_snapshot import MAGIC, TAIL, VERSION
+from auditor.keys import long_hierarchical
+from benchmarks.cluster import INSTANCE_ID, NOW_MS, Cluster, Longs
+
+ROOT = "/ledgers"
+_ROWS = 100_000  # records filled in at once
+_FACTORY = b"org.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory"
+_END = struct.pack(">i", 1) + b"/"
+
+
+def write_snapshot(cluster: Cluster, directory: Path) -> str:
+    """Write ``version-2/snapshot.<zxid>`` as a server does; returns its metadata URI."""
+    path = directory / "version-2" / "snapshot.64"
+    path.parent.mkdir(parents=True)
+    adler = 1
+    with path.open("wb") as file:
+        for piece in _pieces(cluster):
+            adler = zlib.adler32(piece, adler)
+            file.write(piece)
+        file.write(struct.pack(">q", adler) + _END)
+    return f"zk-snapshot://{path.parent}"
+
+
+def write_dump(cluster: Cluster, path: Path) -> str:
+    """Write the same znodes as a dump, one JSON object a line; returns its metadata URI."""
+    with path.open("w") as file:
+        for name, data, owner in _own_nodes(cluster):
+            file.write(_line(name, data, owner))
+        for alike in cluster.groups_of_ledgers():
+            data = cluster.metadata(alike)
+            for ledger in alike.ids.tolist():
+                file.write(_line(f"{ROOT}/{long_hierarchical.to_path(ledger)}", data, 0))
+    return f"dump://{path}"
+
+
+def _pieces(cluster: Cluster) -> Iterator[bytes]:
+    """The bytes of a snapshot up to its seal: header, no sessions, one list of rights, znodes, end mark."""
+    yield struct.pack(">iiqii", MAGIC, VERSION, -1, 0, 0)
+    for name, data, owner in [("", b"", 0), *_own_nodes(cluster), *_inner_nodes(cluster.ledgers)]:
+        yield _head(name, data) + _tail(owner)
+    for alike in cluster.groups_of_ledgers():
+        path = f"{ROOT}/{long_hierarchical.to_path(0)}"
+        record = np.frombuffer(_head(path, cluster.metadata(alike)) + _tail(0), np.uint8)
+        for start in range(0, len(alike.ids), _ROWS):
+            ids = alike.ids[start : start + _ROWS]
+            rows = np.tile(record, (len(ids), 1))
+            _put_digits(rows, len(path), ids)
+            yield rows.tobytes()
+    yield _END
+
+
+def _head(path: str, data: bytes) -> bytes:
+    name = path.encode()
+    return struct.pack(">i", len(name)) + name + struct.pack(">i", len(data)) + data
+
+
+def _tail(owner: int) -> bytes:
+    tail = np.zeros(1, TAIL)
+    for name in ("czxid", "mzxid", "pzxid"):
+        tail[name] = 1
+    tail["ctime"] = tail["mtime"] = NOW_MS
+    tail["version"] = 1
+    tail["ephemeral_owner"] = owner
+    return tail.tobytes()
+
+
+def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
+    """Write each id's digits over those of ledger 0, from the last of the path on; '/' and 'L' stay."""
+    rest, column = ids.copy(), 4 + path_bytes
+    while rest.any():
+        column -= 1
+        if rows[0, column] in b"/L":
+            continue
+        rest, digit = np.divmod(rest, 10)
+        rows[:, column] = digit + ord("0")
+
+
+def _inner_nodes(ledgers: int) -> Iterator[tuple[str, bytes, int]]:
+    seen: dict[str, None] = {}
+    for leaf in range(0, max(ledgers, 1), 10_000):
+        parts = long_hierarchical.to_path(leaf).split("/")[:-1]
+        seen |= dict.fromkeys("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+    return ((f"{ROOT}/{name}", b"", 0) for name in seen)
+
+
+def _own_nodes(cluster: Cluster) -> Iterator[tuple[str, bytes, int]]:
+    yield ROOT, b"", 0
+    yield f"{ROOT}/LAYOUT", b"2\n" + _FACTORY + b":1", 0
+    yield f"{ROOT}/INSTANCEID", INSTANCE_ID.encode(), 0
+    for parent in ("cookies", "available", "available/readonly"):
+        yield f"{ROOT}/{parent}", b"", 0
+    for number, bookie in enumerate(cluster.ids):
+        yield f"{ROOT}/cookies/{bookie}", cluster.cookie(number), 0
+        yield f"{ROOT}/available/{bookie}", b"", 1
+
+
+def _line(path: str, data: bytes, owner: int) -> str:
+    record = {"path": path, "data": base64.b64encode(data).decode(), "czxid": 1, "mzxid": 1, "pzxid": 1}
+    times = {"ctime": NOW_MS, "mtime": NOW_MS, "version": 1, "cversion": 0, "ephemeralOwner": owner}
+    return json.dumps(record | times) + "\n"
