@@ -154,7 +154,6 @@ def test_a_ledger_too_irregular_to_keep_is_unreadable_and_the_next_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gathered, "MAX_GROUPS", 3)
-    monkeypatch.setattr(gathered, "FOLD_EVERY", 4)
     monkeypatch.setattr(rocksdb_scan, "BATCH_ROWS", 5)
     root = write_bookie(tmp_path / "l0", {1: [number**2 for number in range(40)], 2: range(20), 3: [1]})
     assert states(read_directory(root)) == {1: "unreadable", 2: "ok", 3: "ok"}
