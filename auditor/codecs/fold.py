@@ -12,16 +12,20 @@ The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) means
 does: it writes one group a run.
 
 How it is done without a loop over runs: a run *continues* when its size and distance equal those of the run
-before. Such a run never opens a group. Of the others, from one that opens a group the next that does is the
-next, or, when that one follows directly and joins as second run, the one after it; so in a chain of direct
-followers the openers alternate.
+before. Such a run never opens a group. Of the others, the changes, from one that opens a group the next that
+does is the next, or, when that one follows directly and joins as second run, the one after it; so in a chain of
+direct followers the openers alternate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.codecs.changes import Changes, changed, changes
 from auditor.codecs.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.maximal import LONGEST, maximal, set_heads
 
@@ -59,7 +63,9 @@ def fold(batch: GroupBatch) -> GroupBatch:
     runs = np.where(several, (last - first) // np.maximum(period, 1), 0) + 1
     ends = np.cumsum(runs)
     number = (ends - runs)[at >> 1] + (at & 1)
-    starts = _openers(number, joins.ravel()[at])
+    second = joins.ravel()[at]
+    second[1:] &= number[1:] - number[:-1] == 1
+    starts = _openers(len(at), np.flatnonzero(second))
     at, number = at[starts], number[starts]
     row, second = at >> 1, (at & 1).astype(np.bool_)
     before_it = np.where(second, first[row], last[row - 1])
@@ -89,11 +95,10 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     [4, 7]
     """
     entries, offsets = np.asarray(entries, np.int64), np.asarray(offsets, np.int64)
-    breaks = np.ones(len(entries), np.bool_)
-    np.not_equal(entries[1:] - entries[:-1], 1, out=breaks[1:])
-    breaks[set_heads(offsets)] = True
-    at = np.flatnonzero(breaks)
-    return _fold_maximal_runs(entries[at], np.diff(at, append=len(entries)), np.searchsorted(at, offsets))
+    if not len(entries):
+        return fold_runs(entries, entries, offsets)
+    batch = _folded(changes(entries, set_heads(offsets)), entries, offsets, by_run=False)
+    return batch if int(batch.size.max()) <= LONGEST else fold(batch)
 
 
 def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatch:
@@ -125,36 +130,57 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     """The fold where no runs touch, each its own group: the same rules with fewer passes."""
     if not len(start) or int(size.max()) > LONGEST:
         return fold_runs(start, size, offsets)
-    heads = set_heads(offsets)
-    distance = np.diff(start)
-    continues = np.zeros(len(start), np.bool_)
-    np.equal(distance[1:], distance[:-1], out=continues[2:])
-    continues[1:] &= size[1:] == size[:-1]
-    if len(distance) and int(distance.max()) > LONGEST:
-        continues[1:] &= distance <= LONGEST
-    continues[heads] = False
-    number = np.flatnonzero(~continues)
-    before = number - 1  # of the very first run this is the last one, and a set's first run never joins
-    joins = (size[number] == size[before]) & (start[number] - start[before] <= LONGEST)
-    joins[np.searchsorted(number, heads)] = False
-    number = number[_openers(number, joins)]
-    return _assemble(
-        first=start[number],
-        last=start[np.append(number[1:], len(start)) - 1],
-        size=size[number],
-        runs=np.diff(number, append=len(start)),
-        offsets=np.searchsorted(number, offsets),
-    )
+    rows = changed(np.diff(start), size)
+    head = np.zeros(len(start), np.bool_)
+    head[set_heads(offsets)] = True
+    rows |= head
+    number = np.flatnonzero(rows)
+    found = Changes(number, size[number], start[number], head[number])
+    return _folded([found], start, offsets, by_run=True)
 
 
-def _openers(number: Longs, joins: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of the runs that do not continue, given by their number, those that open a group."""
-    follows = np.zeros(len(number), np.bool_)
-    follows[1:] = (number[1:] - number[:-1] == 1) & joins[1:]
-    index = np.arange(len(number))
-    chain = np.maximum.accumulate(np.where(follows, 0, index))
-    opens: NDArray[np.bool_] = (index - chain) & 1 == 0
-    return opens
+def _folded(found: Iterable[Changes], starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
+    """The groups that changes open, of runs whose first ids are ``starts[at]``.
+
+    From a run to the next it is one place if ``by_run``, else as many as the run has ids. Groups are finished
+    piece by piece; what the last change of a piece opens goes on in the next.
+    """
+    nothing = np.zeros(0, np.int64)
+    going_on = Changes(nothing, nothing, nothing, np.zeros(0, np.bool_))
+    zero = np.zeros(1, np.int64)
+    end = Changes(np.array([len(starts)]), zero, zero, np.ones(1, np.bool_))
+    pieces = []
+    for piece in chain(found, [end]):
+        at, size, first, head = (np.concatenate(column) for column in zip(going_on, piece, strict=True))
+        step = np.ones_like(size) if by_run else size
+        row = np.flatnonzero(size[1:] == size[:-1]) + 1
+        joins = (at[row] - at[row - 1] == step[row]) & (first[row] - first[row - 1] <= LONGEST) & ~head[row]
+        opens = _openers(len(at), row[joins])
+        going_on = Changes(*(column[opens[-1:]] for column in (at, size, first, head)))
+        pieces.append(_groups(at[opens], size[opens], first[opens], step[opens], starts))
+    first, last, size, period, at = np.concatenate(pieces, axis=1)
+    return GroupBatch(first, last, size, period, np.searchsorted(at, offsets).astype(np.int64, copy=False))
+
+
+def _groups(at: Longs, size: Longs, first: Longs, step: Longs, starts: Longs) -> Longs:
+    """The groups that open ``at``, but for the last of them: first, last, size, period, at."""
+    ends = at[1:]
+    at, size, first, step = at[:-1], size[:-1], first[:-1], step[:-1]
+    groups = np.stack((first, first, size, np.zeros_like(at), at))
+    several = np.flatnonzero(step < ends - at)
+    groups[1, several] = starts[(ends - step)[several]]
+    groups[3, several] = starts[(at + step)[several]] - first[several]
+    return groups
+
+
+def _openers(count: int, joins: Longs) -> Longs:
+    """Of ``count`` changes those that open a group; ``joins`` can be second in that of the one before."""
+    opens = np.ones(count, np.bool_)
+    chained = np.zeros(len(joins), np.bool_)
+    np.equal(joins[1:] - joins[:-1], 1, out=chained[1:])
+    begin = np.maximum.accumulate(np.where(chained, 0, joins))
+    opens[joins[(joins - begin) & 1 == 0]] = False
+    return np.flatnonzero(opens)
 
 
 def _assemble(first: Longs, last: Longs, size: Longs, runs: Longs, offsets: NDArray[np.intp]) -> GroupBatch:
