@@ -21,15 +21,15 @@ MAVEN_LIMIT_S = 900.0
 JAVAC_LIMIT_S = 120.0
 
 
-def classpath(etcd: bool = False) -> str:
+def classpath(etcd: bool = False, more: Iterable[Path] = ()) -> str:
     """Everything that ``java -cp`` needs to run the harness, with BookKeeper's etcd driver or without.
 
-    Skips where it cannot be had.
+    ``more`` are Java files that are compiled with it. Skips where it cannot be had.
     """
     if not (shutil.which("mvn") and shutil.which("javac")):
         pytest.skip("needs mvn and javac")
     pom = HERE / "etcd" / "pom.xml" if etcd else HERE / "pom.xml"
-    sources = sorted(HERE.glob("*.java"))
+    sources = sorted([*HERE.glob("*.java"), *more])
     jars = _once("jars", [pom], lambda target: _copied(pom, target))
     classes = _once("classes", [pom, *sources], lambda target: _compiled(sources, jars, target))
     return os.pathsep.join([str(classes), f"{jars}/*"])

@@ -1,0 +1,140 @@
+"""BP-34's encoder against the server's own class, `AvailabilityOfEntriesOfLedger` of BookKeeper 4.17.2.
+
+The class is fetched from Maven Central and runs in one Java process that is kept, warmed, and asked in turn
+with ours; both read their input from the same files. Timed is: from an array of ids to the bytes. The least
+of several rounds counts, which is kind to Java: its rounds differ by its garbage. Ours folds a whole batch of
+ledgers at once; Java makes one object a ledger, as the bookie does.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs import availability
+from auditor.codecs.fold import fold_entries
+from auditor.codecs.groups import offsets_of
+from auditor.java import find_java
+from benchmarks.codec import MILLION, holed_entries, striped_entries
+from benchmarks.measure import Line
+from tests.servers.bookies.jars import classpath
+
+ROUNDS, WARMING = 7, 5
+MANY, EACH = 100_000, 50
+STRIPED_BYTES = {"ours": 88, "Java": 36_000_064}
+RIVAL = "Java"
+
+
+class Case(NamedTuple):
+    """The entries of one ledger, how many such ledgers, and the ratios that are asked for."""
+
+    name: str
+    entries: NDArray[np.int64]
+    ledgers: int
+    goal: float
+    target: float | None
+
+
+class Encoder:
+    """The Java process, from ``with`` to the end of the block."""
+
+    def __init__(self) -> None:
+        source = Path(__file__).parent / "java" / "Encoder.java"
+        memory = ("-Xms2g", "-Xmx2g")
+        self._command = [str(find_java().executable), *memory, "-cp", classpath(more=[source]), "Encoder"]
+
+    def __enter__(self) -> Encoder:
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()  # it ends with its standard input
+
+    def encode(self, file: Path, ledgers: int) -> float:
+        """The seconds of one round."""
+        return int(self._ask("encode", file, ledgers)[0]) / 1e9
+
+    def write(self, file: Path) -> bytes:
+        """What it makes of one ledger."""
+        target = file.with_suffix(".bp34")
+        self._ask("write", file, target)
+        return target.read_bytes()
+
+    def _ask(self, *words: object) -> list[str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            sys.exit("the Java encoder ended")
+        return answer.split()
+
+
+def lines() -> Iterator[Line]:
+    """One line a case; ids, or ledgers where there are many."""
+    dense, striped = np.arange(3 * MILLION), striped_entries(3 * MILLION)
+    cases = (
+        Case("3M striped, E3 Qw2", striped, 1, goal=15, target=25),
+        Case("3M with 10 % holes", holed_entries(3 * MILLION), 1, goal=2.5, target=4),
+        Case("3M dense", dense, 1, goal=1.3, target=2),
+        Case(f"{MANY:,} ledgers of {EACH} striped", striped_entries(EACH), MANY, goal=2, target=3),
+        Case(f"{MANY:,} ledgers of {EACH} dense", np.arange(EACH), MANY, goal=0.5, target=None),
+    )
+    with tempfile.TemporaryDirectory() as folder, Encoder() as java:
+        for number, case in enumerate(cases):
+            yield _measured(case, Path(folder, f"{number}.entries"), java)
+
+
+def _measured(case: Case, file: Path, java: Encoder) -> Line:
+    case.entries.astype("<i8").tofile(file)
+    sizes = _checked(case, java.write(file))
+    entries = np.tile(case.entries, case.ledgers)
+    offsets = offsets_of(np.full(case.ledgers, len(case.entries)))
+    ours, theirs = [], []
+    for number in range(WARMING + ROUNDS):
+        begun = time.perf_counter()
+        fold_entries(entries, offsets).tobytes()
+        taken = time.perf_counter() - begun, java.encode(file, case.ledgers)
+        if number >= WARMING:
+            ours.append(taken[0])
+            theirs.append(taken[1])
+    amount, unit = (case.ledgers, "ledgers") if case.ledgers > 1 else (len(entries), "ids")
+    return Line(
+        f"encode {case.name}",
+        amount,
+        unit,
+        min(ours),
+        RIVAL,
+        amount,
+        min(theirs),
+        goal=case.goal,
+        target=case.target,
+        note=f"bytes a ledger with its header: {sizes['ours']:,}, of Java {sizes['Java']:,}",
+    )
+
+
+def _checked(case: Case, theirs: bytes) -> dict[str, int]:
+    """The sizes of both values, which must stand for the entries that went in."""
+    one = fold_entries(case.entries, np.array([0, len(case.entries)]))
+    ours = availability.encode(one.groups())
+    sizes = {"ours": len(ours), RIVAL: len(theirs)}
+    for name, value in (("ours", ours), (RIVAL, theirs)):
+        if not np.array_equal(availability.expand(availability.decode(value)), case.entries):
+            sys.exit(f"{case.name}: the bytes of {name} stand for other entries")
+    if case.name.startswith("3M striped") and sizes != STRIPED_BYTES:
+        sys.exit(f"{case.name}: {sizes} bytes, not {STRIPED_BYTES}")
+    return sizes
