@@ -22,9 +22,6 @@ from auditor.codecs.groups import Longs
 MOST_FIELDS = 48
 """So many steps are made; a message of more fields costs less when it is read alone."""
 
-PADDING = 16
-"""Zero bytes that must follow the last message, so that no step looks beyond the buffer."""
-
 _MAX_VARINT = 10
 
 
@@ -56,9 +53,9 @@ def read_fields(
     """Read the fields of many messages; message i is ``data[starts[i]:ends[i]]``, one behind the other.
 
     ``numbers`` are the fields of varints, ``blobs`` those of bytes, strings and messages. Numbers are 64 bits
-    wide, as on the wire. The last `PADDING` bytes of ``data`` belong to no message.
+    wide, as on the wire.
 
-    >>> data = np.frombuffer(bytes.fromhex("0896011201610803") + bytes(16), np.uint8)
+    >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
     >>> read = read_fields(data, np.array([0, 6]), np.array([6, 8]), [1], [2])
     >>> read.numbers[1].tolist(), read.blobs[2].owners.tolist(), read.blobs[2].starts.tolist()
     ([150, 3], [0], [5])
@@ -76,7 +73,7 @@ def read_fields(
     for _ in range(MOST_FIELDS):
         if not len(rows):
             break
-        tag = data[at]
+        tag = data.take(at)
         value, after, fine = varints(data, at + 1)
         wire, end = tag & 7, ends[rows]
         blob = wire == 2
@@ -118,16 +115,17 @@ def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
 def varints(data: NDArray[np.uint8], at: Longs) -> tuple[Longs, Longs, NDArray[np.bool_]]:
     """The numbers at these places, where the next byte is, and whether they are numbers of 64 bits.
 
-    A number may reach beyond the end of its message: whoever asks knows where that is.
+    A number may reach beyond the end of its message: whoever asks knows where that is. Beyond the end of the
+    buffer its last byte stands for all that would follow.
     """
-    byte = data[at]
+    byte = data.take(at, mode="clip")
     value = (byte & 0x7F).astype(np.uint64)
     after, fine = at + 1, np.ones(len(at), np.bool_)
     more = np.flatnonzero(byte >= 0x80)
     for read in range(1, _MAX_VARINT):
         if not len(more):
             break
-        byte = data[at[more] + read]
+        byte = data.take(at[more] + read, mode="clip")
         value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * read)
         after[more] += 1
         if read == _MAX_VARINT - 1:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.codecs.byte_column import windows
 from auditor.codecs.jute import JuteReader
 from auditor.errors import DecodeError
 
@@ -53,26 +54,31 @@ _SEAL_BYTES = 8 + 5
 _DIGEST_BYTES = 8 + 4 + 8 + _SEAL_BYTES
 _ZXID_BYTES = 8 + _SEAL_BYTES
 _ADLER_PIECE = 16 * 1024 * 1024
-_GATHER = 16_384  # records gathered at once: the index array of 68 longs a record stays below 10 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """Where some records lie: the first path begins at ``begin`` + 4, data and tail where the lists say.
+    """Where some records lie: the first one begins at ``begin``, its data and tail where the arrays say.
 
     ``next`` is where the next record begins; ``ended`` whether that is the end mark.
     """
 
     begin: int
-    data_at: list[int]
-    tail_at: list[int]
+    data_at: NDArray[np.int64]
+    tail_at: NDArray[np.int64]
     next: int
     ended: bool
 
+    @property
     def path_at(self) -> NDArray[np.int64]:
-        """Where each path begins; it ends 4 bytes before its data begins."""
-        tails = np.array(self.tail_at, np.int64)
-        return np.concatenate(([self.begin], tails[:-1] + TAIL.itemsize))[: len(tails)] + _INT.size
+        """Where each path begins."""
+        begins = np.append(self.begin, self.tail_at[:-1] + TAIL.itemsize)[: len(self.tail_at)]
+        return begins + _INT.size
+
+    @property
+    def path_end(self) -> NDArray[np.int64]:
+        """Where each path ends."""
+        return self.data_at - _INT.size
 
 
 def nodes_begin(data: memoryview) -> int:
@@ -109,11 +115,13 @@ def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Bou
     add_data, add_tail = data_at.append, tail_at.append
     at, size, stop = begin, len(data), begin + byte_limit
     tail_bytes = TAIL.itemsize
+    ended = False
     try:
         while len(data_at) < limit and at < stop:
             length = unpack(data, at)[0]
             if length == 1 and data[at + 4] == 0x2F:
-                return Boundaries(begin, data_at, tail_at, at, True)
+                ended = True
+                break
             value = at + 4 + length
             width = unpack(data, value)[0]
             tail = value + 4 + (width if width > 0 else 0)
@@ -126,18 +134,12 @@ def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Bou
             at = tail + tail_bytes
     except (struct.error, IndexError) as error:
         raise DecodeError(WHAT, min(at, size), "cut before its end mark") from error
-    return Boundaries(begin, data_at, tail_at, at, False)
+    return Boundaries(begin, np.array(data_at, np.int64), np.array(tail_at, np.int64), at, ended)
 
 
 def tails(data: memoryview, at: NDArray[np.int64]) -> NDArray[np.void]:
     """The fixed parts of many records, as an array of `TAIL`; ``at`` is where each begins."""
-    octets = np.frombuffer(data, np.uint8)
-    result = np.empty(len(at), TAIL)
-    span = np.arange(TAIL.itemsize)
-    for first in range(0, len(at), _GATHER):
-        gathered = octets[at[first : first + _GATHER, None] + span]
-        result[first : first + _GATHER] = gathered.view(TAIL)[:, 0]
-    return result
+    return windows(np.frombuffer(data, np.uint8), at, TAIL.itemsize).view(TAIL)
 
 
 def check_seals(data: memoryview, end: int) -> None:

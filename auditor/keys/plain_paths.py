@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.codecs.byte_column import TextColumn, windows
 from auditor.keys.hierarchical import FIRST_LONG_ID
 from auditor.model.layout import LayoutKind
 
@@ -31,20 +32,22 @@ _FORMS: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
 
 
 def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np.int64]:
-    """The ids of the ledgers of scope 0 kept at ``paths``, each from its character ``start`` on.
+    """The ids of the ledgers of scope 0 kept at ``paths``, each from its byte ``start`` on in UTF-8.
 
     -1 where a path is not plainly a ledger's of layout ``kind``; `classify` then says what it is.
 
     >>> ledger_ids(LayoutKind.HIERARCHICAL, ["/bk/00/0000/L0042", "/bk/00/0000"], 4).tolist()
     [42, -1]
     """
-    found = np.full(len(paths), -1, np.int64)
-    lengths = np.fromiter(map(len, paths), np.int64, len(paths)) - start
+    column = TextColumn.of(paths).octets
+    found = np.full(len(column), -1, np.int64)
+    lengths = column.ends - column.starts - start
     for form, least, end in _FORMS.get(kind, ()):
         rows = np.flatnonzero(lengths == len(form))
-        text = "".join([paths[row][start:] for row in rows.tolist()])
-        # What is not Latin becomes a question mark, which no form has.
-        letters = np.frombuffer(text.encode("latin-1", "replace"), np.uint8).reshape(-1, len(form))
+        if not len(rows):
+            continue
+        letters = windows(column.octets, column.starts[rows] + start, len(form)).view(np.uint8)
+        letters = letters.reshape(-1, len(form))
         is_digit = np.frombuffer(form.encode(), np.uint8) == ord("0")
         digits = letters[:, is_digit] - np.uint8(ord("0"))
         fits = (digits <= 9).all(axis=1)

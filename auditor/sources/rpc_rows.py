@@ -23,7 +23,7 @@ from auditor.codecs.groups import GROUP, GroupBatch
 from auditor.sources.bookie_rpc import BookieClient, Heard
 from auditor.sources.bookie_rpc_connection import address
 from auditor.sources.index_columns import SCHEMA
-from auditor.sources.ledger_rows import binary
+from auditor.sources.ledger_replicas import binary
 from auditor.sources.rpc_pairs import Address, Endpoint
 from auditor.sources.store import StoreOptions
 

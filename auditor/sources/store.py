@@ -7,7 +7,7 @@ parts that tasks read on their own (`MetadataStore.parts`, `MetadataStore.read`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -68,8 +68,8 @@ class ZnodeBatch:
     ``gaps`` are (absolute path, reason): at or below that path znodes may exist that no batch shows.
     """
 
-    paths: list[str]
-    data: list[bytes]
+    paths: Sequence[str]
+    data: Sequence[bytes]
     mzxid: NDArray[np.int64]
     ctime: NDArray[np.int64]
     mtime: NDArray[np.int64]

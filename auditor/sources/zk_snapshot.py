@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.codecs.zk_snapshot import tails
 from auditor.errors import DecodeError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
@@ -196,27 +197,27 @@ class SnapshotStore:
         ledgers = surely_ledgers(data, found, rows, self.root)
         if tree is not Tree.LEDGERS:
             rows, ledgers = rows[~ledgers], ledgers[~ledgers]
-        path_at, cut = found.path_at(), len(self.root) + 1
-        data_at, tail_at = np.array(found.data_at, np.int64), np.array(found.tail_at, np.int64)
+        cut = len(self.root) + 1
+        changed = [path.encode() for path in without]
         for first in range(0, len(rows), BATCH_ZNODES):
-            chunk = rows[first : first + BATCH_ZNODES]
-            sure = ledgers[first : first + BATCH_ZNODES].tolist()
-            spans = zip(path_at[chunk].tolist(), (data_at[chunk] - 4).tolist(), strict=True)
+            chunk, kept = rows[first : first + BATCH_ZNODES], ledgers[first : first + BATCH_ZNODES].copy()
+            # Nothing is copied: the batch is a view of the file.
+            low, high = int(found.path_at[chunk[0]]), int(found.tail_at[chunk[-1]])
+            octets = np.frombuffer(data[low:high], np.uint8)
+            paths = ByteColumn(octets, found.path_at[chunk] - low, found.path_end[chunk] - low)
             # A path that is no text cannot be a ledger's; it is shown, so that it is seen as malformed.
-            paths = [str(data[begin:end], "utf-8", "replace") for begin, end in spans]
-            kept = [
-                place
-                for place, path in enumerate(paths)
-                if (sure[place] or (len(path) > cut and tree_of(path[cut:]) is tree)) and path not in without
-            ]
-            if not kept:
+            texts = TextColumn(paths)
+            for place in np.flatnonzero(~kept).tolist():
+                kept[place] = len(path := texts[place]) > cut and tree_of(path[cut:]) is tree
+            if changed:
+                kept &= ~paths.are_in(changed)
+            if not kept.any():
                 continue
             chunk = chunk[kept]
-            fixed = tails(data, tail_at[chunk])
-            spans = zip(data_at[chunk].tolist(), tail_at[chunk].tolist(), strict=True)
+            fixed = tails(data, found.tail_at[chunk])
             yield ZnodeBatch(
-                [paths[place] for place in kept],
-                [bytes(data[begin:end]) for begin, end in spans],
+                TextColumn(paths.taken(np.flatnonzero(kept))),
+                ByteColumn(octets, found.data_at[chunk] - low, found.tail_at[chunk] - low),
                 fixed["mzxid"].astype(np.int64),
                 fixed["ctime"].astype(np.int64),
                 fixed["mtime"].astype(np.int64),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.codecs.byte_column import ByteColumn, begin_with
 from auditor.codecs.zk_snapshot import Boundaries, boundaries, check_seals, nodes_begin, tails
 from auditor.errors import DecodeError
 from auditor.keys import scoped
@@ -21,7 +22,7 @@ SLICE_RECORDS = 100_000
 SLICE_BYTES = 64 * 1024 * 1024
 
 _ZERO, _NINE, _L = b"09L"
-_SCOPES = np.frombuffer(f"{scoped.TOP}/".encode(), np.uint8)
+_SCOPES = f"{scoped.TOP}/".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def build_index(data: memoryview, root: str, touched: set[str]) -> SnapshotIndex
     at, ended = nodes_begin(data), False
     while not ended:
         found = boundaries(data, at, SLICE_RECORDS, SLICE_BYTES)
-        if found.data_at:
+        if len(found.data_at):
             _add(index, data, found, root, touched_bytes)
         at, ended = found.next, found.ended
     check_seals(data, at)
@@ -70,9 +71,11 @@ def build_index(data: memoryview, root: str, touched: set[str]) -> SnapshotIndex
 
 def znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
     """Some records as znodes; the record's offset instead of one whose path is no text."""
-    path_at = found.path_at()[rows].tolist()
-    data_at = np.array(found.data_at, np.int64)[rows].tolist()
-    tail_at = np.array(found.tail_at, np.int64)[rows]
+    path_at, data_at, tail_at = (
+        found.path_at[rows].tolist(),
+        found.data_at[rows].tolist(),
+        found.tail_at[rows],
+    )
     fixed = tails(data, tail_at)
     names = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner")
     numbers = zip(*(fixed[name].tolist() for name in names), strict=True)
@@ -87,13 +90,9 @@ def znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) -> Iter
 
 def below(data: memoryview, found: Boundaries, root: str) -> NDArray[np.int64]:
     """The rows of the records at or below a root."""
-    prefix = np.frombuffer(root.encode(), np.uint8)
-    path_at = found.path_at()
-    ends = np.array(found.data_at, np.int64) - 4
-    octets = np.frombuffer(data, np.uint8)
-    rows = np.flatnonzero(ends - path_at >= len(prefix))
-    alike = (octets[path_at[rows, None] + np.arange(len(prefix))] == prefix).all(axis=1)
-    rows = rows[alike]
+    octets, prefix = np.frombuffer(data, np.uint8), root.encode()
+    path_at, ends = found.path_at, found.path_end
+    rows = np.flatnonzero((ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
     after = path_at[rows] + len(prefix)
     # One more byte: /ledgers2 is not below /ledgers. Every record has bytes behind its path.
     inside: NDArray[np.int64] = rows[(after == ends[rows]) | (octets[after] == 0x2F)]
@@ -109,26 +108,24 @@ def surely_ledgers(
     by one.
     """
     octets = np.frombuffer(data, np.uint8)
-    begins = found.path_at()[rows] + len(root.encode()) + 1
-    ends = np.array(found.data_at, np.int64)[rows] - 4
+    begins = found.path_at[rows] + len(root.encode()) + 1
+    ends = found.path_end[rows]
     first, second = octets[begins], octets[begins + 1]
     digit = (first >= _ZERO) & (first <= _NINE)
     ledger: NDArray[np.bool_] = digit | ((first == _L) & (second >= _ZERO) & (second <= _NINE))
     rest = np.flatnonzero(~ledger & (ends - begins > len(_SCOPES)))
-    ledger[rest] = (octets[begins[rest, None] + np.arange(len(_SCOPES))] == _SCOPES).all(axis=1)
+    ledger[rest] = begin_with(octets, begins[rest], _SCOPES)
     return ledger & (begins < ends)
 
 
 def _add(index: SnapshotIndex, data: memoryview, found: Boundaries, root: str, touched: set[bytes]) -> None:
     rows = below(data, found, root)
-    fixed = tails(data, np.array(found.tail_at, np.int64)[rows])
+    fixed = tails(data, found.tail_at[rows])
     ledgers = surely_ledgers(data, found, rows, root)
     based = fixed["ephemeral_owner"] != 0
     if touched:
-        path_at = found.path_at()[rows].tolist()
-        path_end = (np.array(found.data_at, np.int64)[rows] - 4).tolist()
-        named = (bytes(data[begin:end]) in touched for begin, end in zip(path_at, path_end, strict=True))
-        based |= np.fromiter(named, bool, len(rows))
+        paths = ByteColumn(np.frombuffer(data, np.uint8), found.path_at[rows], found.path_end[rows])
+        based |= paths.are_in(touched)
     trees = {Tree.LEDGERS} if bool((ledgers & ~based).any()) else set()
     base_here: set[str] = set()
     single = np.flatnonzero(~ledgers | based)

@@ -9,8 +9,7 @@ from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs import canonical_text
-from auditor.codecs.ledger_columns import decode_batch
+from auditor.codecs.ledger_batch import decode_batch
 from auditor.codecs.ledger_metadata import MAGIC, decode
 from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.errors import DecodeError, RuleError
@@ -31,7 +30,6 @@ def everything_said_about(data: bytes) -> str:
         said += [str(error), repr(error), repr(error.args), repr(error.__cause__)]
     columns = decode_batch([data])
     said += [repr(getattr(columns, column.name)) for column in fields(columns)]
-    said.append(repr(canonical_text.fields(data, len(MAGIC) + 2)))
     return "\n".join(said)
 
 

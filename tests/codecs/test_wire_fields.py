@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
-from auditor.codecs.wire_fields import MOST_FIELDS, PADDING, Fields, read_fields, varints
+from auditor.codecs.wire_fields import MOST_FIELDS, Fields, read_fields, varints
 from tests.codecs.ledger_strategies import messages, mutations
 
 NAMES = {
@@ -23,7 +23,7 @@ PASSWORD, SEGMENT = 8, 6
 def read(bodies: list[bytes]) -> Fields:
     ends = np.cumsum([len(body) for body in bodies], dtype=np.int64)
     starts = ends - np.array([len(body) for body in bodies], np.int64)
-    data = np.frombuffer(b"".join(bodies) + bytes(PADDING), np.uint8)
+    data = np.frombuffer(b"".join(bodies), np.uint8)
     return read_fields(data, starts, ends, list(NAMES), [PASSWORD, SEGMENT])
 
 
@@ -89,7 +89,7 @@ def test_a_message_of_many_fields_is_odd_and_its_neighbours_are_not() -> None:
     ],
 )
 def test_numbers_have_up_to_64_bits(wire: str, value: int | None, length: int, fine: bool) -> None:
-    data = np.frombuffer(bytes.fromhex(wire) + bytes(PADDING), np.uint8)
+    data = np.frombuffer(bytes.fromhex(wire), np.uint8)
     [number], [after], [sound] = varints(data, np.array([0]))
     assert bool(sound) is fine
     if fine:

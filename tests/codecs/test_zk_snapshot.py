@@ -4,7 +4,6 @@ import struct
 import zlib
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,9 +48,9 @@ def read(data: bytes, limit: int = 1000, byte_limit: int = 10**9) -> list[Record
     nodes: list[Record] = []
     while not ended:
         found = boundaries(view, at, limit, byte_limit)
-        fixed = tails(view, np.array(found.tail_at, np.int64)).tolist()
+        fixed = tails(view, found.tail_at).tolist()
         for begin, value, tail, row in zip(
-            found.path_at().tolist(), found.data_at, found.tail_at, fixed, strict=True
+            found.path_at.tolist(), found.data_at.tolist(), found.tail_at.tolist(), fixed, strict=True
         ):
             nodes.append((data[begin : value - 4].decode(), data[value:tail], row))
         at, ended = found.next, found.ended

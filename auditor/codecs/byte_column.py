@@ -1,0 +1,140 @@
+"""Many values that lie in one buffer, given by where each begins and ends: a list of them without objects.
+
+A batch of a store has twenty thousand. Whoever reads all of them at once takes the arrays; whoever wants one
+asks for it as of any list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.codecs.groups import Longs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteColumn(Sequence[bytes]):
+    """Value i is ``octets[starts[i]:ends[i]]``.
+
+    >>> column = ByteColumn.of([b"ab", b"", b"c"])
+    >>> list(column), column[2], column.taken(np.array([2, 0])).arrow().to_pylist()
+    ([b'ab', b'', b'c'], b'c', [b'c', b'ab'])
+    """
+
+    octets: NDArray[np.uint8]
+    starts: Longs
+    ends: Longs
+
+    @classmethod
+    def of(cls, values: Sequence[bytes]) -> ByteColumn:
+        """The same values side by side; nothing is copied of what lies so already."""
+        if isinstance(values, ByteColumn):
+            return values
+        lengths = np.fromiter(map(len, values), np.int64, len(values))
+        ends = np.cumsum(lengths)
+        return cls(np.frombuffer(b"".join(values), np.uint8), ends - lengths, ends)
+
+    def taken(self, rows: NDArray[np.int64]) -> ByteColumn:
+        """Some of the values."""
+        return ByteColumn(self.octets, self.starts[rows], self.ends[rows])
+
+    def arrow(self) -> pa.BinaryArray:
+        """The values as an Arrow column, by itself: of the buffer nothing else is kept."""
+        return arrow_of(self.octets, self.starts, self.ends).cast(pa.binary())
+
+    def are_in(self, wanted: Collection[bytes]) -> NDArray[np.bool_]:
+        """Which of the values are among those."""
+        found = pc.is_in(self.arrow(), value_set=pa.array(wanted, pa.binary()))
+        return np.asarray(found).astype(np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> ByteColumn: ...
+    def __getitem__(self, at: int | slice) -> bytes | ByteColumn:
+        if isinstance(at, slice):
+            return ByteColumn(self.octets, self.starts[at], self.ends[at])
+        return self.octets[self.starts[at] : self.ends[at]].tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextColumn(Sequence[str]):
+    """Values that are text in UTF-8; bytes that are none are replaced.
+
+    >>> column = TextColumn.of(["/a", "/ä"])
+    >>> list(column), column.octets.ends.tolist()
+    (['/a', '/ä'], [2, 5])
+    """
+
+    octets: ByteColumn
+
+    @classmethod
+    def of(cls, values: Sequence[str]) -> TextColumn:
+        """The same values side by side; nothing is copied of what lies so already."""
+        if isinstance(values, TextColumn):
+            return values
+        whole = "".join(values)
+        if not whole.isascii():
+            return cls(ByteColumn.of([value.encode() for value in values]))
+        # Of ASCII every character is a byte.
+        ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
+        starts = np.append(0, ends)[: len(ends)]
+        return cls(ByteColumn(np.frombuffer(whole.encode(), np.uint8), starts, ends))
+
+    def __len__(self) -> int:
+        return len(self.octets)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> TextColumn: ...
+    def __getitem__(self, at: int | slice) -> str | TextColumn:
+        if isinstance(at, slice):
+            return TextColumn(self.octets[at])
+        return self.octets[at].decode("utf-8", "replace")
+
+
+def arrow_of(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeBinaryArray:
+    """An Arrow column of the bytes between each start and end, copied."""
+    count = len(starts)
+    if not count:
+        return pa.array([], pa.large_binary())
+    # Value, gap, value, gap: one array over the bytes where they are, of which each second item is taken.
+    edges = np.stack([starts, ends], axis=1).ravel()
+    laid = pa.Array.from_buffers(
+        pa.large_binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(octets)]
+    )
+    return laid.take(pa.array(np.arange(0, 2 * count, 2)))
+
+
+def windows(octets: NDArray[np.uint8], at: Longs, width: int) -> NDArray[np.void]:
+    """``width`` bytes from each place on, all of which are inside of the buffer.
+
+    >>> windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
+    [b'abc', b'def']
+    """
+    every = np.ndarray((len(octets) - width + 1,), f"V{width}", octets, strides=(1,))
+    found: NDArray[np.void] = every[at]
+    return found
+
+
+def begin_with(octets: NDArray[np.uint8], at: Longs, prefix: bytes) -> NDArray[np.bool_]:
+    """Whether the bytes from each place on are ``prefix``, which has no zero bytes.
+
+    >>> begin_with(np.frombuffer(b"ab-abc", np.uint8), np.array([0, 3, 5]), b"ab").tolist()
+    [True, True, False]
+    """
+    found = at <= len(octets) - len(prefix)
+    inside = np.flatnonzero(found)
+    if len(inside):
+        found[inside] = windows(octets, at[inside], len(prefix)).view(f"S{len(prefix)}") == prefix
+    return found
