@@ -13,8 +13,8 @@ does: it writes one group a run.
 
 How it is done without a loop over runs: a run *continues* when its size and distance equal those of the run
 before. Such a run never opens a group. Of the others, the changes, from one that opens a group the next that
-does is the next, or, when that one follows directly and joins as second run, the one after it; so in a chain of
-direct followers the openers alternate.
+does is the next, or, when that one follows directly and joins as second run, the one after it; so in a chain
+of direct followers the openers alternate.
 """
 
 from __future__ import annotations
@@ -150,6 +150,7 @@ def _folded(found: Iterable[Changes], starts: Longs, offsets: Longs, by_run: boo
     zero = np.zeros(1, np.int64)
     end = Changes(np.array([len(starts)]), zero, zero, np.ones(1, np.bool_))
     pieces = []
+    before = 0
     for piece in chain(found, [end]):
         at, size, first, head = (np.concatenate(column) for column in zip(going_on, piece, strict=True))
         step = np.ones_like(size) if by_run else size
@@ -157,20 +158,25 @@ def _folded(found: Iterable[Changes], starts: Longs, offsets: Longs, by_run: boo
         joins = (at[row] - at[row - 1] == step[row]) & (first[row] - first[row - 1] <= LONGEST) & ~head[row]
         opens = _openers(len(at), row[joins])
         going_on = Changes(*(column[opens[-1:]] for column in (at, size, first, head)))
-        pieces.append(_groups(at[opens], size[opens], first[opens], step[opens], starts))
-    first, last, size, period, at = np.concatenate(pieces, axis=1)
+        at, step = at[opens], step[opens]
+        several = np.flatnonzero(at[1:] - at[:-1] > step[:-1])
+        step, next_at = step[several], at[several + 1]
+        pieces.append(
+            (
+                at[:-1],
+                size[opens[:-1]],
+                first[opens[:-1]],
+                before + several,
+                starts[next_at - step],
+                starts[at[several] + step],
+            )
+        )
+        before += len(opens) - 1
+    at, size, first, several, of_last, of_second = map(np.concatenate, zip(*pieces, strict=True))
+    last, period = first.copy(), np.zeros_like(first)
+    last[several] = of_last
+    period[several] = of_second - first[several]
     return GroupBatch(first, last, size, period, np.searchsorted(at, offsets).astype(np.int64, copy=False))
-
-
-def _groups(at: Longs, size: Longs, first: Longs, step: Longs, starts: Longs) -> Longs:
-    """The groups that open ``at``, but for the last of them: first, last, size, period, at."""
-    ends = at[1:]
-    at, size, first, step = at[:-1], size[:-1], first[:-1], step[:-1]
-    groups = np.stack((first, first, size, np.zeros_like(at), at))
-    several = np.flatnonzero(step < ends - at)
-    groups[1, several] = starts[(ends - step)[several]]
-    groups[3, several] = starts[(at + step)[several]] - first[several]
-    return groups
 
 
 def _openers(count: int, joins: Longs) -> Longs:
