@@ -3,8 +3,8 @@
 The class is fetched from Maven Central and runs in one Java process that is kept, warmed, and asked in turn
 with ours; both read their input from the same files. Timed is: from an array of ids to the bytes; ours are an
 array too, as Arrow takes it, and have no headers, which no table keeps. The least of several rounds counts,
-which is kind to Java: its rounds differ by its garbage. Ours folds a whole batch of ledgers at once; Java makes
-one object a ledger, as the bookie does.
+which is kind to Java: its rounds differ by its garbage. Ours folds a whole batch of ledgers at once; Java
+makes one object a ledger, as the bookie does.
 """
 
 from __future__ import annotations
