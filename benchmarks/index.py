@@ -1,117 +1,190 @@
-"""How fast index files are read, against `cat` of the same files and against one numpy call a file.
+"""Index files: how fast they become finished rows, beside the plainest readers of the same files.
 
-    python benchmarks/index.py [--files 20000] [--cold]
-
-All three read the same generated files in alternation; the smallest of three times counts. `--cold` drops the
-files' pages from the cache before each run, and adds the batch reader in several threads.
+Small files are one bookie's, striped (E3 Qw2), of one or two pages, 20,000 of them, each in a directory of
+its own as the server lays them out. Large ones are dense, striped and with a tenth of their entries missing,
+of 80 MB each. `xargs cat` and `np.fromfile` are given the list of the small files, so ours is measured from
+that list as well as with its own listing. All is in the page cache, but for the line that says cold: there
+the files' pages, though not the directories', are dropped before each run.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
 from auditor.codecs.fold import fold_slots
 from auditor.keys import index_path
-from auditor.sources.index_batch import IndexFile
-from auditor.sources.index_listing import list_part
-from auditor.sources.index_parts import IndexDirectory, parts
+from auditor.keys.index_names import ledger_ids
+from auditor.sources.index_batch import IndexFiles
+from auditor.sources.index_gathering import GatheredRows
+from auditor.sources.index_listing import PIECE_FILES
+from auditor.sources.index_parts import IndexDirectory, IndexPart, parts
+from auditor.sources.index_rows import read_part
 from auditor.sources.index_threads import read_files
+from benchmarks.measure import Line, alternate
 
+FILES = 20_000
+LARGE_ENTRIES = 10_000_000
 PAGE = 8192
-REPEATS = 3
+THREADS = 8
+HEADER = b"BKLE".ljust(1024, b"\0")
+VERSION = b"5\n"
 
 
-def generate(root: Path, count: int) -> IndexDirectory:
-    """Write striped indexes (E3 Q2) of one or two pages, one bookie's."""
-    header = b"BKLE".ljust(1024, b"\0")
+def lines() -> Iterator[Line]:
+    """Small files warm and cold, large ones, and two processes."""
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        small, large = Path(folder, "small"), Path(folder, "large")
+        paths = _small(small)
+        listing = Path(folder, "list")
+        listing.write_bytes(b"\0".join(paths))
+        os.sync()
+        _check(small, paths)
+        yield from _warm(small, paths, listing)
+        yield _cold(small, paths, listing)
+        yield _two_processes(small)
+        yield _of_large_ones(large)
+
+
+def _warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
+    part = _part(directory)
+    listed, given, cat, alone = alternate(
+        lambda: _rows(part), lambda: _given(paths), lambda: _cat(listing), lambda: _one_by_one(paths)
+    )
+    rival = ("xargs -0 cat", FILES, cat)
+    yield Line("small index files, listed and read to rows", FILES, "files", listed, *rival, 1, 1.5)
+    yield Line("  from the list that xargs has", FILES, "files", given, *rival, 1, 1.5)
+    rival = ("np.fromfile and fold, a file at a time", FILES, alone)
+    yield Line("  from the list", FILES, "files", given, *rival, goal=4)
+
+
+def _cold(directory: Path, paths: list[bytes], listing: Path) -> Line:
+    part = replace(_part(directory), threads=THREADS)
+    ours, cat = alternate(lambda: _rows(part), lambda: _cat(listing), before=lambda: _drop_pages(paths))
+    stage = f"small index files, cold, {THREADS} threads"
+    return Line(stage, FILES, "files", ours, "xargs -0 cat", FILES, cat, goal=1.5, target=2.5)
+
+
+def _two_processes(directory: Path) -> Line:
+    whole, halves = [_part(directory)], _parts(directory, 2)
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+
+        def run(all_parts: Sequence[IndexPart]) -> None:
+            asked = [pool.submit(_rows, part) for part in all_parts]
+            wait(asked)
+            if sum(each.result() for each in asked) != FILES:
+                sys.exit("index: the parts do not add up")
+
+        run(halves)  # starts the processes
+        two, one = alternate(lambda: run(halves), lambda: run(whole))
+    stage = "small index files, two processes"
+    return Line(stage, FILES, "files", two, "one process", FILES, one, target=1.7)
+
+
+def _of_large_ones(directory: Path) -> Line:
+    paths = _large(directory)
+    size = sum(os.path.getsize(path) for path in paths)  # noqa: PTH202
+    part = _part(directory)
+    command = f"cat {' '.join(map(os.fsdecode, paths))} | wc -c"
+
+    def cat() -> None:
+        if int(subprocess.check_output(command, shell=True)) != size:
+            sys.exit("index: cat saw something else")
+
+    _rows(part)
+    ours, theirs = alternate(lambda: _rows(part), cat)
+    stage = "large index files: dense, striped, holes"
+    return Line(stage, size, "B", ours, "cat | wc -c", size, theirs, goal=0.3, target=0.5)
+
+
+def _small(directory: Path) -> list[bytes]:
     body = np.zeros(2 * PAGE // 8, ">i8")
     body[0::3] = body[1::3] = 1028
-    for ledger in range(count):
-        file = root / "current" / index_path.to_path(ledger)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(header + body.tobytes()[: PAGE * (1 + ledger % 2)])
-    (root / "current" / "VERSION").write_bytes(b"5\n")
-    return IndexDirectory.seen(str(root), b"5\n")
+    contents = [HEADER + body.tobytes()[: PAGE * pages] for pages in (1, 2)]
+    paths = [_write(directory, ledger, contents[ledger % 2]) for ledger in range(FILES)]
+    (directory / "current" / "VERSION").write_bytes(VERSION)
+    return paths
 
 
-def batches(directory: IndexDirectory, threads: int = 1) -> int:
-    """List and read everything with the batch reader."""
-    files = (
-        item
-        for part in parts([("bookie", [directory])], 1)
-        for item in list_part(part)
-        if isinstance(item, IndexFile)
-    )
-    return sum(len(batch.groups.first) for batch in read_files(files, threads, want_mtime=False))
+def _large(directory: Path) -> list[bytes]:
+    entries = np.arange(LARGE_ENTRIES)
+    held = (entries >= 0, entries % 3 != 1, np.random.default_rng(7).random(LARGE_ENTRIES) >= 0.1)
+    paths = [
+        _write(directory, ledger, HEADER + np.where(each, 1000 * entries + 1028, 0).astype(">i8").tobytes())
+        for ledger, each in enumerate(held)
+    ]
+    (directory / "current" / "VERSION").write_bytes(VERSION)
+    return paths
 
 
-def one_by_one(paths: list[str]) -> int:
-    """One np.fromfile and one fold a file."""
-    groups = 0
+def _write(directory: Path, ledger: int, content: bytes) -> bytes:
+    file = directory / "current" / index_path.to_path(ledger)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    return os.fsencode(file)
+
+
+def _parts(directory: Path, count: int) -> list[IndexPart]:
+    return parts([("bookie", [IndexDirectory.seen(str(directory), VERSION)])], count)
+
+
+def _part(directory: Path) -> IndexPart:
+    [part] = _parts(directory, 1)
+    return part
+
+
+def _rows(part: IndexPart) -> int:
+    return sum(len(batch) for batch in read_part(part))
+
+
+def _given(paths: list[bytes]) -> GatheredRows:
+    """Ours without the listing, from the same list as the others."""
+    pieces = (paths[start : start + PIECE_FILES] for start in range(0, len(paths), PIECE_FILES))
+    rows = GatheredRows("bookie", "idx")
+    for batch in read_files((IndexFiles(ledger_ids(piece), piece) for piece in pieces), 1, want_mtime=False):
+        rows.add_files(batch)
+    return rows
+
+
+def _one_by_one(paths: list[bytes]) -> list[bytes]:
+    found = []
     for path in paths:
-        slots = np.fromfile(path, np.int64, offset=1024)
-        groups += len(fold_slots(slots, np.array([0, len(slots)], np.int64)).first)
-    return groups
+        slots = np.fromfile(path, np.int64, offset=len(HEADER))
+        found.append(fold_slots(slots, np.array([0, len(slots)], np.int64)).tobytes())
+    return found
 
 
-def cat(listing: Path) -> int:
-    """`xargs -0 cat` of the same list."""
+def _cat(listing: Path) -> None:
     with listing.open("rb") as names:
         subprocess.run(["xargs", "-0", "cat"], stdin=names, stdout=subprocess.DEVNULL, check=True)
-    return 0
 
 
-def drop_pages(paths: list[str]) -> None:
-    """Forget the files' pages; the directories' stay."""
+def _drop_pages(paths: list[bytes]) -> None:
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(descriptor)
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--files", type=int, default=20_000)
-    arguments.add_argument("--cold", action="store_true")
-    options = arguments.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        directory = generate(Path(folder, "bookie"), options.files)
-        paths = [f"{directory.path}/current/{index_path.to_path(ledger)}" for ledger in range(options.files)]
-        listing = Path(folder, "list")
-        listing.write_bytes(b"\0".join(map(os.fsencode, paths)))
-        os.sync()
-        runs: dict[str, Callable[[], int]] = {
-            "batch reader, listing included": lambda: batches(directory),
-            "xargs -0 cat > /dev/null": lambda: cat(listing),
-            "np.fromfile + fold a file": lambda: one_by_one(paths),
-        }
-        if options.cold:
-            runs["batch reader in 4 threads"] = lambda: batches(directory, 4)
-            runs["batch reader in 8 threads"] = lambda: batches(directory, 8)
-        times: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(REPEATS):
-            for name, run in runs.items():
-                if options.cold:
-                    drop_pages(paths)
-                start = time.perf_counter()
-                run()
-                times[name].append(time.perf_counter() - start)
-    base = min(times["batch reader, listing included"])
-    state = "pages dropped" if options.cold else "warm"
-    print(f"{options.files} files, {state}, load {os.getloadavg()[0]:.1f}, smallest of {REPEATS}")
-    print(f"{'':38} {'s':>7} {'files/s':>9} {'ours is':>8}")
-    for name, taken in times.items():
-        best = min(taken)
-        print(f"{name:38} {best:7.3f} {options.files / best:9,.0f} {best / base:7.2f}x")
-
-
-if __name__ == "__main__":
-    main()
+def _check(directory: Path, paths: list[bytes]) -> None:
+    """All ways must come to the same, or their times say nothing."""
+    alone = dict(zip(map(os.fsdecode, paths), _one_by_one(paths), strict=True))
+    batches = (
+        list(read_part(_part(directory))),
+        [_given(paths).take()],
+        [batch for part in _parts(directory, 2) for batch in read_part(part)],
+    )
+    for ours in batches:
+        columns = [[row for batch in ours for row in batch[name].to_pylist()] for name in ("path", "groups")]
+        rows = list(zip(*columns, strict=True))
+        if len(rows) != FILES or dict(rows) != alone:
+            sys.exit("index: ours and one numpy call a file disagree")

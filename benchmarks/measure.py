@@ -59,12 +59,20 @@ class Line:
 
 
 def alternate(
-    *runs: Run, rounds: int = ROUNDS, clock: Callable[[], float] = time.perf_counter
+    *runs: Run,
+    rounds: int = ROUNDS,
+    clock: Callable[[], float] = time.perf_counter,
+    before: Run | None = None,
 ) -> list[float]:
-    """The least seconds of each run, all in turn; a clock of `time.process_time` leaves waiting out."""
+    """The least seconds of each run, all in turn; a clock of `time.process_time` leaves waiting out.
+
+    ``before`` is run before each of them, and its time is not counted.
+    """
     least = [float("inf")] * len(runs)
     for _ in range(rounds):
         for number, run in enumerate(runs):
+            if before is not None:
+                before()
             begun = clock()
             run()
             least[number] = min(least[number], clock() - begun)

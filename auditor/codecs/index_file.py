@@ -30,6 +30,7 @@ LAC_BYTES = 16
 """The least that an explicit LAC takes: ledger id and LAC; the digest comes on top."""
 
 _WHAT = "index file"
+_MAGIC = int.from_bytes(MAGIC, "big")
 _START = struct.Struct(">4sii")
 _INT = struct.Struct(">i")
 _LAC = struct.Struct(">qq")
@@ -45,29 +46,28 @@ class IndexHeader:
     has_master_key: bool
 
 
-def check_headers(headers: NDArray[np.uint8], lengths: NDArray[np.int64]) -> list[DecodeError | None]:
-    """Check the headers of many index files at once: what is wrong with each, or None.
+def check_headers(headers: NDArray[np.uint8], lengths: NDArray[np.int64]) -> dict[int, DecodeError]:
+    """Check the headers of many index files at once: what is wrong with those that are damaged, by number.
 
     ``headers`` is (n, 1024) bytes, ``lengths`` how many bytes each file has: below 1024 it is short, and what
     is in its row does not matter. The error carries the offset of the field that is wrong.
 
-    >>> [str(error) for error in check_headers(np.zeros((1, 1024), np.uint8), np.array([2048]))]
-    ['index file: starts with 00000000, not BKLE (at byte 0)']
+    >>> damaged = check_headers(np.zeros((1, 1024), np.uint8), np.array([2048]))
+    >>> {row: str(error) for row, error in damaged.items()}
+    {0: 'index file: starts with 00000000, not BKLE (at byte 0)'}
     """
     rows = np.ascontiguousarray(headers)
-    version = _ints(rows, np.full(len(rows), 4))
-    key = _ints(rows, np.full(len(rows), 8)).astype(np.int64)
+    magic, version, key = rows[:, :12].view(">i4").T.astype(np.int64)
     has_lac = version >= 1
     fits = (key >= 0) & (key <= HEADER_BYTES - np.where(has_lac, 20, 16))
     lac_at = np.where(fits & has_lac, 16 + key, 0)
     lac = np.where(lac_at > 0, _ints(rows, lac_at), 0).astype(np.int64)
     bad_lac = (lac != 0) & ((lac < LAC_BYTES) | (lac > HEADER_BYTES - 20 - key))
-    bad_magic = (rows[:, :4] != np.frombuffer(MAGIC, np.uint8)).any(axis=1)
-    damaged = (np.asarray(lengths) < HEADER_BYTES) | bad_magic | (version > NEWEST_VERSION) | ~fits | bad_lac
-    errors: list[DecodeError | None] = [None] * len(rows)
-    for row in np.flatnonzero(damaged).tolist():
-        errors[row] = _explain(rows[row].tobytes(), int(lengths[row]), int(lac_at[row]))
-    return errors
+    wrong = (magic != _MAGIC) | (version > NEWEST_VERSION) | ~fits | bad_lac
+    damaged = np.flatnonzero(wrong | (np.asarray(lengths) < HEADER_BYTES))
+    return {
+        row: _explain(rows[row].tobytes(), int(lengths[row]), int(lac_at[row])) for row in damaged.tolist()
+    }
 
 
 def decode_header(data: bytes) -> IndexHeader:
@@ -77,8 +77,7 @@ def decode_header(data: bytes) -> IndexHeader:
     IndexHeader(version=0, fenced=True, explicit_lac=None, has_master_key=False)
     """
     header = np.frombuffer(data[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"), np.uint8).reshape(1, HEADER_BYTES)
-    [error] = check_headers(header, np.array([len(data)]))
-    if error:
+    for error in check_headers(header, np.array([len(data)])).values():
         raise error
     _, version, key = _START.unpack_from(data)
     [state] = _INT.unpack_from(data, 12 + key)

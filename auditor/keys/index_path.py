@@ -23,20 +23,6 @@ def to_path(ledger_id: int) -> str:
     return f"{unsigned >> 8 & 0xFF:x}/{unsigned & 0xFF:x}/{unsigned:x}.idx"
 
 
-def low_bytes(place: str) -> int | None:
-    """The two lowest bytes of every id whose index lies in a directory; None where no index belongs.
-
-    >>> low_bytes("12/34") == 0x1234, low_bytes("12/034")
-    (True, None)
-    """
-    first, _, leaf = place.partition("/")
-    try:
-        low = int(first, 16) << 8 | int(leaf, 16)
-    except ValueError:
-        return None
-    return low if 0 <= low <= 0xFFFF and f"{low >> 8:x}/{low & 0xFF:x}" == place else None
-
-
 def from_name(name: str) -> int | None:
     """The ledger whose index a file is by its name, or None if it is no index file's name.
 

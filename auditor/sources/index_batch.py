@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from auditor.codecs.groups import GroupBatch
+from auditor.codecs.groups import GroupBatch, Longs
 
 OK, CUT, UNREADABLE = "ok", "cut", "unreadable"
 
 
-class IndexFile(NamedTuple):
-    """A file to be read as the index of a ledger. A tuple: there is one for each of millions of files."""
+class IndexFiles(NamedTuple):
+    """Files to be read as the indexes of ledgers of one scope: columns, since there are millions of them."""
 
-    ledger_id: int
-    path: str
+    ledger_ids: Longs
+    paths: list[bytes]
     scope_id: int = 0
+
+
+class Fault(NamedTuple):
+    """Why an index file is not ok, and, where it is known, the byte at fault.
+
+    ``state`` is cut (the last slot is not whole; those before it count) or unreadable (no groups).
+    """
+
+    state: str
+    reason: str
+    offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class IndexBatch:
-    """Index files and what they say, one list item and one set of ``groups`` a file.
+    """Index files and what they say, one item and one set of ``groups`` a file.
 
-    ``states`` are ok, cut (the last slot is not whole; those before it are in ``groups``) or unreadable (no
-    groups), with ``reasons`` and, where it is known, the ``offsets`` of the byte at fault. ``page_bytes``
-    is the file's length after its header, ``mtimes`` are in ms, None unless asked for.
+    A file without an item in ``faults``, by its number, is ok. ``page_bytes`` is the file's length after its
+    header; ``mtimes`` are in ms, None where a file could not be asked, and altogether unless asked for.
     """
 
-    files: Sequence[IndexFile]
+    scope_ids: Longs
+    ledger_ids: Longs
+    paths: list[bytes]
     groups: GroupBatch
-    states: list[str]
-    reasons: list[str | None]
-    offsets: list[int | None]
-    page_bytes: list[int]
-    mtimes: list[int | None]
+    faults: dict[int, Fault]
+    page_bytes: Longs
+    mtimes: list[int | None] | None

@@ -19,12 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from auditor.keys import index_path, scoped_index_path
+import numpy as np
+
+from auditor.keys import index_names, index_path, scoped_index_path
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.index_batch import IndexFile
+from auditor.sources.index_batch import IndexFiles
 from auditor.sources.index_parts import IndexDirectory, IndexPart, list_current
 
 RLOC = ".rloc"
+PIECE_FILES = 1024
+"""Files listed at once, or a few more: enough to read all their names in one go."""
+
 NOT_OURS = "is none of the bookie's files"
 _LISTED = ": the server lists it, and cannot open it"
 
@@ -55,7 +60,7 @@ class _Keys(NamedTuple):
 _STOCK = _Keys(0, index_path.from_name, index_path.to_path)
 
 
-def list_part(part: IndexPart) -> Iterator[IndexFile | Passed]:
+def list_part(part: IndexPart) -> Iterator[IndexFiles | Passed]:
     """List what one part covers, names in order. Opens nothing but directories."""
     directories = [each.path for each in part.directories]
     names = list(part.names)
@@ -70,8 +75,15 @@ def list_part(part: IndexPart) -> Iterator[IndexFile | Passed]:
             found.update(inner)
             yield from (Passed(None, f"{directory}/current/{name}", "stray", NOT_OURS) for name in strays)
         names = sorted(found.difference(part.elsewhere))
+    leaves = _Leaves(directories)
     for name in names:
-        yield from _first_level(directories, name)
+        if scoped_index_path.is_top(name):
+            yield from leaves.take()
+            paths = [f"{directory}/current/{name}" for directory in directories]
+            yield from _scoped(directories, paths, (int(name, 16),))
+        else:
+            yield from _first_level(directories, name, leaves)
+    yield from leaves.take()
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
@@ -93,55 +105,96 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
                 )
 
 
-def _first_level(directories: Sequence[str], first: str) -> Iterator[IndexFile | Passed]:
+def _first_level(directories: Sequence[str], first: str, leaves: _Leaves) -> Iterator[IndexFiles | Passed]:
     """Everything below one first-level name, leaf by leaf, all index directories together."""
-    if scoped_index_path.is_top(first):
-        paths = [f"{directory}/current/{first}" for directory in directories]
-        yield from _scoped(directories, paths, (int(first, 16),))
-        return
-    holders: dict[str, list[str]] = {}
+    holders: dict[bytes, list[bytes]] = {}
     for directory in directories:
         path = f"{directory}/current/{first}"
         try:
-            names = os.listdir(path)  # noqa: PTH208 -- hot: no Path a name
+            names = os.listdir(os.fsencode(path))  # noqa: PTH208 -- hot: no Path a name
         except FileNotFoundError:
             continue  # another index directory has this name
         except OSError as error:
             yield _gap(path, error)
             continue
+        prefix = os.fsencode(path) + b"/"
         for leaf in names:
-            holders.setdefault(leaf, []).append(path)
+            holders.setdefault(leaf, []).append(prefix + leaf)
     for leaf in sorted(holders):
-        place = f"{first}/{leaf}"
-        paths = [f"{path}/{leaf}" for path in holders[leaf]]
-        if len(paths) == 1 and (files := _plain_leaf(paths[0], place)) is not None:
-            yield from files
-        else:
-            yield from _leaf(directories, paths, place)
+        leaves.add(first, leaf, holders[leaf])
+        if len(leaves.paths) >= PIECE_FILES:
+            yield from leaves.take()
 
 
-def _plain_leaf(path: str, place: str) -> list[IndexFile] | None:
-    """The files of a directory that holds nothing but indexes in their place, as almost every one does.
+class _Leaves:
+    """Directories that hold nothing but indexes in their place, as almost every one does.
 
-    None where it needs a closer look: `_leaf` lists the same and says what else there is.
+    The names of their files are read together. A directory that has any other, or cannot be listed, is listed
+    again by `_leaf`, which says what else there is.
     """
-    low = index_path.low_bytes(place)
-    try:
-        names = os.listdir(path)  # noqa: PTH208
-    except OSError:
-        return None
-    files = []
-    for name in sorted(names) if len(names) > 1 else names:
-        ledger = index_path.from_name(name)
-        if ledger is None or ledger & 0xFFFF != low:
-            return None
-        files.append(IndexFile(ledger, f"{path}/{name}"))
-    return files
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        self._directories = directories
+        self._clear()
+
+    def _clear(self) -> None:
+        self.paths: list[bytes] = []
+        self._leaves: list[tuple[str, bytes, list[bytes]]] = []
+        self._ends: list[int] = [0]
+        self._low_bytes: list[int] = []
+
+    def add(self, first: str, leaf: bytes, held: list[bytes]) -> None:
+        """List ``first``/``leaf`` in those index directories that have it, which are ``held``."""
+        low = _BYTES.get(first, -1) << 8 | _BYTES.get(leaf, -1)
+        for path in held:
+            try:
+                names = os.listdir(path)  # noqa: PTH208
+            except OSError:
+                low = -1
+                continue
+            if len(names) == 1:
+                self.paths.append(path + b"/" + names[0])
+            else:
+                prefix = path + b"/"
+                self.paths += [prefix + name for name in sorted(names)]
+        self._leaves.append((first, leaf, held))
+        self._ends.append(len(self.paths))
+        self._low_bytes.append(low)
+
+    def take(self) -> Iterator[IndexFiles | Passed]:
+        """All files so far; then it is empty."""
+        paths, ends, low = self.paths, np.array(self._ends), np.array(self._low_bytes)
+        leaves = self._leaves
+        self._clear()
+        ids = index_names.ledger_ids(paths) if paths else np.zeros(0, np.int64)
+        leaf_of = np.repeat(np.arange(len(leaves)), np.diff(ends))
+        odd = low < 0
+        odd[leaf_of[(ids < 0) | (ids & 0xFFFF != low[leaf_of])]] = True
+        if any(len(held) > 1 for _, _, held in leaves):
+            # The same ledger in several index directories: the first one has it, and the others are strays.
+            _, number, count = np.unique(ids, return_inverse=True, return_counts=True)
+            odd[leaf_of[count[number] > 1]] = True
+        start = 0
+        for row in np.flatnonzero(odd).tolist():
+            if ends[row] > start:
+                yield IndexFiles(ids[start : ends[row]], paths[start : ends[row]])
+            first, leaf, held = leaves[row]
+            yield from _leaf(
+                self._directories, [os.fsdecode(path) for path in held], f"{first}/{os.fsdecode(leaf)}"
+            )
+            start = ends[row + 1]
+        if len(paths) > start:
+            yield IndexFiles(ids[start:], paths[start:])
+
+
+_BYTES: dict[str | bytes, int] = {
+    name: value for value in range(256) for name in (f"{value:x}", b"%x" % value)
+}
 
 
 def _scoped(
     directories: Sequence[str], paths: Sequence[str], steps: tuple[int, ...]
-) -> Iterator[IndexFile | Passed]:
+) -> Iterator[IndexFiles | Passed]:
     """Everything below some steps to ledgers of other scopes, all index directories together."""
     # Two steps down the scope is known. What lies before that is as if it lay there without the tree.
     keys = _keys(scoped_index_path.spelled(steps).scope if len(steps) > 2 else 0)
@@ -186,9 +239,10 @@ def _scoped_path(scope_id: int, ledger_id: int) -> str:
 
 def _leaf(
     directories: Sequence[str], paths: Sequence[str], place: str, keys: _Keys = _STOCK
-) -> Iterator[IndexFile | Passed]:
+) -> Iterator[IndexFiles | Passed]:
     scope_id, from_name, to_path = keys
     taken: dict[str, str] = {}
+    found: list[tuple[int, str]] = []
     relocations: list[tuple[str, str]] = []
     for path in paths:
         try:
@@ -212,21 +266,29 @@ def _leaf(
                 yield Passed(None, whole, "stray", f"the server opens {taken[name]}")
             else:
                 taken[name] = whole
-                yield IndexFile(ledger, whole, scope_id)
+                found.append((ledger, whole))
     for name, whole in relocations:
-        yield _relocation(directories, name, whole, place, taken, keys)
+        item = _relocation(directories, name, whole, place, taken, keys)
+        if isinstance(item, Passed):
+            yield item
+        else:
+            found.append((item, whole))
+    if found:
+        ids = np.array([ledger for ledger, _ in found], np.int64)
+        yield IndexFiles(ids, [os.fsencode(whole) for _, whole in found], scope_id)
 
 
 def _relocation(
     directories: Sequence[str], name: str, path: str, place: str, taken: dict[str, str], keys: _Keys
-) -> IndexFile | Passed:
+) -> int | Passed:
+    """The ledger whose index it is, if no directory has one."""
     ledger = keys.from_name(name)
     if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
         return _misplaced_file(directories, path, name, keys)
     if name in taken:
         return Passed(None, path, "stray", f"left behind by a relocation; the server opens {taken[name]}")
     taken[name] = path
-    return IndexFile(ledger, path, keys.scope_id)
+    return ledger
 
 
 def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Keys) -> Passed:

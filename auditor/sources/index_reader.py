@@ -3,10 +3,11 @@
     byte  0        1024
           header   slot 0   slot 1   ...      a slot is an int64: where entry e lies, 0 when it is not there
 
-One ``preadv`` puts a file's header into a row of a byte array and its slots behind those of the file
-before, a zero slot between them, in one int64 array that `fold_slots` folds at once. Byte order does not
-matter: a slot is 0 or not. No file is asked for its size: one that fills the room offered to it is large,
-and is read on its own in chunks, so that memory stays bounded; its holes are skipped.
+One ``preadv`` puts a whole file behind the one before it, at the next 1024 bytes. Once the headers have been
+checked they are overwritten with zeros, so that no run of entries goes on from file to file, and `fold_slots`
+folds all of the batch at once. Byte order does not matter: a slot is 0 or not. No file is asked for its size:
+one that fills the room offered to it is large, and is read on its own in chunks, so that memory stays
+bounded; its holes are skipped.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ from numpy.typing import NDArray
 
 from auditor.codecs.fold import fold_slots
 from auditor.codecs.gathered import Gathered
-from auditor.codecs.groups import GroupBatch
+from auditor.codecs.groups import GroupBatch, Longs
 from auditor.codecs.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
-from auditor.sources.index_batch import CUT, OK, UNREADABLE, IndexBatch, IndexFile
+from auditor.sources.index_batch import CUT, UNREADABLE, Fault, IndexBatch, IndexFiles
 
-BATCH_FILES = 4096
-BATCH_BYTES = 4 << 20
-"""What one pass of arithmetic takes on: what caches hold. With 32 MiB files cost half as much again."""
+BATCH_UNITS = 4096
+"""What one pass of arithmetic takes on, in KiB: what caches hold. A file takes one KiB or more."""
 
-ROOM = 1 << 20
-"""What one file is offered in a batch; 128Ki entries."""
+UNIT = HEADER_BYTES
+
+ROOM = (1 << 20) + UNIT
+"""What is offered to the slots of one file in a batch: no whole number of pages, so a full read shows."""
 
 CHUNK_BYTES = 4 << 20
 """What is read of a large file at once."""
@@ -39,98 +41,115 @@ SLOT = 8
 PAGE = 8192
 """A page of slots, as a bookie writes them unless it is told otherwise."""
 
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC
+
 
 class IndexReader:
-    """Buffers of about 9 MiB, used again for every batch; one reader a thread.
+    """Buffers of about 5 MiB, used again for every batch; one reader a thread.
 
     ``want_mtime`` asks for each file's mtime.
     """
 
     def __init__(self, want_mtime: bool = False) -> None:
         self._want_mtime = want_mtime
-        self._headers = np.zeros((BATCH_FILES, HEADER_BYTES), np.uint8)
-        self._header_rows = [row.data for row in self._headers]
-        self._slots = np.zeros((BATCH_BYTES + ROOM) // SLOT + 1, np.int64)
-        self._longs = self._slots.data
-        self._bytes = self._longs.cast("B")
+        self._slots = np.zeros(max(BATCH_UNITS * UNIT + 2 * UNIT + ROOM, CHUNK_BYTES) // SLOT, np.int64)
+        self._units = self._slots.view(np.uint8).reshape(-1, UNIT)
+        self._bytes = self._slots.data.cast("B")
+        # Made once, as a list each, the way that preadv takes them.
+        self._rooms = [
+            [self._bytes[at : at + HEADER_BYTES + ROOM]] for at in range(0, BATCH_UNITS * UNIT, UNIT)
+        ]
 
-    def read(self, files: Iterable[IndexFile]) -> Iterator[IndexBatch]:
-        """Read ``files`` in order. One that cannot be read is a row that says so, never an error."""
-        batch = _Filling()
-        for file in files:
-            if len(batch.files) == BATCH_FILES or batch.end > BATCH_BYTES // SLOT:
-                yield self._finish(batch)
-                batch = _Filling()
-            if not self._add(batch, file):
-                if batch.files:
-                    yield self._finish(batch)
-                    batch = _Filling()
-                yield self._read_large(file)
-        if batch.files:
+    def read(self, pieces: Iterable[IndexFiles]) -> Iterator[IndexBatch]:
+        """Read files in order. One that cannot be read is a row that says so, never an error."""
+        batch = _Filling(self._want_mtime)
+        for files in pieces:
+            done, count = 0, len(files.paths)
+            while done < count:
+                before = len(batch.units)
+                is_large = self._fill(batch, files.paths[done:] if done else files.paths)
+                taken = len(batch.units) - before
+                batch.add(files, done, done + taken)
+                done += taken
+                if is_large or batch.end >= BATCH_UNITS:
+                    if batch.units:
+                        yield self._finish(batch)
+                    batch = _Filling(self._want_mtime)
+                if is_large:
+                    yield self._read_large(files, done)
+                    done += 1
+        if batch.units:
             yield self._finish(batch)
 
-    def _add(self, batch: _Filling, file: IndexFile) -> bool:
-        """Read a file into the batch; False if it did not fit, and the batch is as it was."""
-        row, start = len(batch.files), batch.end
-        got, mtime, failure = 0, None, None
-        room = self._bytes[start * SLOT : start * SLOT + ROOM]
-        try:
-            descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+    def _fill(self, batch: _Filling, paths: list[bytes]) -> bool:
+        """Read files until there are no more, the batch is full, or one is large: true only then."""
+        # Hot: this runs once a file, so nothing is called in it but the system.
+        os_open, preadv, close, rooms = os.open, os.preadv, os.close, self._rooms
+        units, lengths, mtimes, unit = batch.units, batch.lengths, batch.mtimes, batch.end
+        is_large = False
+        for path in paths:
+            if unit >= BATCH_UNITS:
+                break
+            got = 0
             try:
-                got = os.preadv(descriptor, [self._header_rows[row], room], 0)
-                # A read error can show as a short read first; only an empty one is the end. That is not asked
-                # for where whole pages came: they end 1024 bytes behind any block, where reads break off.
-                if got == HEADER_BYTES + ROOM or (
-                    (got - HEADER_BYTES) % PAGE and os.pread(descriptor, 1, got)
-                ):
-                    return False
-                if self._want_mtime:
-                    mtime = os.fstat(descriptor).st_mtime_ns // 1_000_000
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            failure, got = (error.strerror or str(error), got), 0
-        if got < HEADER_BYTES:
-            self._headers[row, got:] = 0
-        page_bytes = max(got - HEADER_BYTES, 0)
-        batch.end = start + page_bytes // SLOT + 1
-        self._longs[batch.end - 1] = 0
-        batch.files.append(file)
-        batch.lengths.append(got)
-        batch.ends.append(batch.end)
-        batch.mtimes.append(mtime)
-        if failure is not None:
-            batch.failures[row] = failure
-        return True
+                descriptor = os_open(path, _FLAGS)
+                try:
+                    got = preadv(descriptor, rooms[unit], 0)
+                    # A read error can show as a short read first; only an empty one is the end. That is not
+                    # asked for where whole pages came: they end 1024 bytes behind any block, where reads
+                    # break off.
+                    if got % PAGE != HEADER_BYTES and os.pread(descriptor, 1, got):
+                        is_large = True
+                        break
+                    if mtimes is not None:
+                        mtimes.append(os.fstat(descriptor).st_mtime_ns // 1_000_000)
+                finally:
+                    close(descriptor)
+            except OSError as error:
+                batch.failures[len(units)] = (error.strerror or str(error), got)
+                got = 0
+                if mtimes is not None:
+                    mtimes.append(None)
+            units.append(unit)
+            lengths.append(got)
+            unit += (got + UNIT - 1) // UNIT or 1
+        batch.end = unit
+        return is_large
 
     def _finish(self, batch: _Filling) -> IndexBatch:
-        count = len(batch.files)
-        states, reasons, offsets = _judge(self._headers[:count], batch.lengths, batch.failures)
-        bounds = np.array(batch.ends, np.int64)  # ends[0] is 0, so item i is where file i starts
-        for row, state in enumerate(states):
-            if state == UNREADABLE:
-                self._slots[bounds[row] : bounds[row + 1]] = 0
+        lengths, starts = np.array(batch.lengths, np.int64), np.array(batch.units, np.int64)
+        faults = _faults(self._units[starts], lengths, batch.failures)
+        self._units[starts] = 0
+        self._units[batch.end] = 0
+        ends = np.append(starts[1:], batch.end) * UNIT // SLOT
+        held = (starts * UNIT + lengths) // SLOT
+        held[[row for row, fault in faults.items() if fault.state == UNREADABLE]] = 0
+        for row in np.flatnonzero(held != ends).tolist():
+            self._slots[max(held[row], starts[row] * UNIT // SLOT) : ends[row]] = 0
         return IndexBatch(
-            files=batch.files,
-            groups=fold_slots(self._slots[: batch.end], bounds),
-            states=states,
-            reasons=reasons,
-            offsets=offsets,
-            page_bytes=[max(length - HEADER_BYTES, 0) for length in batch.lengths],
+            scope_ids=np.repeat(batch.scope_ids, batch.counts),
+            ledger_ids=np.concatenate(batch.ledger_ids),
+            paths=batch.paths,
+            groups=fold_slots(
+                self._slots, np.append(starts, batch.end) * (UNIT // SLOT) + HEADER_BYTES // SLOT
+            ),
+            faults=faults,
+            page_bytes=np.maximum(lengths - HEADER_BYTES, 0),
             mtimes=batch.mtimes,
         )
 
-    def _read_large(self, file: IndexFile) -> IndexBatch:
+    def _read_large(self, files: IndexFiles, number: int) -> IndexBatch:
         """Read one file in chunks; the buffers hold nothing else meanwhile."""
         groups, length, mtime = _NOTHING, 0, None
         failures: dict[int, tuple[str, int]] = {}
+        header = self._units[:1].copy()
         try:
-            descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(files.paths[number], _FLAGS)
             try:
-                length = _fill(descriptor, self._header_rows[0], 0)
+                length = _read_whole(descriptor, header.data.cast("B"), 0)
                 if self._want_mtime:
                     mtime = os.fstat(descriptor).st_mtime_ns // 1_000_000
-                if check_headers(self._headers[:1], np.array([length]))[0] is None:
+                if not check_headers(header, np.array([length])):
                     gathered = Gathered()
                     for at, slots in self._chunks(descriptor):
                         gathered.add(_chunk_groups(at, slots))
@@ -143,14 +162,21 @@ class IndexReader:
             groups, failures[0] = _NOTHING, (error.strerror or str(error), length)
         except CoverageLimitError as error:
             groups, failures[0] = _NOTHING, (str(error), length)
-        states, reasons, offsets = _judge(self._headers[:1], [length], failures)
-        return IndexBatch([file], groups, states, reasons, offsets, [max(length - HEADER_BYTES, 0)], [mtime])
+        return IndexBatch(
+            scope_ids=np.array([files.scope_id]),
+            ledger_ids=files.ledger_ids[number : number + 1],
+            paths=[files.paths[number]],
+            groups=groups,
+            faults=_faults(header, np.array([length]), failures),
+            page_bytes=np.array([max(length - HEADER_BYTES, 0)]),
+            mtimes=[mtime] if self._want_mtime else None,
+        )
 
     def _chunks(self, descriptor: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """The slots of a large file that are no holes, chunk by chunk, each with its byte offset."""
         at = HEADER_BYTES
         while (at := _next_data(descriptor, at)) >= 0:
-            got = _fill(descriptor, self._bytes[:CHUNK_BYTES], at)
+            got = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], at)
             if got >= SLOT:
                 yield at, self._slots[: got // SLOT]
             if got < CHUNK_BYTES:
@@ -159,15 +185,25 @@ class IndexReader:
 
 
 class _Filling:
-    """The files of a batch that is being read. Slots end at ``end``; a file's own at its item of ``ends``."""
+    """The files of a batch that is being read: at which unit each starts, and how many bytes it has."""
 
-    def __init__(self) -> None:
-        self.files: list[IndexFile] = []
+    def __init__(self, want_mtime: bool) -> None:
+        self.units: list[int] = []
         self.lengths: list[int] = []
-        self.ends: list[int] = [0]
-        self.mtimes: list[int | None] = []
+        self.mtimes: list[int | None] | None = [] if want_mtime else None
         self.failures: dict[int, tuple[str, int]] = {}
         self.end = 0
+        self.paths: list[bytes] = []
+        self.ledger_ids: list[Longs] = []
+        self.scope_ids: list[int] = []
+        self.counts: list[int] = []
+
+    def add(self, files: IndexFiles, start: int, stop: int) -> None:
+        """Take over whose files were read."""
+        self.paths += files.paths[start:stop]
+        self.ledger_ids.append(files.ledger_ids[start:stop])
+        self.scope_ids.append(files.scope_id)
+        self.counts.append(stop - start)
 
 
 _NOTHING = GroupBatch.of([[]])
@@ -180,25 +216,22 @@ def _chunk_groups(at: int, slots: NDArray[np.int64]) -> GroupBatch:
     return GroupBatch(piece.first + base, piece.last + base, piece.size, piece.period, piece.offsets)
 
 
-def _judge(
-    headers: NDArray[np.uint8], lengths: list[int], failures: dict[int, tuple[str, int]]
-) -> tuple[list[str], list[str | None], list[int | None]]:
-    """State, reason and offset of each file, from its header, its length and what the system said."""
-    states = [OK] * len(lengths)
-    reasons: list[str | None] = [None] * len(lengths)
-    offsets: list[int | None] = [None] * len(lengths)
-    damages = check_headers(headers, np.array(lengths, np.int64))
-    for row, (length, damage) in enumerate(zip(lengths, damages, strict=True)):
-        if row in failures:
-            states[row], (reasons[row], offsets[row]) = UNREADABLE, failures[row]
-        elif damage is not None:
-            states[row], reasons[row], offsets[row] = UNREADABLE, damage.reason, damage.offset
-        elif length % SLOT:
-            states[row], reasons[row], offsets[row] = CUT, "ends inside a slot", length - length % SLOT
-    return states, reasons, offsets
+def _faults(
+    headers: NDArray[np.uint8], lengths: Longs, failures: dict[int, tuple[str, int]]
+) -> dict[int, Fault]:
+    """What is wrong with files, by their header, their length and what the system said, the last first."""
+    cut = {
+        row: Fault(CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
+        for row in np.flatnonzero(lengths % SLOT).tolist()
+    }
+    damaged = {
+        row: Fault(UNREADABLE, error.reason, error.offset)
+        for row, error in check_headers(headers, lengths).items()
+    }
+    return cut | damaged | {row: Fault(UNREADABLE, *failure) for row, failure in failures.items()}
 
 
-def _fill(descriptor: int, buffer: memoryview, at: int) -> int:
+def _read_whole(descriptor: int, buffer: memoryview, at: int) -> int:
     """Read until the buffer is full or the file ends; a read may give less than is there."""
     total = 0
     while total < len(buffer) and (got := os.preadv(descriptor, [buffer[total:]], at + total)):

@@ -10,32 +10,27 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 
-from auditor.sources.index_batch import IndexBatch, IndexFile
+from auditor.sources.index_batch import IndexBatch, IndexFiles
 from auditor.sources.index_reader import IndexReader
 
-SLICE_FILES = 1024
-"""Files a thread takes at once: enough for one pass of arithmetic, few enough to share out a small part."""
 
-
-def read_files(files: Iterable[IndexFile], threads: int, want_mtime: bool) -> Iterator[IndexBatch]:
-    """Read ``files`` in order; no more is taken ahead than two slices a thread."""
+def read_files(pieces: Iterable[IndexFiles], threads: int, want_mtime: bool) -> Iterator[IndexBatch]:
+    """Read files in order; no more is taken ahead than two pieces a thread."""
     if threads <= 1:
-        yield from IndexReader(want_mtime).read(files)
+        yield from IndexReader(want_mtime).read(pieces)
         return
     own = threading.local()
 
-    def read(taken: list[IndexFile]) -> list[IndexBatch]:
+    def read(files: IndexFiles) -> list[IndexBatch]:
         if not hasattr(own, "reader"):
             own.reader = IndexReader(want_mtime)
-        return list(own.reader.read(taken))
+        return list(own.reader.read([files]))
 
-    rest = iter(files)
     waiting: deque[Future[list[IndexBatch]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        while taken := list(islice(rest, SLICE_FILES)):
-            waiting.append(pool.submit(read, taken))
+        for files in pieces:
+            waiting.append(pool.submit(read, files))
             if len(waiting) >= 2 * threads:
                 yield from waiting.popleft().result()
         while waiting:

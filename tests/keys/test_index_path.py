@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.keys.index_path import from_name, low_bytes, to_path
+from auditor.keys.index_path import from_name, to_path
 
 GOLDEN = {
     0: "0/0/0.idx",
@@ -44,14 +44,3 @@ def test_other_names_are_nobodys(name: str) -> None:
 def test_only_names_that_we_would_write_are_read(name: str) -> None:
     ledger_id = from_name(name)
     assert ledger_id is None or to_path(ledger_id).endswith(f"/{name}")
-
-
-@given(st.integers(0, 2**63 - 1))
-def test_a_directory_says_how_the_ids_in_it_end(ledger_id: int) -> None:
-    assert low_bytes(to_path(ledger_id).rpartition("/")[0]) == ledger_id & 0xFFFF
-
-
-@given(st.text("0123456789abcdefABx_-+ /", max_size=7))
-def test_only_directories_that_we_would_write_have_an_end(place: str) -> None:
-    low = low_bytes(place)
-    assert low is None or to_path(low).rpartition("/")[0] == place

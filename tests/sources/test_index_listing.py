@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
+from auditor.keys import index_names
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.index_batch import IndexFile
+from auditor.sources.index_batch import IndexFiles
 from auditor.sources.index_listing import Passed, check_versions, list_part
 from auditor.sources.index_parts import IndexDirectory, IndexPart, from_json, parts, to_json
 from tests.sources.bookie_corpora import make_directory
 
 VERSION = b"5\n..."
+
+
+class File(NamedTuple):
+    """One of the files of a piece."""
+
+    ledger_id: int
+    path: str
+    scope_id: int = 0
+
+
+def items(part: IndexPart) -> list[File | Passed]:
+    result: list[File | Passed] = []
+    for item in list_part(part):
+        if isinstance(item, IndexFiles):
+            ids = item.ledger_ids.tolist()
+            result += map(File, ids, map(os.fsdecode, item.paths), [item.scope_id] * len(ids))
+        else:
+            result.append(item)
+    return result
 
 
 @pytest.fixture
@@ -32,9 +55,9 @@ def listed(
     files: dict[int, str] = {}
     passed: list[tuple[str, str, int | None]] = []
     for part in plan(directories, wanted):
-        for item in list_part(part):
+        for item in items(part):
             path = item.path.removeprefix(root).replace("/current/", ":")
-            if isinstance(item, IndexFile):
+            if isinstance(item, File):
                 assert item.ledger_id not in files
                 files[item.ledger_id] = path
             else:
@@ -52,9 +75,10 @@ def put(directory: Path, *names: str) -> None:
 ODD = (None, "0/1/notes", "0/1/2.idx", "0/1/101.idx.rloc", "00/1/5.idx", "0/01/1.idx")
 
 
+@pytest.mark.parametrize("files_at_once", [1, 2, 100])
 @pytest.mark.parametrize("odd", ODD)
 def test_a_quick_look_at_a_directory_lists_what_a_close_one_does(
-    directories: list[Path], monkeypatch: pytest.MonkeyPatch, odd: str | None
+    directories: list[Path], monkeypatch: pytest.MonkeyPatch, odd: str | None, files_at_once: int
 ) -> None:
     put(
         directories[0],
@@ -64,10 +88,12 @@ def test_a_quick_look_at_a_directory_lists_what_a_close_one_does(
         "7/ff/7ff.idx",
         *([odd] if odd else []),
     )
-    quick = listed(directories[:1])
-    monkeypatch.setattr("auditor.sources.index_listing._plain_leaf", lambda path, place: None)
-    assert quick == listed(directories[:1])
-    assert {1, 0x10001, 0xAB0001, 0x7FF} <= set(quick[0])
+    put(directories[1], "0/1/20001.idx", "7/ff/107ff.idx", "1/0/100.idx")
+    monkeypatch.setattr("auditor.sources.index_listing.PIECE_FILES", files_at_once)
+    quick = listed(directories)
+    monkeypatch.setattr(index_names, "ledger_ids", lambda paths: np.full(len(paths), -1))
+    assert quick == listed(directories)
+    assert {1, 0x10001, 0xAB0001, 0x7FF, 0x20001, 0x107FF, 0x100} <= set(quick[0])
 
 
 @pytest.mark.parametrize("wanted", [1, 3, 9])
@@ -157,16 +183,16 @@ def test_a_directory_that_cannot_be_listed_is_a_gap(directories: list[Path], nam
     loop = directories[0] / "current" / name
     loop.parent.mkdir(exist_ok=True)
     loop.symlink_to(loop.name)
-    items = list(list_part(IndexPart("bk", planned[0].directories, ("0",))))
-    assert [item.path for item in items if isinstance(item, Passed) and item.state == "gap"] == [str(loop)]
-    assert [item.ledger_id for item in items if isinstance(item, IndexFile)] == [1, 2]
+    found = items(IndexPart("bk", planned[0].directories, ("0",)))
+    assert [item.path for item in found if isinstance(item, Passed) and item.state == "gap"] == [str(loop)]
+    assert [item.ledger_id for item in found if isinstance(item, File)] == [1, 2]
 
 
 def test_a_directory_that_never_had_a_version_is_listed(tmp_path: Path) -> None:
     directory = make_directory(tmp_path / "l0", None)
     put(directory, "0/1/1.idx")
     part = IndexPart("bk", (IndexDirectory(str(directory), None),), ("0",))
-    assert list(list_part(part)) == [IndexFile(1, f"{directory}/current/0/1/1.idx")]
+    assert items(part) == [File(1, f"{directory}/current/0/1/1.idx")]
     assert list(check_versions(part.directories)) == []
 
 
@@ -174,7 +200,7 @@ def test_what_appears_after_planning_is_read_by_one_part(directories: list[Path]
     put(directories[0], "0/1/1.idx", "1/1/101.idx", "2/1/201.idx")
     planned = plan(directories, wanted=3)
     put(directories[1], "3/1/301.idx")
-    ledgers = [item.ledger_id for part in planned for item in list_part(part)]
+    ledgers = [item.ledger_id for part in planned for item in items(part)]
     assert sorted(ledger for ledger in ledgers if ledger is not None) == [1, 0x101, 0x201, 0x301]
 
 
@@ -200,10 +226,10 @@ def scoped(
     files: dict[LedgerId, str] = {}
     passed: list[tuple[str, str, LedgerId | None]] = []
     for part in plan(directories, wanted):
-        for item in list_part(part):
+        for item in items(part):
             path = item.path.removeprefix(root).replace("/current/", ":")
             ledger = None if item.ledger_id is None else LedgerId(item.ledger_id, item.scope_id)
-            if isinstance(item, IndexFile):
+            if isinstance(item, File):
                 assert ledger is not None
                 assert ledger not in files
                 files[ledger] = path
@@ -278,6 +304,6 @@ def test_a_step_that_cannot_be_listed_is_a_gap(directories: list[Path], depth: i
     loop.parent.mkdir(parents=True, exist_ok=True)
     loop.symlink_to(loop.name)
     part = IndexPart("bk", plan(directories)[0].directories, ("00000000",))
-    items = list(list_part(part))
-    assert [item.path for item in items if isinstance(item, Passed) and item.state == "gap"] == [str(loop)]
-    assert [item.ledger_id for item in items if isinstance(item, IndexFile)] == [2]
+    found = items(part)
+    assert [item.path for item in found if isinstance(item, Passed) and item.state == "gap"] == [str(loop)]
+    assert [item.ledger_id for item in found if isinstance(item, File)] == [2]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from auditor.codecs import gathered
 from auditor.codecs.fold import fold_entries
 from auditor.sources import index_reader
-from auditor.sources.index_batch import IndexBatch, IndexFile
+from auditor.sources.index_batch import OK, IndexBatch, IndexFiles
 from auditor.sources.index_reader import IndexReader
 
 HEADER = (b"BKLE" + struct.pack(">ii", 1, 20) + bytes(range(20))).ljust(1024, b"\0")
@@ -33,16 +33,22 @@ def groups_of(entries: set[int]) -> bytes:
     return fold_entries(ids, np.array([0, len(ids)])).tobytes()
 
 
+def files(paths: list[Path]) -> IndexFiles:
+    return IndexFiles(np.arange(len(paths)), [os.fsencode(path) for path in paths])
+
+
 def read(paths: list[Path], want_mtime: bool = False) -> list[IndexBatch]:
-    return list(IndexReader(want_mtime).read(IndexFile(n, str(path)) for n, path in enumerate(paths)))
+    return list(IndexReader(want_mtime).read([files(paths)]))
 
 
 def rows(batches: list[IndexBatch]) -> list[tuple[bytes, str, int | None, int]]:
-    return [
-        row
-        for batch in batches
-        for row in zip(batch.groups.values(), batch.states, batch.offsets, batch.page_bytes, strict=True)
-    ]
+    result = []
+    for batch in batches:
+        for row, groups in enumerate(batch.groups.values()):
+            fault = batch.faults.get(row)
+            state, offset = (fault.state, fault.offset) if fault else (OK, None)
+            result.append((groups, state, offset, int(batch.page_bytes[row])))
+    return result
 
 
 def write(folder: Path, *contents: bytes) -> list[Path]:
@@ -107,7 +113,7 @@ def test_what_an_earlier_file_left_in_the_buffers_is_not_seen(tmp_path: Path) ->
     reader = IndexReader()
     order = [0, 0, 0, 1, 2, 3]
     for _ in range(2):
-        read_rows = rows(list(reader.read(IndexFile(0, str(paths[n])) for n in order)))
+        read_rows = rows(list(reader.read([files([paths[n] for n in order])])))
         order = [2, 1, 3, 0]
     assert [row[:2] for row in read_rows] == [
         (b"", "unreadable"),
@@ -121,11 +127,10 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     (tmp_path / "loop.idx").symlink_to("loop.idx")
     (tmp_path / "folder.idx").mkdir()
     batches = read([tmp_path / "gone.idx", tmp_path / "loop.idx", tmp_path / "folder.idx"])
-    assert [state for batch in batches for state in batch.states] == ["unreadable"] * 3
-    assert [reason for batch in batches for reason in batch.reasons] == [
-        "No such file or directory",
-        "Too many levels of symbolic links",
-        "Is a directory",
+    assert [fault for batch in batches for fault in batch.faults.items()] == [
+        (0, ("unreadable", "No such file or directory", 0)),
+        (1, ("unreadable", "Too many levels of symbolic links", 0)),
+        (2, ("unreadable", "Is a directory", 0)),
     ]
 
 
@@ -151,15 +156,12 @@ def test_a_disk_error_behind_a_short_read_makes_the_file_unreadable(
     def failing(descriptor: int, buffers: list[memoryview], at: int) -> int:
         if at:
             raise OSError(5, "Input/output error")
-        return real(descriptor, [buffers[0], buffers[1][:3072]] if len(buffers) > 1 else buffers, at)
+        return real(descriptor, [memoryview(buffers[0])[:4096]], at)
 
     monkeypatch.setattr(os, "preadv", failing)
     (batch,) = read(paths)
-    assert (batch.states, batch.reasons, batch.groups.values()) == (
-        ["unreadable"],
-        ["Input/output error"],
-        [b""],
-    )
+    assert batch.faults[0][:2] == ("unreadable", "Input/output error")
+    assert batch.groups.values() == [b""]
 
 
 @pytest.mark.parametrize("length", [*range(1024, 20_000, 4096), 9224, 13_304])
@@ -220,15 +222,22 @@ def test_a_run_that_goes_on_over_many_chunks_is_one_group(tmp_path: Path) -> Non
     assert rows(read([path])) == [(groups_of(set(range(entries))), "ok", None, 8 * entries)]
 
 
-def test_batches_end_at_their_limit_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_reader, "BATCH_FILES", 3)
+@pytest.mark.parametrize("each", [1, 3, 8])
+def test_batches_end_at_their_limit_however_the_files_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each: int
+) -> None:
+    monkeypatch.setattr(index_reader, "BATCH_UNITS", 5)
     paths = write(tmp_path, *[index_bytes({n}, 128) for n in range(8)])
-    batches = read(paths)
-    assert [len(batch.files) for batch in batches] == [3, 3, 2]
+    pieces = [files(paths[start : start + each])._replace(scope_id=start) for start in range(0, 8, each)]
+    batches = list(IndexReader().read(pieces))
+    assert [len(batch.paths) for batch in batches] == [3, 3, 2]
     assert [row[0] for row in rows(batches)] == [groups_of({n}) for n in range(8)]
+    assert [path for batch in batches for path in batch.paths] == [os.fsencode(path) for path in paths]
+    given = [(n // each * each, n % each) for n in range(8)]
+    assert [row for batch in batches for row in zip(batch.scope_ids, batch.ledger_ids, strict=True)] == given
 
 
 def test_times_are_read_only_when_asked_for(tmp_path: Path) -> None:
     paths = write(tmp_path, HEADER)
     os.utime(paths[0], (1234.5, 1234.5))
-    assert [batch.mtimes for asked in (False, True) for batch in read(paths, asked)] == [[None], [1_234_500]]
+    assert [batch.mtimes for asked in (False, True) for batch in read(paths, asked)] == [None, [1_234_500]]

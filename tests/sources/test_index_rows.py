@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import itemgetter
@@ -13,7 +14,7 @@ import pytest
 
 from auditor.keys import index_path, scoped_index_path
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.index_batch import IndexFile
+from auditor.sources.index_batch import IndexFiles
 from auditor.sources.index_parts import IndexDirectory, IndexPart, parts
 from auditor.sources.index_rows import SCHEMA, read_part
 from auditor.sources.page_size import page_sizes
@@ -123,8 +124,8 @@ def test_rows_have_the_published_columns_with_their_meaning(tmp_path: Path) -> N
 
 
 def test_many_strays_come_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.sources.index_rows.ROWS", 20)
-    monkeypatch.setattr("auditor.sources.index_rows.BATCH_FILES", 10)
+    monkeypatch.setattr("auditor.sources.index_gathering.ROWS", 20)
+    monkeypatch.setattr("auditor.sources.index_gathering.BATCH_UNITS", 10)
     leaf = tmp_path / "current" / "0" / "0"
     leaf.mkdir(parents=True)
     for n in range(95):
@@ -159,8 +160,8 @@ def test_a_version_that_changed_since_planning_is_a_gap(
         spoil(directories[1] / "current")
     else:
 
-        def listing(_: IndexPart) -> Iterator[IndexFile]:
-            yield IndexFile(1, str(tmp_path / "1.idx"))
+        def listing(_: IndexPart) -> Iterator[IndexFiles]:
+            yield IndexFiles(np.array([1]), [os.fsencode(tmp_path / "1.idx")])
             spoil(directories[1] / "current")
 
         monkeypatch.setattr("auditor.sources.index_rows.list_part", listing)
@@ -169,7 +170,7 @@ def test_a_version_that_changed_since_planning_is_a_gap(
 
 
 def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.sources.index_threads.SLICE_FILES", 3)
+    monkeypatch.setattr("auditor.sources.index_listing.PIECE_FILES", 3)
     planned = corpus_parts("interleaved-hier", tmp_path, 2)
     in_threads = read_all([replace(part, threads=3) for part in planned])
     assert sorted(in_threads, key=itemgetter("path")) == sorted(read_all(planned), key=itemgetter("path"))
