@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MANIFEST = "manifest.json"
+WHOLE = "_SUCCESS"
+"""Spark's mark of a table that it has written to the end."""
 
 
 class RunDirectory:
@@ -62,6 +64,16 @@ class RunDirectory:
         with self._files.open_output_stream(f"{self._base}/{name}.part") as stream:
             stream.write((json.dumps(value, indent=2) + "\n").encode())
         self._files.move(f"{self._base}/{name}.part", f"{self._base}/{name}")
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a table as Spark would, whole last; what a run that broke off left of it goes."""
+        from pyarrow import parquet
+
+        where = f"{self._base}/{name}"
+        self.remove(name)
+        self._files.create_dir(where, recursive=True)
+        parquet.write_table(table, f"{where}/part-00000.snappy.parquet", filesystem=self._files)
+        self._files.open_output_stream(f"{where}/{WHOLE}").close()
 
     def remove(self, name: str) -> None:
         """Take away a directory that was only a step on the way."""
@@ -103,16 +115,27 @@ class Landing:
         """The table as it lies on disk, made first where it is not whole yet."""
         if name not in self._landed:
             where = self.run.where(f"{below}/{name}")
-            if not self.run.exists(f"{below}/{name}/_SUCCESS"):
+            read = self.spark.read
+            if not self.run.exists(f"{below}/{name}/{WHOLE}"):
                 self.progress.stage(name)
                 with tasks_told(self.spark, self.progress), own_errors():
-                    make().write.mode("overwrite").parquet(where)
-            self._landed[name] = self.spark.read.parquet(where)
+                    made = make()
+                    made.write.mode("overwrite").parquet(where)
+                read = read.schema(made.schema)  # else Spark runs a job to look what it has written
+            self._landed[name] = read.parquet(where)
         return self._landed[name]
 
     def rows(self, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
-        """Land a small table that the driver holds."""
-        return self.land(name, lambda: from_rows(self.spark, rows, schema))
+        """Land a small table that the driver holds; written here, for a Spark job costs more than that."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        if name not in self._landed:
+            if not self.run.exists(f"tables/{name}/{WHOLE}"):
+                self.progress.stage(name)
+                self.run.write_table(f"tables/{name}", pa.Table.from_pylist(rows, schema=schema))
+            read = self.spark.read.schema(from_arrow_schema(schema))
+            self._landed[name] = read.parquet(self.run.where(f"tables/{name}"))
+        return self._landed[name]
 
     def remember(self, key: str, value: Any) -> Any:
         """A fact that a resumed run must not see afresh: the first value it was given."""
@@ -131,10 +154,3 @@ class Landing:
         }
         self.run.write_json(MANIFEST, manifest)
         self.run.write_json(REPORT, json.loads(report.to_json()))
-
-
-def from_rows(spark: SparkSession, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
-    """A DataFrame of rows that the driver holds, with a declared schema."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema), from_arrow_schema(schema))

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = pa.schema([("bookie_id", pa.string())])
+NESTED = pa.schema(
+    [
+        ("bookie_id", pa.string()),
+        ("port", pa.int32()),
+        ("read", pa.bool_()),
+        ("since", pa.int64()),
+        ("disks", pa.list_(pa.string())),
+        ("endpoints", pa.list_(pa.struct([("host", pa.string()), ("groups", pa.binary())]))),
+    ]
+)
 
 
 def test_an_unfinished_run_is_resumed_by_the_same_question_only(tmp_path: Path) -> None:
@@ -84,3 +94,34 @@ def test_what_was_seen_first_is_remembered(spark: SparkSession, tmp_path: Path) 
 def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path: Path) -> None:
     landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
     assert landing.rows("empty", [], SCHEMA).columns == ["bookie_id"]
+    rows: list[dict[str, Any]] = [
+        {"bookie_id": "bk-a:3181", "port": 3181, "read": True, "since": None, "disks": ["/l1", None],
+         "endpoints": [{"host": "10.0.0.1", "groups": b"\x00\xff"}]},
+        {"bookie_id": None, "port": None, "read": None, "since": 2**62, "disks": None, "endpoints": []},
+    ]  # fmt: skip
+    landed = landing.rows("nested", rows, NESTED)
+    assert [row.asDict(recursive=True) for row in landed.collect()] == rows
+    unasked = spark.read.parquet(landing.run.where("tables/nested"))
+    assert unasked.schema == landed.schema, "who opens the run later sees the same types"
+
+
+def test_rows_of_a_run_that_broke_off_are_written_anew(spark: SparkSession, tmp_path: Path) -> None:
+    for value in ("first", "second"):
+        landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+        landed = landing.rows("t", [{"bookie_id": value}], SCHEMA)
+        assert [row.bookie_id for row in landed.collect()] == ["first"]
+    (tmp_path / "run" / "tables" / "t" / "_SUCCESS").unlink()
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    landed = landing.rows("t", [{"bookie_id": "third"}], SCHEMA)
+    assert [row.bookie_id for row in landed.collect()] == ["third"]
+
+
+def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    landed = landing.land("t", lambda: spark.sql("select 1 as a, array(struct('x' as b, X'00ff' as c)) as d"))
+    assert landed.schema == spark.read.parquet(landing.run.where("tables/t")).schema
+    assert [row.asDict(recursive=True) for row in landed.collect()] == [
+        {"a": 1, "d": [{"b": "x", "c": b"\x00\xff"}]}
+    ]

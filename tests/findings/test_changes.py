@@ -13,7 +13,6 @@ import pytest
 from auditor.difference import RunDifference
 from auditor.findings.changes import Looked, changed
 from auditor.findings.suppress import Suppress, suppressed
-from auditor.landing import from_rows
 from auditor.tables.published import TABLES
 from tests.findings.changed_runs import INSTANCE, Row, row, write_run
 
@@ -115,7 +114,8 @@ def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> Non
         Suppress("scope", until, {"scope_id": 7, "ledger_id": 1}),
     )
     schema = pa.schema([TABLES["changes"].field(name) for name in TABLES["changes"].names])
-    frames = [from_rows(spark, each, schema).drop("suppression", "suppressed") for each in (rows, baseline)]
+    tables = [pa.Table.from_pylist(each, schema=schema) for each in (rows, baseline)]
+    frames = [spark.createDataFrame(table).drop("suppression", "suppressed") for table in tables]
     found = suppressed(frames[0], entries, {"there": frames[1]}, TODAY).collect()
     by = {(each["id"], each["ledger_id"], each["bookie_id"]): each for each in found}
     assert {key: (each["suppression"], each["suppressed"]) for key, each in by.items()} == {
