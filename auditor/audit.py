@@ -44,9 +44,10 @@ from auditor.sources.uri import parse_metadata_uri
 from auditor.summary import cluster_of, gaps_shown, summarise
 from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import combined, merged
-from auditor.tables.contents import contents
+from auditor.tables.contents import contents, doubted
 from auditor.tables.judged import judged
 from auditor.tables.marked import of_first_scan, stock
+from auditor.tables.moved import moved
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.starts import STARTS
@@ -99,11 +100,11 @@ class Audit:
             pages = bookies.page_sizes(availability)
             indexes = combined(held(availability, pages), bookies.overlapping(availability))
             asked = ask(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
-            again = metadata.again()  # M1, after the indexes
+            metadata.again()  # M1, after the indexes
             tables = self._compare(landing, metadata, bookies, availability, indexes, pages, asked)
             # Landed before they are sorted: a sort looks at its input twice, and this one is forty questions.
             unsorted = landing.land(
-                "checks", lambda: confirm(found(checks.ALL, tables), tables.ledgers, again)
+                "checks", lambda: confirm(found(checks.ALL, tables), _moved(landing, metadata))
             )
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
             landing.run.remove("tables/checks")
@@ -172,6 +173,7 @@ class Audit:
     ) -> Tables:
         """Join both sides and judge what differs; the tables that checks ask."""
         ledgers, again, marks = metadata.ledgers(), metadata.again(), stock(metadata.marks())
+        moves = _moved(landing, metadata)
         rows = bookies.bookies(availability, marks, pages, asked.bookies if asked else {})
         states = bookies.states(rows)
         who = landing.rows("bookies", rows, BOOKIES)
@@ -184,12 +186,18 @@ class Audit:
         classes = landing.land("verdicts", lambda: verdicts(ledgers, answers))
         times = {name: state.index_time for name, state in states.items()}
         gone = landing.land(
-            "orphans", lambda: orphans(pairs, indexes, ledgers, again, metadata.scan_time, times)
+            "orphans", lambda: orphans(pairs, indexes, ledgers, again, moves, metadata.scan_time, times)
         )
         places = landing.rows("directories", bookies.directories(), DIRECTORIES)
         cookies, registrations = metadata.cookies(), metadata.registrations()
         identity = identity_graph(landing, who, registrations, cookies, places, ledgers, pairs)
-        marked = of_first_scan(marks.where("kind = 'mark'"), ledgers, again)
+
+        def explained() -> DataFrame:
+            asked = {row["bookie_id"] for row in doubted(pairs).collect()}
+            asked |= set(bookies.overlapping(availability))
+            return contents(availability, ledgers, pairs, places, who, sorted(asked))
+
+        marked = of_first_scan(marks.where("kind = 'mark'"), moves)
         locked = marks.where("kind = 'lock'")
         return Tables(
             ledgers=ledgers,
@@ -200,7 +208,7 @@ class Audit:
             starts=landing.rows("starts", bookies.starts(), STARTS),
             bookies=who,
             directories=places,
-            contents=landing.land("contents", lambda: contents(availability, ledgers, pairs, places, who)),
+            contents=landing.land("contents", explained),
             identities=identity.identities,
             identity_edges=identity.edges,
             availability=indexes.unionByName(availability.where("state in ('stray', 'gap', 'damaged')")),
@@ -222,3 +230,9 @@ class Audit:
                 instance_id_missing=metadata.instance_id_missing(),
             ),
         )
+
+
+def _moved(landing: Landing, metadata: MetadataScan) -> DataFrame | None:
+    """What two scans of a live store differ in; None where one scan stands for both."""
+    again = metadata.again()
+    return None if again is None else landing.land("moved", lambda: moved(metadata.ledgers(), again))

@@ -25,6 +25,7 @@ VIEWS = {
     "findings": "a finding",
     "ledgers": "a ledger's metadata, or a znode that is none's, in the first scan",
     "ledgers_again": "the same in the last scan, in short",
+    "moved": "a ledger that did not stand at one version in both scans",
     "marks": "an under-replication mark, lock or vote",
     "cookies": "a cookie in the store",
     "registrations": "a registered bookie",

@@ -19,27 +19,24 @@ _STORAGE_THAT_DOES = ("ledger-not-indexed",)
 _LEDGER = ["scope_id", "ledger_id"]
 
 
-def confirm(findings: DataFrame, ledgers: DataFrame, again: DataFrame | None) -> DataFrame:
+def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
     """Withdraw findings of ledgers that were deleted between the scans; doubt those of changed ones.
 
-    ``findings`` has the column ``group`` besides the finding's own; ``again`` is None where one scan stands
-    for both.
+    ``findings`` has the column ``group`` besides the finding's own; ``moved`` is what two scans of a live
+    store differ in (`auditor.tables.moved`), None where one scan stands for both.
     """
     from pyspark.sql import functions as F
 
-    if again is None:
+    if moved is None:
         return findings
-    first = ledgers.where("ledger_id is not null").select(*_LEDGER, F.col("version").alias("v0"))
-    second = again.where("ledger_id is not null").select(*_LEDGER, F.col("version").alias("v1"))
-    moved = (
-        first.join(second, _LEDGER, "left")
-        .where("v1 is null or v0 <> v1")
+    since = (
+        moved.where("version is not null")
         .groupBy(*_LEDGER)
-        .agg(F.max(F.col("v1").isNull()).alias("deleted"))
+        .agg(F.max(F.col("version_again").isNull()).alias("deleted"))
     )
     resting = F.col("group").isin(*_RESTS_ON_METADATA) | F.col("id").isin(*_STORAGE_THAT_DOES)
     concerned = resting & (F.col("id") != "mark-of-deleted-ledger")
-    rows = findings.join(moved, _LEDGER, "left")
+    rows = findings.join(since, _LEDGER, "left")
     kept = rows.where(~(concerned & F.coalesce("deleted", F.lit(False))))
     doubted = concerned & F.col("deleted").isNotNull() & (F.col("confidence") == "confirmed")
     return kept.withColumn(

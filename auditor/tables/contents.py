@@ -12,12 +12,18 @@ a candidate is held against the directory's owner by the ledgers that only one o
             have misses no disk, and what lies here is a copy that was left over
     worse   only the owner explains it
 
+Nearly every directory is its owner's, and that needs no join of all replicas to be said: a replica that is
+not among the unequal pairs is exact for its owner. Only the directories of bookies that `doubted` names are
+held against every id. No other can have a ledger that speaks for a candidate: its owner would have to hold,
+byte for byte, what the candidate should hold and lacks, and both of these pairs are unequal.
+
 Entries are compared by a hash of 64 bits, for these are counts; identities too are hashed until they are
-counted. Availability is read once, and only counts, one for each directory and id, are put in order.
+counted. Only counts, one for each directory and id, are put in order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -41,7 +47,12 @@ CONTENTS = commented(
         "of the exact ones, ledgers that are not exact for the owner and that the candidate itself lacks",
     ),
     ("worse", pa.int64(), "ledgers that are exact for the owner and not for the candidate"),
-    ("rank", pa.int32(), "1 explains the directory best; the best three, and the owner"),
+    (
+        "rank",
+        pa.int32(),
+        "1 explains the directory best; the best three, and the owner; the owner alone where no other id "
+        "lacks what lies there",
+    ),
 )
 
 _SHOWN = 3
@@ -50,36 +61,110 @@ _LEDGER = ("scope_id", "ledger_id")
 _THERE = ("ok", "cut", "unreadable", "limbo")
 
 
+def doubted(unequal: DataFrame) -> DataFrame:
+    """The bookies that hold, byte for byte, what another should hold and lacks: ``bookie_id``, each once."""
+    from pyspark.sql import functions as F
+
+    lacked = unequal.where(_SHORT).select(*_LEDGER, F.col("bookie_id").alias("other"), "expected")
+    held = unequal.where("length(held) > 0 and not (expected <=> held)").select(*_LEDGER, "bookie_id", "held")
+    same = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
+    return held.join(lacked, [*_LEDGER]).where(same).select("bookie_id").distinct()
+
+
 def contents(
     availability: DataFrame,
     ledgers: DataFrame,
     unequal: DataFrame,
     directories: DataFrame,
     bookies: DataFrame,
+    doubted: Sequence[str],
 ) -> DataFrame:
     """Rank the ids that explain each directory's ledgers: rows of `CONTENTS`.
 
-    The directories of another cluster's bookies are left out: their ledgers' ids mean nothing here.
+    ``doubted`` are the bookies whose directories are held against every id: those that `doubted` names, and
+    those that have a ledger in several pieces, whose pairs do not say what one directory holds. The
+    directories of another cluster's bookies are left out: their ledgers' ids mean nothing here.
     """
     from pyspark.sql import functions as F
 
     places = _places(directories, bookies)
-    seen = _seen(availability, places).join(_members(ledgers, unequal), [*_LEDGER])
+    doubtful = F.col("bookie_id").isin(list(doubted))
+    seen = _seen(availability.where(~doubtful), places)
+    plain = _of_owners(seen, ledgers, unequal, places.where(~F.col("owner").isin(list(doubted))))
+    if not doubted:
+        return plain
+    counts = _counts(_seen(availability.where(doubtful), places).join(_members(ledgers, unequal), [*_LEDGER]))
+    return plain.unionByName(_ranked(counts, places, bookies))
+
+
+def _of_owners(seen: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: DataFrame) -> DataFrame:
+    """What each owner explains of its directories: all replicas, but for those that are unequal."""
+    from pyspark.sql import functions as F
+
+    pairs = unequal.select(*_LEDGER, "bookie_id")
+    odd = seen.join(pairs, [*_LEDGER, "bookie_id"], "left_semi")
+    known = (
+        ledgers.where("undecidable = false")
+        .join(pairs.select(*_LEDGER), [*_LEDGER], "left_semi")
+        .select(*_LEDGER, F.expr(_MEMBERS.format(lacks="false")).alias("members"))
+    )
+    mine = "exists(members, m -> m.id = owner{})"
+    told = odd.join(known, [*_LEDGER]).groupBy("key")
+    told_of = told.agg(
+        F.count("*").alias("known"),
+        _times(F.expr(mine.format(""))).alias("known_named"),
+        _times(F.expr(mine.format(" and m.should = held"))).alias("known_exact"),
+    )
+    number = (
+        seen.groupBy("key")
+        .agg(F.count("*").alias("all"))
+        .join(odd.groupBy("key").agg(F.count("*").alias("odd")), "key", "left")
+        .join(told_of, "key", "left")
+        .fillna(0)
+    )
+    healthy = F.col("all") - F.col("odd")
+    return (
+        number.join(F.broadcast(places), "key")
+        .select(
+            F.col("path").alias("directory"),
+            "place",
+            "owner",
+            (healthy + F.col("known")).alias("ledgers"),
+            F.col("owner").alias("candidate"),
+            (healthy + F.col("known_named")).alias("named"),
+            (healthy + F.col("known_exact")).alias("exact"),
+            F.lit(0).cast("long").alias("better"),
+            F.lit(0).cast("long").alias("worse"),
+            F.lit(1).alias("rank"),
+        )
+        .where("named > 0")
+    )
+
+
+def _counts(seen: DataFrame) -> DataFrame:
+    """How much each id explains of each directory; the row without an id counts the ledgers there."""
+    from pyspark.sql import functions as F
+
     total = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER.items()))
     each = seen.withColumn("mine", F.expr("exists(members, m -> m.id = owner and m.should = held)")).select(
         "key", "owner", "held", "mine", F.explode(F.concat(F.array(total), "members")).alias("m")
     )
     exact = F.col("m.should").isNotNull() & F.col("m.should").eqNullSafe(F.col("held"))
-    counts = each.groupBy("key", "m.id").agg(
+    return each.groupBy("key", "m.id").agg(
         F.count("*").alias("named"),
         _times(exact).alias("exact"),
         _times(exact & ~F.col("mine") & F.col("m.lacks")).alias("better"),
         _times(F.col("mine") & ~exact).alias("worse"),
     )
-    return _ranked(counts, places, bookies)
 
 
 _MEMBER = {"id": "bigint", "should": "bigint", "lacks": "boolean"}
+_MEMBERS = (
+    "transform(replicas, r -> named_struct('id', xxhash64(r.bookie_id),"
+    " 'should', if(length(r.groups) > 0, xxhash64(r.groups), null), 'lacks', {lacks}))"
+)
+# A replica that lacks something of what it should hold.
+_SHORT = "length(expected) > 0 and not (expected <=> held)"
 
 
 def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
@@ -97,19 +182,18 @@ def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
 
 
 def _seen(availability: DataFrame, places: DataFrame) -> DataFrame:
-    """The ledgers in each directory: key, scope_id, ledger_id, hashes of the owner and of what is held."""
+    """The ledgers in each directory: its key, ledger, bookie_id, hashes of owner and of what is held."""
     from pyspark.sql import functions as F
 
     named = places.select(F.col("owner").alias("bookie_id"), F.explode("names").alias("name"), "key")
     held = F.when((F.col("state") == "ok") & (F.length("groups") > 0), F.xxhash64("groups"))
+    # What is before the last "/current/": a regular expression takes several times as long.
+    name = "left(path, length(path) - length(substring_index(concat(path, '/'), '/current/', -1)) - 8)"
     rows = availability.where(F.col("state").isin(*_THERE) & F.col("ledger_id").isNotNull()).select(
-        *_LEDGER,
-        "bookie_id",
-        F.regexp_extract("path", "^(.*)/current(?:/|$)", 1).alias("name"),
-        held.alias("held"),
+        *_LEDGER, "bookie_id", F.expr(name).alias("name"), held.alias("held")
     )
     return rows.join(F.broadcast(named), ["bookie_id", "name"]).select(
-        *_LEDGER, "key", F.xxhash64("bookie_id").alias("owner"), "held"
+        *_LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
 
 
@@ -117,13 +201,9 @@ def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:
     """Who is named by each ledger, what each should hold, and whether its own index lacks any of that."""
     from pyspark.sql import functions as F
 
-    short = unequal.where("length(expected) > 0 and not (expected <=> held)")
+    short = unequal.where(_SHORT)
     lacking = short.groupBy(*_LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
-    member = (
-        "transform(replicas, r -> named_struct('id', xxhash64(r.bookie_id),"
-        " 'should', if(length(r.groups) > 0, xxhash64(r.groups), null),"
-        " 'lacks', coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)))"
-    )
+    member = _MEMBERS.format(lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)")
     known = ledgers.where("undecidable = false").select(*_LEDGER, "replicas")
     return known.join(lacking, [*_LEDGER], "left").select(*_LEDGER, F.expr(member).alias("members"))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.tables.moved import made
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -15,17 +17,12 @@ def stock(marks: DataFrame) -> DataFrame:
     return marks.withColumn("scope_id", F.lit(0).cast("long"))
 
 
-def of_first_scan(marks: DataFrame, ledgers: DataFrame, again: DataFrame | None) -> DataFrame:
+def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
     """The marks without those of ledgers that were made after the first scan: nothing is known of these.
 
-    ``again`` is the second scan, None where one scan stands for both.
+    ``moved`` is what two scans of a live store differ in, None for a saved one.
     """
-    if again is None:
+    if moved is None:
         return marks
     keys = ["scope_id", "ledger_id"]
-    known = ledgers.where("ledger_id is not null").select(*keys)
-    second = again.where("ledger_id is not null").select(*keys)
-    # From the marks on, so that the work follows these and not the ledgers.
-    made_since = marks.select(*keys).join(known, keys, "left_anti")
-    made_since = made_since.join(second, keys, "left_semi").distinct()
-    return marks.join(made_since, keys, "left_anti").select(*marks.columns)
+    return marks.join(made(moved), keys, "left_anti").select(*marks.columns)

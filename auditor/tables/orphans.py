@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
+from auditor.tables.moved import deleted, listed, made
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,39 +31,43 @@ def orphans(
     indexes: DataFrame,
     ledgers: DataFrame,
     again: DataFrame | None,
+    moved: DataFrame | None,
     scan_time: int,
     index_times: Mapping[str, int | None],
 ) -> DataFrame:
     """Ledgers on a bookie that the store does not list, one row a pair.
 
-    ``indexes`` is what the bookies hold, ``again`` a live store's second scan, ``index_times`` how new each
-    bookie's index is, in ms, None where nothing says. A ledger that the first scan
-    lists and the second does not was deleted in between, and each of its copies is here, a healthy one too. A
-    ledger that only the second lists was made in between, and is none. An id that a damaged part of the tree
-    could stand for is unknown, and is none either.
+    ``indexes`` is what the bookies hold, ``again`` a live store's second scan and ``moved`` what is different
+    in it (`auditor.tables.moved`; None for a saved store), ``index_times`` how new each bookie's index is, in
+    ms, None where nothing says. A ledger that the first scan lists and the second does not was deleted in
+    between, and each of its copies is here, a healthy one too. A ledger that only the second lists was made
+    in between, and is none. An id that a damaged part of the tree could stand for is unknown, and is none
+    either.
     """
     from pyspark.sql import functions as F
 
-    known = _listed(ledgers)
-    never = unequal.where(F.col("index_state").isin(*_HAD)).join(known, [*_LEDGER], "left_anti")
+    had = unequal.where(F.col("index_state").isin(*_HAD))
+    known = listed(ledgers)
+    # Of all ledgers only those that an unequal pair is of: what is joined stays as small as the pairs are.
+    never = had.join(known.join(had.select(*_LEDGER), [*_LEDGER], "left_semi"), [*_LEDGER], "left_anti")
     gone = never.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
+    candidates = had.select(*_PAIR)
     unclear = _unclear(ledgers)
-    if again is not None:
-        listed = _listed(again)
-        deleted = indexes.where(_had()).join(known.join(listed, [*_LEDGER], "left_anti"), [*_LEDGER])
-        gone = gone.join(listed, [*_LEDGER], "left_anti").unionByName(
-            deleted.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
+    if again is not None and moved is not None:
+        left = indexes.where(_had()).join(deleted(moved), [*_LEDGER])
+        gone = gone.join(made(moved), [*_LEDGER], "left_anti").unionByName(
+            left.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
         )
+        candidates = candidates.unionByName(left.select(*_PAIR))
         unclear = unclear.union(_unclear(again))
     in_scope = F.col("unclear_scope").isNull() | (F.col("unclear_scope") == F.col("scope_id"))
     could_be = in_scope & F.col("ledger_id").between(F.col("low"), F.col("high"))
     clear = gone.join(F.broadcast(unclear), could_be, "left_anti")
-    dated = indexes.where(F.col("mtime") > scan_time)
-    if again is None and (
-        since := [name for name, at in index_times.items() if at is None or at > scan_time]
-    ):
-        dated = dated.select(*_PAIR).unionByName(_above_all(indexes, known, since))
-    newer = dated.select(*_PAIR, F.lit(True).alias("newer")).distinct()
+    dated = indexes.where(F.col("mtime") > scan_time).select(*_PAIR)
+    later = [name for name, at in index_times.items() if at is None or at > scan_time]
+    if again is None and later:
+        dated = dated.unionByName(_above_all(indexes, known, later))
+    newer = dated.join(candidates, [*_PAIR], "left_semi").distinct().withColumn("newer", F.lit(True))
     return clear.join(newer, [*_PAIR], "left").select(
         *_PAIR,
         "groups",
@@ -70,11 +75,6 @@ def orphans(
         F.lit(False).alias("in_m1"),
         F.coalesce("newer", F.lit(False)).alias("newer_than_scan"),
     )
-
-
-def _listed(ledgers: DataFrame) -> DataFrame:
-    """The ids that a scan lists as ledgers, whatever their metadata say."""
-    return ledgers.where("status in ('ok', 'broken', 'unreadable')").select(*_LEDGER)
 
 
 def _had() -> Column:
@@ -113,22 +113,20 @@ def _unclear(ledgers: DataFrame) -> DataFrame:
 
 def holdings(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     """How many ledgers each bookie has an index of, and how many are orphans: one row a bookie."""
-    from pyspark.sql import functions as F
-
-    return (
-        _counted(availability, orphans)
-        .groupBy("bookie_id")
-        .agg(F.sum("ledgers").alias("ledgers"), F.sum("orphans").alias("orphans"))
-    )
+    return _counted(availability.where(_had()), orphans, ["bookie_id"])
 
 
 def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     """Leaves of 10,000 ids of which a bookie holds at least 100 ledgers, all of them orphans."""
     from pyspark.sql import functions as F
 
-    whole = _counted(availability, orphans).where(
-        (F.col("ledgers") == F.col("orphans")) & (F.col("orphans") >= _LEAST_VANISHED)
-    )
+    # Downwards, for negative ids too: other scopes have them.
+    leaf = F.expr(f"ledger_id div {_LEAF_IDS} - if(ledger_id % {_LEAF_IDS} < 0, 1, 0)")
+    leaves = ["bookie_id", "scope_id", "leaf"]
+    lost = orphans.withColumn("leaf", leaf)
+    many = lost.groupBy(*leaves).count().where(F.col("count") >= _LEAST_VANISHED)
+    held = availability.where(_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
+    whole = _counted(held, lost, leaves).where(F.col("ledgers") == F.col("orphans"))
     # The first and the last leaf of all reach beyond the least and the greatest id.
     low = F.try_multiply("leaf", F.lit(_LEAF_IDS))
     high = F.try_multiply(F.col("leaf") + 1, F.lit(_LEAF_IDS)) - 1
@@ -141,20 +139,13 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     )
 
 
-def _counted(availability: DataFrame, orphans: DataFrame) -> DataFrame:
-    """Ledgers and orphans by bookie, scope and leaf."""
+def _counted(held: DataFrame, orphans: DataFrame, keys: list[str]) -> DataFrame:
+    """Ledgers held and orphans by some columns, of what is held."""
     from pyspark.sql import functions as F
 
-    # Downwards, for negative ids too: other scopes have them.
-    leaf = F.expr(f"ledger_id div {_LEAF_IDS} - if(ledger_id % {_LEAF_IDS} < 0, 1, 0)").alias("leaf")
-    keys = ("bookie_id", "scope_id", leaf)
-    held = availability.where(_had()).groupBy(*keys)
-    lost = orphans.groupBy(*keys)
-    return (
-        held.agg(F.count("*").alias("ledgers"))
-        .join(lost.agg(F.count("*").alias("orphans")), ["bookie_id", "scope_id", "leaf"], "left")
-        .fillna({"orphans": 0})
-    )
+    ledgers = held.groupBy(*keys).agg(F.count("*").alias("ledgers"))
+    lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"))
+    return ledgers.join(lost, keys, "left").fillna({"orphans": 0})
 
 
 def over_replicated(

@@ -18,6 +18,7 @@ from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
 from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
+from auditor.tables.moved import MOVED
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import VERDICTS
@@ -25,6 +26,7 @@ from auditor.tables.verdicts import VERDICTS
 TABLES: dict[str, pa.Schema] = {
     "ledgers": LEDGERS,
     "ledgers_again": pa.schema([LEDGERS.field(name) for name in AGAIN]),
+    "moved": MOVED,
     "marks": MARKS,
     "cookies": COOKIES,
     "registrations": REGISTRATIONS,

@@ -8,6 +8,7 @@ from auditor.checks import BY_ID
 from auditor.findings.confirm import confirm
 from auditor.findings.table import FINDINGS, found, numbered
 from auditor.model.finding import fingerprint
+from auditor.tables.moved import moved
 from tests.checks.tables_builder import INSTANCE, entries, find, ledger, places, tables
 
 
@@ -90,7 +91,7 @@ def test_what_changed_between_the_scans_is_doubted_in_its_scope(spark: SparkSess
         ],  # that of scope 1 was deleted
     ).ledgers
     checks = [BY_ID["entry-lost"], BY_ID["ledger-not-indexed"]]
-    rows = confirm(found(checks, asked), asked.ledgers, again).collect()
+    rows = confirm(found(checks, asked), moved(asked.ledgers, again)).collect()
     assert {(row["id"], row["scope_id"], row["confidence"]) for row in rows} == {
         ("entry-lost", 0, "suspect"),
         ("entry-lost", 2, "confirmed"),

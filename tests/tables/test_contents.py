@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from auditor.checks.content_evidence import points_elsewhere
-from auditor.tables.contents import contents
+from auditor.tables.contents import CONTENTS, contents, doubted
 from tests.checks.tables_builder import entries, ledger, tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Ensemble of three, write quorum two: what each position holds is its own.
 STRIPES = {name: entries(name, (at, 30, 2, 3))[1] for at, name in enumerate(("a", "b", "c"))}
@@ -47,12 +47,29 @@ def ranked(
             {"scope_id": 0, "ledger_id": number, "bookie_id": name, "expected": stripes[name]}
             for number in held
             for name in lacking
+            if name != "a"
+        ]
+        + [
+            {"scope_id": 0, "ledger_id": number, "bookie_id": "a", "expected": stripes["a"], "held": groups}
+            | {"index_state": state}
+            for number, groups in held.items()
+            if groups != stripes["a"] or state != "ok"
         ],
     )
-    found = contents(rows.availability, rows.ledgers, rows.unequal, rows.directories, rows.bookies)
+    asked = [row["bookie_id"] for row in doubted(rows.unequal).collect()]
+    found = contents(rows.availability, rows.ledgers, rows.unequal, rows.directories, rows.bookies, asked)
+    every = contents(rows.availability, rows.ledgers, rows.unequal, rows.directories, rows.bookies, ["a"])
+    assert told_of_owners(found) == told_of_owners(every), "what an owner explains needs no other id"
+    assert {row["candidate"] for row in every.where(points_elsewhere()).collect()} == {
+        row["candidate"] for row in found.where(points_elsewhere()).collect()
+    }
     listed = found.withColumn("elsewhere", points_elsewhere()).collect()
     assert {row["directory"] for row in listed} <= {directory}
     return {row["candidate"]: row.asDict() for row in listed}
+
+
+def told_of_owners(found: DataFrame) -> list[Any]:
+    return [row[:-1] for row in found.where("candidate = owner").select(*CONTENTS.names).collect()]
 
 
 def counts(row: Mapping[str, Any]) -> tuple[int, ...]:
@@ -62,8 +79,14 @@ def counts(row: Mapping[str, Any]) -> tuple[int, ...]:
 def test_the_owner_explains_a_directory_in_its_place(spark: SparkSession) -> None:
     rows = ranked(spark, dict.fromkeys(range(20), STRIPES["a"]), lacking=())
     assert counts(rows["a"]) == (20, 20, 20, 0, 0, 1)
-    assert counts(rows["b"]) == (20, 20, 0, 0, 20, 2)
-    assert not any(row["elsewhere"] for row in rows.values())
+    assert list(rows) == ["a"], "nothing speaks against it, so no other id is asked for"
+
+
+def test_an_owner_that_lost_entries_still_explains_what_is_left(spark: SparkSession) -> None:
+    held = {number: STRIPES["a"] if number % 4 else entries("a", (0, 12, 2, 3))[1] for number in range(20)}
+    rows = ranked(spark, held, lacking=())
+    assert counts(rows["a"]) == (20, 20, 15, 0, 0, 1)
+    assert list(rows) == ["a"]
 
 
 def test_another_explains_a_disk_that_was_swapped(spark: SparkSession) -> None:
@@ -75,8 +98,8 @@ def test_another_explains_a_disk_that_was_swapped(spark: SparkSession) -> None:
 
 def test_copies_of_what_another_has_as_well_point_nowhere(spark: SparkSession) -> None:
     rows = ranked(spark, dict.fromkeys(range(20), STRIPES["b"]), lacking=("a",))
-    assert counts(rows["b"]) == (20, 20, 20, 0, 0, 1)
-    assert not any(row["elsewhere"] for row in rows.values())
+    assert counts(rows["a"]) == (20, 20, 0, 0, 0, 1)
+    assert list(rows) == ["a"]
 
 
 def test_ids_that_should_hold_the_same_cannot_be_told_apart(spark: SparkSession) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from auditor.tables.judged import judged
 from auditor.tables.judgement import BookieState
 from auditor.tables.marked import of_first_scan, stock
+from auditor.tables.moved import moved
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
 from auditor.tables.unequal import expected, held, unequal
 from auditor.tables.verdicts import verdicts
@@ -34,9 +35,11 @@ def orphans_of(
     spark: SparkSession, metadata: list[Row], indexes: list[Row], again: list[Row] | None = None, **said: Any
 ) -> list[Any]:
     pairs, rows = pairs_of(spark, metadata, indexes), held(availability(spark, *indexes), {})
+    first = ledgers(spark, *metadata)
     second = None if again is None else ledgers(spark, *again)
+    since = None if second is None else moved(first, second)
     times = said.get("index_times", {"bk1": SCAN, "bk2": SCAN})
-    found = orphans(pairs, rows, ledgers(spark, *metadata), second, SCAN, times).collect()
+    found = orphans(pairs, rows, first, second, since, SCAN, times).collect()
     return sorted(found, key=lambda row: (row["scope_id"], row["ledger_id"], row["bookie_id"]))
 
 
@@ -87,10 +90,10 @@ def test_marks_of_ledgers_made_since_are_found_by_scope(spark: SparkSession) -> 
     first = ledgers(spark, ledger(1, {"bk1": {0}}))
     second = ledgers(spark, ledger(1, {"bk1": {0}}), ledger(2, {"bk1": {0}}, scope_id=1))
     assert [
-        row["ledger_id"] for row in of_first_scan(marks, first, second).orderBy("ledger_id").collect()
+        row["ledger_id"] for row in of_first_scan(marks, moved(first, second)).orderBy("ledger_id").collect()
     ] == [1, 2]
     second = ledgers(spark, ledger(1, {"bk1": {0}}), ledger(2, {"bk1": {0}}))
-    assert [row["ledger_id"] for row in of_first_scan(marks, first, second).collect()] == [1]
+    assert [row["ledger_id"] for row in of_first_scan(marks, moved(first, second)).collect()] == [1]
 
 
 @pytest.mark.parametrize(("state", "why"), [("limbo", "limbo"), ("cut", "unreadable")])
@@ -150,7 +153,7 @@ def test_of_a_ledger_that_is_not_indexed_every_copy_there_is_unknown(spark: Spar
     deleted = orphans_of(spark, metadata, indexes, again=[])
     assert [(row["ledger_id"], row["bookie_id"]) for row in deleted] == [(1, "bk2"), (2, "bk2")]
     gone = orphans(pairs_of(spark, metadata, indexes), held(availability(spark, *indexes), {}),
-                   ledgers(spark, *metadata), None, SCAN, {})  # fmt: skip
+                   ledgers(spark, *metadata), None, None, SCAN, {})  # fmt: skip
     [counted] = holdings(availability(spark, *indexes), gone).collect()
     assert (counted["bookie_id"], counted["ledgers"], counted["orphans"]) == ("bk2", 2, 0)
 
@@ -166,7 +169,7 @@ def test_a_ledger_in_limbo_without_metadata_is_an_orphan(spark: SparkSession) ->
 
 def _frame_of(spark: SparkSession, indexes: list[Row]) -> DataFrame:
     rows = held(availability(spark, *indexes), {})
-    return orphans(pairs_of(spark, [], indexes), rows, ledgers(spark), None, SCAN, {})
+    return orphans(pairs_of(spark, [], indexes), rows, ledgers(spark), None, None, SCAN, {})
 
 
 def test_whole_ranges_vanish_in_one_scope(spark: SparkSession) -> None:
@@ -175,7 +178,7 @@ def test_whole_ranges_vanish_in_one_scope(spark: SparkSession) -> None:
     metadata = [ledger(n, {"bk1": {0}}) for n in range(100)]
     frame = held(availability(spark, *there, *gone), {})
     lost = orphans(
-        pairs_of(spark, metadata, [*there, *gone]), frame, ledgers(spark, *metadata), None, SCAN, {}
+        pairs_of(spark, metadata, [*there, *gone]), frame, ledgers(spark, *metadata), None, None, SCAN, {}
     )
     [row] = vanished_ranges(frame, lost).collect()
     assert (row["bookie_id"], row["scope_id"], row["low"], row["ledgers"]) == ("bk1", 1, 0, 100)
@@ -197,7 +200,7 @@ def test_a_range_is_of_negative_ids_or_of_others_and_ends_where_ids_do(
     metadata = [ledger(row["ledger_id"], {"bk1": {0}}, scope_id=-1) for row in near]
     frame = held(availability(spark, *gone, *near), {})
     lost = orphans(
-        pairs_of(spark, metadata, [*gone, *near]), frame, ledgers(spark, *metadata), None, SCAN, {}
+        pairs_of(spark, metadata, [*gone, *near]), frame, ledgers(spark, *metadata), None, None, SCAN, {}
     )
     [row] = vanished_ranges(frame, lost).collect()
     assert (row["scope_id"], row["low"], row["high"], row["ledgers"]) == (-1, low, high, 100)

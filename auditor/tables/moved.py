@@ -1,0 +1,61 @@
+"""moved: the ledgers of a live store that did not stand at one version through both scans.
+
+Both scans list every ledger, and they agree on nearly all. What they differ in is found once, here; whoever
+asks what was deleted, made or changed in between asks these few rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.sources.columns import commented
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+MOVED = commented(
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("listed", pa.bool_(), "a ledger in its place; false: a misplaced znode that the server takes for it"),
+    ("version", pa.int64(), "its version in the first scan; null: not there"),
+    ("version_again", pa.int64(), "its version in the second scan; null: not there any more"),
+)
+
+LEDGER = ("scope_id", "ledger_id")
+_LISTED = ("ok", "broken", "unreadable")
+
+
+def moved(ledgers: DataFrame, again: DataFrame) -> DataFrame:
+    """Ledgers that only one of two scans of the store has, or both with other versions: rows of `MOVED`."""
+    from pyspark.sql import functions as F
+
+    first = _versions(ledgers, F.col("version"))
+    second = _versions(again, F.col("version").alias("version_again"))
+    both = first.join(second, [*LEDGER, "listed"], "full_outer")
+    return both.where("not (version <=> version_again)").select(*MOVED.names)
+
+
+def listed(ledgers: DataFrame) -> DataFrame:
+    """The ids that a scan lists as ledgers, whatever their metadata say."""
+    from pyspark.sql import functions as F
+
+    return ledgers.where(F.col("status").isin(*_LISTED)).select(*LEDGER)
+
+
+def deleted(moved: DataFrame) -> DataFrame:
+    """The ids of ledgers that the first scan lists and the second does not."""
+    return moved.where("listed and version_again is null").select(*LEDGER)
+
+
+def made(moved: DataFrame) -> DataFrame:
+    """The ids of ledgers that the second scan lists and the first does not."""
+    return moved.where("listed and version is null").select(*LEDGER)
+
+
+def _versions(scan: DataFrame, version: Column) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    rows = scan.where("ledger_id is not null")
+    return rows.select(*LEDGER, F.col("status").isin(*_LISTED).alias("listed"), version)
