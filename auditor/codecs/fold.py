@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from auditor.codecs.changes import Changes, changed, changes
 from auditor.codecs.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.maximal import LONGEST, maximal, set_heads
+from auditor.codecs.repeats import repeated
 
 __all__ = ["GROUP", "GroupBatch", "fold", "fold_entries", "fold_runs", "fold_slots"]
 
@@ -113,15 +114,19 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
     low, high = int(bounds[0]), int(bounds[-1])
     held = np.zeros(high - low + 2, np.bool_)
     np.not_equal(slots[low:high], 0, out=held[1:-1])
-    edges = np.flatnonzero(held[1:] != held[:-1])
     bounds = bounds - low
     heads = set_heads(bounds)
     cut = heads[held[heads] & held[heads + 1]]
-    if len(cut):
-        # A run that goes on over the edge of a ledger ends there, and another starts.
-        edges = np.sort(np.concatenate((edges, cut, cut)), kind="stable")
-    start, end = np.ascontiguousarray(edges[0::2]), edges[1::2]
-    batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, bounds))
+    groups = None if len(cut) else repeated(held, heads)
+    if groups is not None:
+        batch = fold(GroupBatch(*groups, np.searchsorted(groups[0], bounds)))
+    else:
+        edges = np.flatnonzero(held[1:] != held[:-1])
+        if len(cut):
+            # A run that goes on over the edge of a ledger ends there, and another starts.
+            edges = np.sort(np.concatenate((edges, cut, cut)), kind="stable")
+        start, end = np.ascontiguousarray(edges[0::2]), edges[1::2]
+        batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, bounds))
     origin = np.repeat(bounds[:-1], np.diff(batch.offsets))
     return GroupBatch(batch.first - origin, batch.last - origin, batch.size, batch.period, batch.offsets)
 
