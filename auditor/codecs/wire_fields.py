@@ -69,23 +69,25 @@ def read_fields(
     )
     pieces: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
     rows = np.flatnonzero(starts < ends)
-    at = starts[rows]
+    at, end = starts[rows], ends[rows]
     for _ in range(MOST_FIELDS):
         if not len(rows):
             break
         tag = data.take(at)
         value, after, fine = varints(data, at + 1)
-        wire, end = tag & 7, ends[rows]
+        wire = tag & 7
         blob = wire == 2
         # A length beyond the message would leave what follows without sense, and could pass any integer.
         length = np.where(blob, value, 0)
         fine &= (tag >= 8) & (tag < 0x80) & (blob | (wire == 0)) & (length >= 0) & (length <= end - after)
         start, after = after, after + length
-        for kind in np.flatnonzero(np.bincount(tag[fine], minlength=1)).tolist():
+        alike = bool(fine.all()) and bool((tag == tag[0]).all())
+        kinds = tag[:1] if alike else np.flatnonzero(np.bincount(tag[fine], minlength=1))
+        for kind in kinds.tolist():
             number, is_blob = kind >> 3, kind & 7 == 2
             if number not in found.present:
                 continue
-            these = np.flatnonzero(fine & (tag == kind))
+            these: slice | Longs = slice(None) if alike else np.flatnonzero(fine & (tag == kind))
             if is_blob != (number in pieces):
                 fine[these] = False
                 continue
@@ -94,9 +96,12 @@ def read_fields(
                 pieces[number].append((rows[these], start[these], after[these]))
             else:
                 found.numbers[number][rows[these]] = value[these]
+        on = fine & (after < end)
+        if on.all():
+            at = after
+            continue
         found.odd[rows[~fine]] = True
-        on = np.flatnonzero(fine & (after < end))
-        rows, at = rows[on], after[on]
+        rows, at, end = rows[on], after[on], end[on]
     found.odd[rows] = True
     for number, taken in pieces.items():
         found.blobs[number] = _in_order(taken)
@@ -107,6 +112,8 @@ def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
     if not pieces:
         nothing = np.zeros(0, np.int64)
         return Blobs(nothing, nothing, nothing)
+    if len(pieces) == 1:
+        return Blobs(*pieces[0])
     owners, starts, ends = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     order = np.argsort(starts, kind="stable")
     return Blobs(owners[order], starts[order], ends[order])

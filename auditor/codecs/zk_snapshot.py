@@ -21,6 +21,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,32 +110,65 @@ def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Bou
     Raises:
         DecodeError: at the record that does not fit in the file.
     """
-    unpack = _INT.unpack_from
-    data_at: list[int] = []
-    tail_at: list[int] = []
-    add_data, add_tail = data_at.append, tail_at.append
-    at, size, stop = begin, len(data), begin + byte_limit
-    tail_bytes = TAIL.itemsize
-    ended = False
+    stop = begin + byte_limit
+    ends: list[int] = []
+    at, ended = begin, False
+    while len(ends) < limit and at < stop:
+        length, end = _record(data, at)
+        if end is None:
+            ended = True
+            break
+        ends.append(end)
+        if length > 1:  # as long as the end mark is: never passed over
+            _add_alike(data, length, ends, limit, stop)
+        at = ends[-1]
+    begins = np.append(begin, np.array(ends[:-1], np.int64))[: len(ends)]
+    lengths = windows(np.frombuffer(data, np.uint8), begins, _INT.size).view(">i4")
+    data_at = begins + _INT.size + lengths + _INT.size
+    return Boundaries(begin, data_at, np.array(ends, np.int64) - TAIL.itemsize, at, ended)
+
+
+def _record(data: memoryview, at: int) -> tuple[int, int | None]:
+    """How long the path of the record at ``at`` is, and where the record ends; None for the end mark."""
     try:
-        while len(data_at) < limit and at < stop:
-            length = unpack(data, at)[0]
-            if length == 1 and data[at + 4] == 0x2F:
-                ended = True
-                break
-            value = at + 4 + length
-            width = unpack(data, value)[0]
-            tail = value + 4 + (width if width > 0 else 0)
-            if length < 0 or width < -1 or tail + tail_bytes > size:
-                raise DecodeError(
-                    WHAT, at, f"a record of {length} and {width} bytes, {size - at} are present"
-                )
-            add_data(value + 4)
-            add_tail(tail)
-            at = tail + tail_bytes
+        (length,) = _INT.unpack_from(data, at)
+        if length == 1 and data[at + 4] == 0x2F:
+            return length, None
+        (width,) = _INT.unpack_from(data, at + 4 + length)
     except (struct.error, IndexError) as error:
-        raise DecodeError(WHAT, min(at, size), "cut before its end mark") from error
-    return Boundaries(begin, np.array(data_at, np.int64), np.array(tail_at, np.int64), at, ended)
+        raise DecodeError(WHAT, min(at, len(data)), "cut before its end mark") from error
+    end = at + 4 + length + 4 + max(width, 0) + TAIL.itemsize
+    if length < 0 or width < -1 or end > len(data):
+        present = len(data) - at
+        raise DecodeError(WHAT, at, f"a record of {length} and {width} bytes, {present} are present")
+    return length, end
+
+
+def _add_alike(data: memoryview, length: int, ends: list[int], limit: int, stop: int) -> None:
+    """Add the ends of the records that follow and have paths of the same length: nearly all have.
+
+    Both lengths of a record are read in one go then. What is out of the ordinary is left to `_record`.
+    """
+    unpack = _lengths(length).unpack_from
+    rest = _INT.size + length + _INT.size + TAIL.itemsize
+    add, at = ends.append, ends[-1]
+    try:
+        for _ in range(limit - len(ends)):
+            found, width = unpack(data, at)
+            if found != length or width < 0 or at >= stop:
+                break
+            at += rest + width
+            add(at)
+    except struct.error:
+        pass  # too near the end of the file
+    if at > len(data):
+        ends.pop()
+
+
+@lru_cache(maxsize=64)
+def _lengths(of_path: int) -> struct.Struct:
+    """The two lengths of a record, the path between them."""
+    return struct.Struct(f">i{of_path}xi")
 
 
 def tails(data: memoryview, at: NDArray[np.int64]) -> NDArray[np.void]:

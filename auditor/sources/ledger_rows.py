@@ -6,24 +6,22 @@ later stage only has to unfold them. Damage is a column: every znode of the ledg
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from auditor.codecs.byte_column import ByteColumn, TextColumn
-from auditor.codecs.groups import Longs, offsets_of
+from auditor.codecs.groups import Longs
 from auditor.codecs.ledger_batch import decode_batch
-from auditor.codecs.ledger_columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns
+from auditor.codecs.ledger_columns import LedgerColumns
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, Place, classify
 from auditor.keys.plain_paths import ledger_ids
 from auditor.sources.columns import commented
 from auditor.sources.ledger_replicas import REPLICA, replicas
+from auditor.sources.metadata_arrays import RULE, SEGMENT, metadata_arrays, named
 from auditor.sources.store import NO_TIME, ZnodeBatch
-
-_SEGMENT = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
-_RULE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
 
 LEDGERS = commented(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null where it could be any"),
@@ -39,7 +37,7 @@ LEDGERS = commented(
     ),
     ("low", pa.int64(), "misplaced, gap: the least id it could stand for"),
     ("high", pa.int64(), "misplaced, gap: the greatest id it could stand for"),
-    ("rules", pa.list_(_RULE), "rules that the metadata breaks"),
+    ("rules", pa.list_(RULE), "rules that the metadata breaks"),
     ("undecidable", pa.bool_(), "the metadata does not say who should hold what"),
     ("damage", pa.string(), "why it could not be read"),
     ("damage_offset", pa.int64(), "the byte at which it went wrong"),
@@ -57,7 +55,7 @@ LEDGERS = commented(
     ("digest_type", pa.string(), "how entries are checked; null where no password is kept"),
     ("metadata_ctime", pa.int64(), "creation time that the metadata keeps, ms"),
     ("custom_metadata", pa.map_(pa.string(), pa.binary()), "what the application attached"),
-    ("segments", pa.list_(_SEGMENT), "first entry and ensemble of each segment"),
+    ("segments", pa.list_(SEGMENT), "first entry and ensemble of each segment"),
     (
         "replicas",
         pa.list_(REPLICA),
@@ -76,8 +74,6 @@ _HARMLESS_RULES = {"segment-gap"}
 
 _OK, _BROKEN, _UNREADABLE = range(3)
 _STATUS = ("ok", "broken", "unreadable")
-
-_NUMBERS = ("format", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length")
 
 
 def ledger_rows(batch: ZnodeBatch, root: str, layout: LayoutKind) -> pa.RecordBatch:
@@ -111,23 +107,15 @@ def _decoded(batch: ZnodeBatch, paths: TextColumn, at: Longs, ids: Longs, scopes
     undecidable = status == _UNREADABLE
     for row, rules in columns.rules.items():
         undecidable[row] |= any(rule.rule not in _HARMLESS_RULES for rule in rules)
-    unread = columns.format == 0
     arrays: dict[str, Any] = {
         "scope_id": scopes[at],
         "ledger_id": ids[at],
         # The path of a ledger is text for sure.
         "path": paths.octets.taken(at).arrow().cast(pa.string()),
         **_standing(batch, at),
-        "status": _named(_STATUS, status),
-        "rules": _rules(columns),
+        "status": named(_STATUS, status),
         "undecidable": undecidable,
-        **_damage(columns),
-        **{name: pa.array(getattr(columns, name), mask=unread) for name in _NUMBERS},
-        "state": _named(STATE_NAMES, columns.state),
-        "digest_type": _named(DIGEST_NAMES, columns.digest_type),
-        "metadata_ctime": pa.array(columns.ctime, mask=~columns.has_ctime),
-        "custom_metadata": _custom(columns),
-        "segments": _segments(columns),
+        **metadata_arrays(columns),
         "replicas": replicas(columns, undecidable),
     }
     return _batch(arrays, len(at))
@@ -142,39 +130,6 @@ def _refuse_endless(columns: LedgerColumns) -> None:
     begin_late = owner[columns.segment_firsts > MAX_ENTRY]
     for row in {*begin_late.tolist(), *np.flatnonzero(columns.last_entry_id > MAX_ENTRY).tolist()}:
         columns.damage[row] = (f"entries beyond {MAX_ENTRY}", 0)
-
-
-def _named(names: Sequence[str | None], places: Longs) -> pa.Array:
-    return pa.array(names, pa.string()).take(pa.array(places))
-
-
-def _rules(columns: LedgerColumns) -> pa.Array:
-    counts = np.zeros(len(columns.format), np.int64)
-    for row, rules in columns.rules.items():
-        counts[row] = len(rules)
-    broken = [rule for _, rules in sorted(columns.rules.items()) for rule in rules]
-    values = pa.array([{"rule": rule.rule, "reason": rule.reason} for rule in broken], _RULE)
-    return pa.ListArray.from_arrays(_offsets(counts), values)
-
-
-def _damage(columns: LedgerColumns) -> dict[str, Any]:
-    if not columns.damage:
-        return {}
-    said = [columns.damage.get(row, (None, None)) for row in range(len(columns.format))]
-    return {"damage": [reason for reason, _ in said], "damage_offset": [offset for _, offset in said]}
-
-
-def _custom(columns: LedgerColumns) -> pa.Array:
-    keys = _named(columns.key_names, columns.custom_keys)
-    return pa.MapArray.from_arrays(_offsets(columns.custom_counts), keys, columns.custom_values)
-
-
-def _segments(columns: LedgerColumns) -> pa.Array:
-    members = _named(columns.bookies, columns.members)
-    ensembles = pa.ListArray.from_arrays(_offsets(columns.member_counts), members)
-    firsts = pa.array(columns.segment_firsts)
-    segments = pa.StructArray.from_arrays([firsts, ensembles], fields=list(_SEGMENT))
-    return pa.ListArray.from_arrays(_offsets(columns.segment_counts), segments)
 
 
 def _standing(batch: ZnodeBatch, at: Longs) -> dict[str, Any]:
@@ -238,7 +193,3 @@ def _batch(arrays: dict[str, Any], rows: int) -> pa.RecordBatch:
         else:
             columns.append(pa.array(given, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=LEDGERS)
-
-
-def _offsets(counts: Longs) -> pa.Array:
-    return pa.array(offsets_of(counts).astype(np.int32))

@@ -1,0 +1,237 @@
+"""How fast ledger metadata becomes columns: from a snapshot, from values of each format, and on into Spark.
+
+All of one seed: closed ledgers on 3 of 500 bookies, half of them of two segments, with what Pulsar attaches
+(`benchmarks.ledger_records`). What runs in this process is timed by its processor time, so that other work on
+the machine counts less. Before anything is timed, our rows are compared with what the rival reads.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf import text_format
+
+from auditor.codecs.availability import expand
+from auditor.codecs.groups import GROUP
+from auditor.codecs.ledger_batch import decode_batch
+from auditor.codecs.ledger_metadata import MAGIC
+from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.zk_snapshot import boundaries, nodes_begin
+from auditor.sources.ledger_rows import ledger_rows
+from auditor.sources.metadata_arrays import metadata_arrays
+from auditor.sources.store import BATCH_ZNODES, Tree, ZnodeBatch, open_store
+from auditor.sources.zk_files import mapped
+from benchmarks import ledger_records as made
+from benchmarks import metadata_port as port
+from benchmarks.measure import Line, alternate
+
+LEDGERS = 60_000
+TEXTS = 20_000
+TEXT_SHARE = 20  # the library's text parser gets one in twenty: it is the slower one by far
+CHECKED = 200
+"""Ledgers whose expected entries are compared with the plain formula, entry by entry."""
+
+HEADER = len(MAGIC) + 2
+
+
+def lines() -> Iterator[Line]:
+    """Every comparison; see the module."""
+    messages = made.messages(LEDGERS)
+    values = [made.binary(message) for message in messages]
+    with tempfile.TemporaryDirectory() as folder:
+        file = made.write_snapshot(Path(folder, "version-2"), values)
+        _check(file)
+        yield from _snapshot(file)
+    yield from _binary(values)
+    yield from _text(messages[:TEXTS])
+
+
+def _snapshot(file: Path) -> Iterator[Line]:
+    size = file.stat().st_size
+    took, rival = alternate(lambda: _pass(file), lambda: _cat(file))
+    yield Line(
+        "snapshot, boundary pass",
+        size,
+        "B",
+        took,
+        "cat | wc -c",
+        size,
+        rival,
+        goal=0.4,
+        note="where each record lies; cat also makes a process, about a millisecond",
+    )
+    took, rival = alternate(
+        lambda: sum(len(batch.paths) for batch in _batches(file)),
+        lambda: sum(1 for _ in port.records(file)),
+        clock=time.process_time,
+    )
+    yield Line(
+        "snapshot to columns of znodes",
+        LEDGERS,
+        "znodes",
+        took,
+        "one method a field",
+        LEDGERS,
+        rival,
+        goal=3,
+        note="ours also verifies the file's checksum and finds the slices that tasks read",
+    )
+    took, rival = alternate(
+        lambda: sum(len(rows) for rows in _rows(file)),
+        lambda: len(port.ledgers(file, made.ROOT)),
+        clock=time.process_time,
+    )
+    yield Line(
+        "snapshot to ledgers and expected entries",
+        LEDGERS,
+        "ledgers",
+        took,
+        "one method a field, FromString",
+        LEDGERS,
+        rival,
+        target=4,
+        note="ours: the whole table ledgers, every replica's entries included; the rival stops at objects, "
+        "without any expected entries",
+    )
+
+
+def _binary(values: list[bytes]) -> Iterator[Line]:
+    bodies = [message.SerializeToString() for message in map(port.message_of, values)]
+    runs: dict[str, Callable[[], object]] = {
+        "FromString, kept": lambda: [LedgerMetadataFormat.FromString(body) for body in bodies],
+        "FromString, discarded": lambda: _discarding(bodies),
+    }
+    notes = (
+        "the rival keeps its messages in a list, as who reads a batch must; it looks at none of their fields",
+        "the rival drops each message at once: the least that the library can cost, and good for nothing",
+    )
+    ours, *rivals = alternate(lambda: _arrays(values), *runs.values(), clock=time.process_time)
+    for rival, note, seconds in zip(runs, notes, rivals, strict=True):
+        yield Line(
+            "format 3 to Arrow",
+            len(values),
+            "ledgers",
+            ours,
+            rival,
+            len(values),
+            seconds,
+            goal=0.25,
+            target=0.33,
+            note=note,
+        )
+
+
+def _text(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
+    written = [made.text(message) for message in messages]
+    part = [value[HEADER:].decode() for value in written[::TEXT_SHARE]]
+    one_line = [
+        MAGIC + b"2\n" + text_format.MessageToString(message, as_one_line=True).encode()
+        for message in messages[::TEXT_SHARE]
+    ]
+    runs = {
+        "format 2 to Arrow": (written, "as the server writes it"),
+        "format 1 to Arrow": (
+            [made.lines(message) for message in messages],
+            "the same ledgers without what is attached; the rival, which cannot read it, reads format 2",
+        ),
+        "format 2 in an odd layout": (one_line, "all in one line, as no server writes it: read one by one"),
+    }
+    *ours, rival = alternate(
+        *(lambda values=values: _arrays(values) for values, _ in runs.values()),
+        lambda: [text_format.Parse(text, LedgerMetadataFormat()) for text in part],
+        clock=time.process_time,
+    )
+    for (stage, (values, note)), seconds in zip(runs.items(), ours, strict=True):
+        odd = values is one_line
+        yield Line(
+            stage,
+            len(values),
+            "ledgers",
+            seconds,
+            "text_format",
+            len(part),
+            rival,
+            goal=None if odd else 12,
+            target=None if odd else 20,
+            note=note,
+        )
+
+
+def _pass(file: Path) -> int:
+    with mapped(file) as data:
+        return len(boundaries(data, nodes_begin(data), sys.maxsize, sys.maxsize).data_at)
+
+
+def _cat(file: Path) -> None:
+    subprocess.run(["sh", "-c", 'cat "$0" | wc -c', file], check=True, stdout=subprocess.DEVNULL)
+
+
+def _batches(file: Path) -> Iterator[ZnodeBatch]:
+    store = open_store(f"zk-snapshot://{file.parent}?root={made.ROOT}")
+    store.cluster()
+    for piece in store.parts(Tree.LEDGERS, made.LAYOUT, 1):
+        yield from store.read(piece)
+
+
+def _rows(file: Path) -> Iterator[pa.RecordBatch]:
+    for batch in _batches(file):
+        yield ledger_rows(batch, made.ROOT, made.LAYOUT)
+
+
+def _arrays(values: Sequence[bytes]) -> int:
+    """What Spark is given of the metadata, a batch as large as a store's at a time."""
+    return sum(
+        len(metadata_arrays(decode_batch(values[first : first + BATCH_ZNODES])))
+        for first in range(0, len(values), BATCH_ZNODES)
+    )
+
+
+def _discarding(bodies: list[bytes]) -> None:
+    for body in bodies:
+        LedgerMetadataFormat.FromString(body)
+
+
+def _check(file: Path) -> None:
+    """Our rows must say what the rival's objects say, and expect what the plain formula does."""
+    rows = [row for batch in _rows(file) for row in batch.to_pylist()]
+    read = port.ledgers(file, made.ROOT)
+    if [_said(row) for row in rows] != [
+        (each.id, each.version, each.length, each.last_entry_id, each.segments, each.custom_metadata)
+        for each in read
+    ]:
+        sys.exit("the table and the port disagree")
+    for row, each in list(zip(rows, read, strict=True))[:CHECKED]:
+        held = {
+            replica["bookie_id"]: set(expand(np.frombuffer(replica["groups"], GROUP)).tolist())
+            for replica in row["replicas"]
+        }
+        if held != _formula(each):
+            sys.exit(f"ledger {each.id}: not what the formula expects")
+
+
+def _said(row: dict[str, Any]) -> tuple[object, ...]:
+    segments = [(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]]
+    numbers = [row[name] for name in ("ledger_id", "version", "length", "last_entry_id")]
+    return (*numbers, segments, dict(row["custom_metadata"]))
+
+
+def _formula(ledger: port.Ledger) -> dict[str, set[int]]:
+    """Entry e lies on places (e + w) mod E of its segment, for w below the write quorum."""
+    held: dict[str, set[int]] = {}
+    ends = [first for first, _ in ledger.segments[1:]] + [ledger.last_entry_id + 1]
+    for (first, members), end in zip(ledger.segments, ends, strict=True):
+        for place, member in enumerate(members):
+            held.setdefault(member, set()).update(
+                entry
+                for entry in range(first, end)
+                if (place - entry) % ledger.ensemble_size < ledger.write_quorum
+            )
+    return held

@@ -1,0 +1,161 @@
+"""The reading of a snapshot as one would port it from the server: one method a field, one object a record.
+
+It is the rival of `benchmarks.metadata`, well meant and plain: nothing is built that it does not hand out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from auditor.codecs.ledger_metadata import MAGIC
+from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+
+V3 = MAGIC + b"3\n"
+
+
+@dataclass(slots=True)
+class Stat:
+    """What the server keeps of a znode besides its data."""
+
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    pzxid: int
+
+
+@dataclass(slots=True)
+class Record:
+    """A znode."""
+
+    path: str
+    data: bytes
+    acl: int
+    stat: Stat
+
+
+@dataclass(slots=True)
+class Ledger:
+    """A ledger of which all is known that its znode says."""
+
+    id: int
+    version: int
+    ctime: int
+    mtime: int
+    state: int
+    ensemble_size: int
+    write_quorum: int
+    ack_quorum: int
+    length: int
+    last_entry_id: int
+    segments: list[tuple[int, list[str]]]
+    custom_metadata: dict[str, bytes]
+
+
+class Jute:
+    """The server's ``InputArchive``."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def read_int(self) -> int:
+        at = self.at
+        self.at = at + 4
+        return int.from_bytes(self.data[at : at + 4], "big", signed=True)
+
+    def read_long(self) -> int:
+        at = self.at
+        self.at = at + 8
+        return int.from_bytes(self.data[at : at + 8], "big", signed=True)
+
+    def read_buffer(self) -> bytes:
+        length = self.read_int()
+        at = self.at
+        self.at = at + max(length, 0)
+        return self.data[at : self.at]
+
+    def read_string(self) -> str:
+        return self.read_buffer().decode()
+
+    def read_stat(self) -> Stat:
+        return Stat(
+            self.read_long(),
+            self.read_long(),
+            self.read_long(),
+            self.read_long(),
+            self.read_int(),
+            self.read_int(),
+            self.read_int(),
+            self.read_long(),
+            self.read_long(),
+        )
+
+    def skip_header(self) -> None:
+        """Magic and version, the sessions, the lists of rights."""
+        self.at = 16
+        for _ in range(self.read_int()):
+            self.at += 12
+        for _ in range(self.read_int()):
+            self.read_long()
+            for _ in range(self.read_int()):
+                self.read_int()
+                self.read_string()
+                self.read_string()
+
+
+def records(file: Path) -> Iterator[Record]:
+    """Every znode of a snapshot."""
+    jute = Jute(file.read_bytes())
+    jute.skip_header()
+    while (path := jute.read_string()) != "/":
+        yield Record(path, jute.read_buffer(), jute.read_long(), jute.read_stat())
+
+
+def ledgers(file: Path, root: str) -> list[Ledger]:
+    """Every ledger of a snapshot of the hierarchical layout, its metadata in format 3."""
+    named = re.compile(re.escape(root) + r"/([0-9]{2})/([0-9]{4})/L([0-9]{4})")
+    found = []
+    for record in records(file):
+        match = named.fullmatch(record.path)
+        if match is not None:
+            found.append(_ledger(int("".join(match.groups())), record))
+    return found
+
+
+def message_of(data: bytes) -> LedgerMetadataFormat:
+    """The message of a value in format 3."""
+    if not data.startswith(V3):
+        raise ValueError("another format")
+    at, shift, size = len(V3), 0, 0
+    while True:
+        byte = data[at]
+        size |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return LedgerMetadataFormat.FromString(data[at : at + size])
+
+
+def _ledger(ledger_id: int, record: Record) -> Ledger:
+    message = message_of(record.data)
+    return Ledger(
+        ledger_id,
+        record.stat.version,
+        record.stat.ctime,
+        record.stat.mtime,
+        message.state,
+        message.ensembleSize,
+        message.quorumSize,
+        message.ackQuorumSize,
+        message.length,
+        message.lastEntryId,
+        [(segment.firstEntryId, list(segment.ensembleMember)) for segment in message.segment],
+        {entry.key: entry.value for entry in message.customMetadata},
+    )
