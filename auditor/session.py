@@ -15,7 +15,7 @@ from auditor.java import ensure_java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DEFAULTS = {
+SETTINGS = {
     "spark.app.name": "bookkeeper-auditor",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -24,7 +24,18 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
     # Coalescing many compressed shuffle partitions to a few leaves cores idle in the join's last wave.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
+    # Else PySpark tells Java with each call on a column which line of Python it stands on: half of all calls.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
+# Most code of a small audit runs a few hundred times, to plan its queries: there Java's second compiler costs
+# more than it saves, a third of all. What runs once a row comes to it soon enough.
+JAVA_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
 
 
 def build_session(
@@ -47,7 +58,7 @@ def build_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ensure_java_home()
     builder = SparkSession.builder
-    settings = {**_DEFAULTS, **(conf or {})}
+    settings = {**SETTINGS, **(conf or {})}
     if master is not None and "spark.master" not in settings:
         settings["spark.master"] = master
     if settings.get("spark.master", "").startswith("local"):
@@ -58,9 +69,8 @@ def build_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     with as_file(files("auditor") / "log4j2.properties") as quiet, _errors_to(log):
-        builder = builder.config(
-            "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={quiet.as_uri()}"
-        )
+        java = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *JAVA_OPTIONS)
+        builder = builder.config("spark.driver.extraJavaOptions", " ".join(java))
         session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
