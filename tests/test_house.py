@@ -12,6 +12,7 @@ import pytest
 
 from auditor.checks import ALL, SECTIONS
 from auditor.cli import COMMANDS
+from tests.made_runs import made_run
 
 ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "auditor"
@@ -200,6 +201,11 @@ LEAN = {
         "numpy",
     ),
     "import auditor.difference": ("pyspark", "pandas"),
+    "from auditor.cli import main; main(['report', {run!r}], standalone_mode=False)": ("pyspark",),
+    "from auditor.cli import main; main(['diff', {run!r}, {run!r}], standalone_mode=False)": (
+        "pyspark",
+        "pandas",
+    ),
 }
 
 
@@ -217,6 +223,7 @@ def test_quick_commands_load_nothing_heavy(program: str, unwanted: tuple[str, ..
         "value": str(tmp_path / "value"),
         "dump": f"dump://{tmp_path}/dump.jsonl",
         "empty": str(tmp_path),
+        "run": made_run(tmp_path / "run").path,
     }
     script = f"{program.format(**names)}\nimport sys\nprint('loaded:', *sys.modules, file=sys.stderr)"
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
