@@ -68,9 +68,7 @@ def _quick(*arguments: str, imports: str, most: float | None = None) -> Line:
         clock=_processor_s,
     )
     heavy = [module for module in ("numpy", "pyarrow", "pandas") if module in loaded]
-    note = (
-        f"{ours * 1000:.0f} ms of processor time; no pyspark; imports {', '.join(heavy) or 'nothing heavy'}"
-    )
+    note = f"{ours * 1000:.0f} ms of processor time; no pyspark; {', '.join(heavy) or 'nothing heavy'}"
     rival = f"import {imports}"
     return Line(name, 1, "starts", ours, rival, 1, theirs, goal=most, target=most, most=True, note=note)
 
