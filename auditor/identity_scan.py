@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.landing import Landing
 from auditor.model.bookie_alias import alias_edges, identities
@@ -29,29 +29,21 @@ class IdentityGraph(NamedTuple):
 
 
 def identity_graph(
-    landing: Landing,
-    bookies: DataFrame,
-    registrations: DataFrame,
-    cookies: DataFrame,
-    directories: DataFrame,
-    ledgers: DataFrame,
-    unequal: DataFrame,
+    landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame
 ) -> IdentityGraph:
-    """Join all that tells who a bookie is, and say which ids are one.
+    """Put together all that tells who a bookie is, and say which ids are one.
 
-    What is collected is as small as the cluster has bookies, and pairs of them that share ledgers.
+    The tables bookies, registrations, cookies and directories have landed: they are as small as the cluster
+    has bookies. So are the pairs of bookies that share ledgers, which are collected.
     """
-    rows = _rows(facts(bookies, registrations, cookies, directories))
+    told = ("bookies", "registrations", "cookies", "directories")
+    rows = facts(*(landing.run.read_rows(f"tables/{name}") for name in told))
     ids = known(rows)
     # Most clusters have no id that is gone, and then no ledger needs to be asked.
     gone = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
-    shared = _rows(shared_contents(ledgers, unequal, bookies)) if gone else []
-    edges = alias_edges(ids, compared(shared, rows))
+    shared = shared_contents(ledgers, unequal, bookies).collect() if gone else []
+    edges = alias_edges(ids, compared([row.asDict() for row in shared], rows))
     return IdentityGraph(
         landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES),
         landing.rows("identity_edges", edge_rows(edges), EDGES),
     )
-
-
-def _rows(table: DataFrame) -> list[dict[str, Any]]:
-    return [row.asDict(recursive=True) for row in table.collect()]

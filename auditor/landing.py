@@ -75,6 +75,14 @@ class RunDirectory:
         parquet.write_table(table, f"{where}/part-00000.snappy.parquet", filesystem=self._files)
         self._files.open_output_stream(f"{where}/{WHOLE}").close()
 
+    def read_rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a small table that has landed: one of `Landing.rows`."""
+        from pyarrow import parquet
+
+        table = parquet.read_table(f"{self._base}/{name}", filesystem=self._files, partitioning=None)
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
     def remove(self, name: str) -> None:
         """Take away a directory that was only a step on the way."""
         if self.exists(name):

@@ -101,6 +101,7 @@ def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path
     ]  # fmt: skip
     landed = landing.rows("nested", rows, NESTED)
     assert [row.asDict(recursive=True) for row in landed.collect()] == rows
+    assert landing.run.read_rows("tables/nested") == rows
     unasked = spark.read.parquet(landing.run.where("tables/nested"))
     assert unasked.schema == landed.schema, "who opens the run later sees the same types"
 

@@ -5,8 +5,8 @@
                                                                      `shared_contents`
     both                                          --rules-->         edges, and one identity for each id
 
-Joins, and all that grows with the number of ledgers, are Spark's. What they come to is as small as the
-cluster has bookies; on it the rules of `auditor.model.bookie_alias` are asked.
+What grows with the number of ledgers is joined by Spark. All else is as small as the cluster has bookies; on
+it the rules of `auditor.model.bookie_alias` are asked.
 """
 
 from __future__ import annotations
@@ -57,27 +57,39 @@ _LEDGER = ("scope_id", "ledger_id")
 _COOKIE = ("layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id")
 
 
-def facts(
-    bookies: DataFrame, registrations: DataFrame, cookies: DataFrame, directories: DataFrame
-) -> DataFrame:
-    """What is known of each id: a row a bookie, its cookie as a struct, null where none can be read."""
-    from pyspark.sql import functions as F
+Rows = Iterable[Mapping[str, Any]]
 
-    connected = registrations.where("used").select(
-        "bookie_id", "host", "port", F.col("endpoints.host").alias("hosts")
-    )
-    stored = cookies.where("damage is null").select("bookie_id", F.struct(*_COOKIE).alias("cookie"))
-    on_disk = (
-        directories.where("cookie_bookie_id is not null and place is not null")
-        .groupBy(F.col("place").alias("bookie_id"))
-        .agg(F.array_sort(F.collect_list("cookie_bookie_id")).alias("disks"))
-    )
-    each = bookies.select(
-        "bookie_id", "named", "marked", F.col("registered").isNotNull().alias("registered"), "found", "read"
-    )
-    for other in (connected, stored, on_disk):
-        each = each.join(other, "bookie_id", "left")
-    return each
+
+def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) -> list[dict[str, Any]]:
+    """What is known of each id, from the rows of four tables: one a bookie; ``cookie`` None: unread.
+
+    >>> bookie = dict.fromkeys(("named", "marked", "registered", "found", "read")) | {"bookie_id": "b"}
+    >>> [fact] = facts([bookie], [], [], [{"place": "b", "cookie_bookie_id": "a"}])
+    >>> fact["registered"], fact["host"], fact["cookie"], fact["disks"]
+    (False, None, None, ['a'])
+    """
+    connected = {row["bookie_id"]: row for row in registrations if row["used"]}
+    stored = {
+        row["bookie_id"]: {name: row[name] for name in _COOKIE} for row in cookies if row["damage"] is None
+    }
+    disks: dict[str, list[str]] = {}
+    for row in directories:
+        if row["cookie_bookie_id"] is not None and row["place"] is not None:
+            disks.setdefault(row["place"], []).append(row["cookie_bookie_id"])
+    return [
+        {name: row[name] for name in ("bookie_id", "named", "marked", "found", "read")}
+        | {"registered": row["registered"] is not None}
+        | _answers_at(connected.get(row["bookie_id"]))
+        | {"cookie": stored.get(row["bookie_id"]), "disks": sorted(disks.get(row["bookie_id"], ())) or None}
+        for row in bookies
+    ]
+
+
+def _answers_at(registration: Mapping[str, Any] | None) -> dict[str, Any]:
+    if registration is None:
+        return {"host": None, "port": None, "hosts": None}
+    hosts = [endpoint["host"] for endpoint in registration["endpoints"]]
+    return {"host": registration["host"], "port": registration["port"], "hosts": hosts}
 
 
 def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:

@@ -25,7 +25,8 @@ DUE, ELSE = (entries("", (at, 30, 2, 3))[1] for at in (0, 1))
 
 
 def facts_of(asked: Tables) -> list[dict[str, Any]]:
-    return rows_of(facts(asked.bookies, asked.registrations, asked.cookies, asked.directories))
+    told = (asked.bookies, asked.registrations, asked.cookies, asked.directories)
+    return facts(*(rows_of(table) for table in told))
 
 
 def rows_of(table: DataFrame) -> list[dict[str, Any]]:
