@@ -122,6 +122,8 @@ def windows(octets: NDArray[np.uint8], at: Longs, width: int) -> NDArray[np.void
     >>> windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
     [b'abc', b'def']
     """
+    if not len(at):
+        return np.empty(0, f"V{width}")
     every = np.ndarray((len(octets) - width + 1,), f"V{width}", octets, strides=(1,))
     found: NDArray[np.void] = every[at]
     return found
@@ -135,6 +137,5 @@ def begin_with(octets: NDArray[np.uint8], at: Longs, prefix: bytes) -> NDArray[n
     """
     found = at <= len(octets) - len(prefix)
     inside = np.flatnonzero(found)
-    if len(inside):
-        found[inside] = windows(octets, at[inside], len(prefix)).view(f"S{len(prefix)}") == prefix
+    found[inside] = windows(octets, at[inside], len(prefix)).view(f"S{len(prefix)}") == prefix
     return found

@@ -3,6 +3,7 @@
     hierarchical   dd/dddd/Ldddd              legacy-hierarchical the same, hierarchical below 2^31 - 1
     long           ddd/dddd/dddd/dddd/Ldddd   hierarchical from 2^31 - 1 on
     flat           Ldddddddddd
+    etcd           ledgers/00000000-0000-0000-hhhh-hhhhhhhhhhhh, lower-case hexadecimal digits
 
 Any other path, of whatever kind, is left to `auditor.keys.ledger_tree.classify`.
 """
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.byte_column import TextColumn, windows
+from auditor.codecs.byte_column import TextColumn, begin_with, windows
 from auditor.keys.hierarchical import FIRST_LONG_ID
 from auditor.model.layout import LayoutKind
 
@@ -22,6 +23,11 @@ _SHORT, _LONG, _FLAT = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000
 _TEN_DIGITS = 10**10
 _LARGEST = 2**63 // _TEN_DIGITS * _TEN_DIGITS
 """Ids from here on are left out: the next ten digits could be more than a long holds."""
+
+_KEY = b"ledgers/00000000-0000-0000-"
+_HEX_LENGTH, _HYPHEN = len("0000-000000000000"), 4
+_HEX_DIGITS = np.full(256, 0xFF, np.uint8)
+_HEX_DIGITS[list(b"0123456789abcdef")] = np.arange(16)
 
 _FORMS: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
     LayoutKind.FLAT: ((_FLAT, 0, _TEN_DIGITS),),
@@ -42,10 +48,14 @@ def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np
     column = TextColumn.of(paths).octets
     found = np.full(len(column), -1, np.int64)
     lengths = column.ends - column.starts - start
+    if kind is LayoutKind.ETCD:
+        rows = np.flatnonzero(lengths == len(_KEY) + _HEX_LENGTH)
+        at = column.starts[rows] + start
+        rows, at = (each[begin_with(column.octets, at, _KEY)] for each in (rows, at))
+        found[rows] = _hexadecimal(windows(column.octets, at + len(_KEY), _HEX_LENGTH))
+        return found
     for form, least, end in _FORMS.get(kind, ()):
         rows = np.flatnonzero(lengths == len(form))
-        if not len(rows):
-            continue
         letters = windows(column.octets, column.starts[rows] + start, len(form)).view(np.uint8)
         letters = letters.reshape(-1, len(form))
         is_digit = np.frombuffer(form.encode(), np.uint8) == ord("0")
@@ -58,6 +68,17 @@ def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np
         fits &= (ids >= least) & (ids < end)
         found[rows[fits]] = ids[fits]
     return found
+
+
+def _hexadecimal(texts: NDArray[np.void]) -> NDArray[np.int64]:
+    """The numbers that the last two groups of a UUID spell; -1 where they are none that a long holds."""
+    letters = texts.view(np.uint8).reshape(-1, _HEX_LENGTH)
+    digits = _HEX_DIGITS[np.delete(letters, _HYPHEN, axis=1)]
+    fits = (digits < 16).all(axis=1) & (digits[:, 0] < 8) & (letters[:, _HYPHEN] == ord("-"))
+    number = np.zeros(len(digits), np.int64)
+    for digit in np.where(fits[:, None], digits, 0).T:
+        number = number << 4 | digit
+    return np.where(fits, number, -1)
 
 
 def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -295,7 +295,7 @@ class EtcdClient:
             self.cluster_id = header.cluster_id
         elif self.cluster_id != header.cluster_id:
             raise StoreError(f"{self.name}: the endpoints are not of one cluster; name those of one")
-        found = response.kvs
+        found = list(response.kvs)  # each is made an object once, not once a column
         keys = Keys(
             [kv.key for kv in found],
             [kv.value for kv in found],

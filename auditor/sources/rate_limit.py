@@ -10,15 +10,15 @@ BURST_S = 0.1
 
 
 class RateLimit:
-    """Lets at most ``rate`` units pass per second, on average and from the first second on; 0 means no limit.
+    """Lets at most ``rate`` units pass per second, on average from the first moment on; 0 means no limit.
 
-    A request larger than the bucket is let through at once and paid for by the next ones, so that large
-    batches need no large bursts.
+    Nothing is saved up at the start, so no reading as a whole is faster than its rate. A request may be
+    larger than all that can be saved up; it waits the longer.
 
     >>> waits = []
     >>> limit = RateLimit(100, clock=lambda: 0.0, sleep=waits.append)
     >>> limit.take(10), limit.take(50), waits
-    (None, None, [0.5])
+    (None, None, [0.1, 0.6])
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class RateLimit:
         self._rate = rate
         self._clock = clock
         self._sleep = sleep
-        self._tokens = rate * BURST_S
+        self._tokens = 0.0
         self._filled = clock()
 
     def take(self, units: int) -> None:
@@ -43,7 +43,7 @@ class RateLimit:
         """Take ``units`` more and say how many seconds to wait first, for who must not sleep here.
 
         >>> RateLimit(100, clock=lambda: 0.0).due(60)
-        0.5
+        0.6
         """
         if self._rate <= 0:
             return 0.0

@@ -26,6 +26,12 @@ def test_ledgers_are_read_where_their_layout_keeps_them(kind: LayoutKind, ids: l
     assert ledger_ids(kind, paths, 4).tolist() == ids
 
 
+@given(ids=st.lists(st.integers(0, 2**63 - 1), max_size=20), start=st.sampled_from(["/bk/", "/é/"]))
+def test_ledgers_of_etcd_are_read_where_the_driver_keeps_them(ids: list[int], start: str) -> None:
+    paths = [f"{start}{to_path(LayoutKind.ETCD, id)}" for id in ids]
+    assert ledger_ids(LayoutKind.ETCD, paths, len(start.encode())).tolist() == ids
+
+
 @pytest.mark.parametrize("kind", LayoutKind)
 @given(
     paths=st.lists(
@@ -35,6 +41,7 @@ def test_ledgers_are_read_where_their_layout_keeps_them(kind: LayoutKind, ids: l
             st.tuples(st.sampled_from(TREES), IDS).map(lambda pair: to_path(*pair)),
             st.from_regex(r"[0-9]{3}/[0-9]{4}/[0-9]{4}/[0-9]{4}/L[0-9]{4}", fullmatch=True),
             st.from_regex(r"9(22|23|99)/3372/0368/5477/L5807", fullmatch=True),
+            st.from_regex(r"ledgers/0{8}-000[01]-0{4}-[078fF][0-9a-g]{3}[-a][0-9a-fA]{12}", fullmatch=True),
         ),
         max_size=12,
     )

@@ -76,7 +76,7 @@ def test_what_can_be_asked_cannot_write(server: Etcd) -> None:
 
 def test_an_endpoint_that_is_not_there_is_left_for_the_next(server: Etcd, waits: list[float]) -> None:
     dead = f"127.0.0.1:{free_port()}"
-    reader = client([dead, server.host], StoreOptions(), waits)
+    reader = client([dead, server.host], StoreOptions(rate_limit=0), waits)
     assert reader.ask(ALL).count == 20
     assert reader.ask(ALL).count == 20
     assert (reader.operations["failover"], reader.operations["connect"]) == (1, 2)
@@ -116,7 +116,7 @@ def test_a_server_that_comes_back_is_waited_for(server: Etcd) -> None:
         waited.append(seconds)
         server.start().wait()
 
-    reader = EtcdClient([server.host], StoreOptions(), sleep=wait)
+    reader = EtcdClient([server.host], StoreOptions(rate_limit=0), sleep=wait)
     revision = reader.ask(ALL).revision
     server.stop()
     assert reader.ask(Asked(b"/bk/", b"/bk0", revision)).count == 20
