@@ -1,3 +1,4 @@
+import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.netty.buffer.ByteBuf;
@@ -40,22 +41,24 @@ import org.apache.bookkeeper.versioning.Version;
  * name below, and each gets one line for an answer: {"answer": ...} or {"error": "..."}. When standard input
  * ends, so does the process.
  */
-public final class Harness {
+public class Harness {
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final TypeReference<Map<String, Object>> SETTINGS = new TypeReference<>() { };
     private static final byte[] PASSWORD = new byte[0];
     private static final long LIMIT_S = 30;
 
-    private final Map<String, RunningBookie> bookies = new LinkedHashMap<>();
+    /** The client, and the bookies by id, for a harness that knows more commands. */
+    protected final BookKeeper client;
+    protected final Map<String, RunningBookie> bookies = new LinkedHashMap<>();
     private final Map<Long, LedgerHandle> open = new HashMap<>();
-    private final BookKeeper client;
 
-    private Harness(JsonNode config) throws Exception {
+    protected Harness(JsonNode config) throws Exception {
         String uri = config.get("uri").asText();
         for (JsonNode each : config.get("bookies")) {
             RunningBookie bookie = new RunningBookie(uri, new File(config.get("directory").asText()),
                     config.get("storage").asText(), each.get("id").asText(), each.get("port").asInt(),
                     config.get("ledger_dirs").asInt(), config.get("index_apart").asBoolean(),
-                    config.get("flush_interval_ms").asInt());
+                    config.get("flush_interval_ms").asInt(), JSON.convertValue(config.get("settings"), SETTINGS));
             bookies.put(bookie.id, bookie);
         }
         if (!BookKeeperAdmin.initNewCluster(bookies.values().iterator().next().configuration())) {
@@ -70,7 +73,10 @@ public final class Harness {
         client = new BookKeeper(conf);
     }
 
-    /** Ensembles are as the command names them, so that runs are alike; a replacement is whoever is left. */
+    /**
+     * Ensembles are as the command names them, so that runs are alike; a replacement is whoever is left. Where
+     * none was ever named the server chooses.
+     */
     public static final class Placement extends RackawareEnsemblePlacementPolicy {
         private static volatile List<BookieId> next = List.of();
 
@@ -78,15 +84,27 @@ public final class Harness {
         public PlacementResult<List<BookieId>> newEnsemble(int ensembleSize, int quorumSize, int ackQuorumSize,
                 Map<String, byte[]> customMetadata, Set<BookieId> excluded)
                 throws BKException.BKNotEnoughBookiesException {
+            if (next.isEmpty()) {
+                return super.newEnsemble(ensembleSize, quorumSize, ackQuorumSize, customMetadata, excluded);
+            }
             return PlacementResult.of(next, PlacementPolicyAdherence.MEETS_STRICT);
         }
     }
 
+    /** How a harness is made of the one argument. */
+    protected interface Maker {
+        Harness make(JsonNode config) throws Exception;
+    }
+
     public static void main(String[] arguments) throws Exception {
+        serve(arguments, Harness::new);
+    }
+
+    protected static void serve(String[] arguments, Maker maker) throws Exception {
         PrintStream answers = System.out;
         // Answers alone go to standard output; whatever the server prints by itself does not.
         System.setOut(System.err);
-        Harness harness = new Harness(JSON.readTree(arguments[0]));
+        Harness harness = maker.make(JSON.readTree(arguments[0]));
         answers.println("{\"answer\": \"ready\"}");
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
@@ -107,7 +125,7 @@ public final class Harness {
         }
     }
 
-    private Object obey(JsonNode command) throws Exception {
+    protected Object obey(JsonNode command) throws Exception {
         switch (command.get("do").asText()) {
             case "create": return create(command);
             case "append": return append(command);

@@ -28,9 +28,12 @@ final class RunningBookie {
     private final ServerConfiguration conf;
     private EmbeddedServer server;
 
-    /** A bookie that is not started yet; an id that is not its address and port is one of the operator's own. */
+    /**
+     * A bookie that is not started yet; an id that is not its address and port is one of the operator's own.
+     * The settings go over those that are made here.
+     */
     RunningBookie(String uri, File directory, String storage, String id, int port, int ledgerDirs,
-            boolean indexApart, int flushIntervalMs) {
+            boolean indexApart, int flushIntervalMs, Map<String, Object> settings) {
         this.id = id;
         conf = new ServerConfiguration();
         conf.setMetadataServiceUri(uri);
@@ -72,6 +75,7 @@ final class RunningBookie {
         conf.setProperty(DbLedgerStorage.WRITE_CACHE_MAX_SIZE_MB, 4);
         conf.setProperty(DbLedgerStorage.READ_AHEAD_CACHE_MAX_SIZE_MB, 4);
         conf.setProperty("dbStorage_rocksDB_blockCacheSize", 4 << 20);
+        settings.forEach(conf::setProperty);
     }
 
     private static String[] directories(File place, String role, int count) {

@@ -20,7 +20,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from auditor.java import find_java
 from tests.servers.bookies.jars import classpath
@@ -45,7 +45,13 @@ class Bookies:
     ``names`` are the ids, one bookie each; None stands for a bookie whose id is its address and port. On etcd
     all must be: the driver takes an id for an address.
     Each has ``ledger_dirs`` ledger directories, and with ``index_apart`` as many for the index alone.
+    ``settings`` of the server's configuration go over those of the harness. A subclass with more commands
+    names its Java class, ``MAIN``, that class's files, ``JAVA``, and the JVM's ``MEMORY``.
     """
+
+    MAIN = "Harness"
+    JAVA: tuple[Path, ...] = ()
+    MEMORY: tuple[str, ...] = ("-Xmx512m", "-XX:MaxDirectMemorySize=512m")
 
     def __init__(
         self,
@@ -57,6 +63,7 @@ class Bookies:
         ledger_dirs: int = 1,
         index_apart: bool = False,
         flush_interval_s: float = 3600,
+        settings: Mapping[str, str | int] | None = None,
     ) -> None:
         self.root = root
         self.directory = root / "bookies"
@@ -70,24 +77,24 @@ class Bookies:
             "ledger_dirs": ledger_dirs,
             "index_apart": index_apart,
             "flush_interval_ms": round(flush_interval_s * 1000),
+            "settings": dict(settings or {}),
         }
         self._process: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> Bookies:
+    def __enter__(self) -> Self:
         scratch = self.root / "tmp"
         scratch.mkdir(parents=True)
         etcd = str(self._config["uri"]).startswith("etcd:")
         command = [
             str(find_java().executable),
             *(ETCD_DRIVERS if etcd else ()),
-            "-Xmx512m",
-            "-XX:MaxDirectMemorySize=512m",
+            *self.MEMORY,
             # Native libraries are unpacked there, and go with the test.
             f"-Djava.io.tmpdir={scratch}",
             "-Dlog4j2.level=WARN",
             "-cp",
-            classpath(etcd),
-            "Harness",
+            classpath(etcd, self.JAVA),
+            self.MAIN,
             json.dumps(self._config),
         ]
         with (self.root / "bookies.log").open("wb") as log:
