@@ -13,19 +13,20 @@ from auditor.codecs.groups import Longs
 from auditor.codecs.ledger_columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns, woven
 from auditor.codecs.ledger_sound import sound_ledgers
 from auditor.codecs.ledger_text_lines import read_lines
+from auditor.codecs.ledger_v1_lines import read_v1
 from auditor.codecs.ledger_wire import read_wire
 from auditor.errors import DecodeError
 from auditor.model.ledger_metadata import BrokenRule, LedgerMetadata, broken_rules
 
-_HEADERS = {version: ledger_metadata.MAGIC + b"%d\n" % version for version in (2, 3)}
-READERS = {2: read_lines, 3: read_wire}
+_HEADERS = {version: ledger_metadata.MAGIC + b"%d\n" % version for version in (1, 2, 3)}
+READERS = {1: read_v1, 2: read_lines, 3: read_wire}
 """Who reads the fields of many ledgers of a format."""
 
 
 def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     """Read the metadata of many ledgers, one value each.
 
-    Those that are in good order are read together, of formats 2 and 3; every other one is read alone.
+    Those that are in good order are read together, format by format; every other one is read alone.
 
     >>> columns = decode_batch([b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n", b"?"])
     >>> columns.state.tolist(), columns.bookies, columns.damage

@@ -9,7 +9,6 @@ What is not so is odd, and that parser's to judge; what is, both read alike.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -38,6 +37,7 @@ from auditor.codecs.ledger_sound import (
 )
 from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.proto_text import MAX_TEXT_BYTES, unescape
+from auditor.codecs.text_spans import TextSpans, integers
 from auditor.codecs.wire_fields import Blobs, Fields
 
 
@@ -130,23 +130,8 @@ for _kind, _text in _BEGIN.items():
     _BY_BYTES[_two if _two != _INDENT else 1 << 16 | int.from_bytes(_text[2:4], "little")] = _kind
 
 _ESCAPED = re.compile(rb"(?:[\x20\x21\x23-\x5b\x5d-\x7e]++|\\(?:[abfnrtv\"'\\]|[0-3][0-7]{2}))*+")
-_NEWLINE, _QUOTE, _ESCAPE, _MINUS, _ZERO = b'\n"\\-0'
+_NEWLINE, _QUOTE, _ESCAPE = b'\n"\\'
 _LONGEST_BEGIN = max(map(len, _BEGIN.values()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """Lines of text with the row that each is of, without the newline behind them."""
-
-    rows: Longs
-    starts: Longs
-    ends: Longs
-
-    def taken(self, which: NDArray[np.int64] | Bools) -> _Lines:
-        return _Lines(self.rows[which], self.starts[which], self.ends[which])
-
-    def behind(self, begin: bytes) -> _Lines:
-        return _Lines(self.rows, self.starts + len(begin), self.ends)
 
 
 def read_lines(values: ByteColumn, start: int) -> LedgerFields:
@@ -173,7 +158,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     at = {kind: by_kind[bounds[kind] : bounds[kind + 1]] for kind in Kind}
     of = {kind: lines.taken(at[kind]) for kind in Kind}
     contents = {
-        kind: _Lines(of[kind].rows, of[kind].starts + len(_BEGIN[kind]), of[kind].ends) for kind in _BEGIN
+        kind: TextSpans(of[kind].rows, of[kind].starts + len(_BEGIN[kind]), of[kind].ends) for kind in _BEGIN
     }
     quoted = {kind: _quoted(octets, contents[kind], odd) for kind in _QUOTED}
     escaped = _check_bytes(octets, begins, ends, quoted, odd)
@@ -188,7 +173,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
         odd=odd,
     )
     for kind, number in _NUMBERS.items():
-        ledgers.numbers[number][of[kind].rows] = _integers(octets, contents[kind], _MOST_DIGITS[kind], odd)
+        ledgers.numbers[number][of[kind].rows] = integers(octets, contents[kind], _MOST_DIGITS[kind], odd)
         ledgers.present[number][of[kind].rows] = True
     for kind, (number, names) in _ENUMS.items():
         ledgers.numbers[number][of[kind].rows] = _named(octets, contents[kind], names, odd)
@@ -197,7 +182,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
         ledgers.present[number][of[kind].rows] = True
     member_of = np.searchsorted(at[Kind.SEGMENT], at[Kind.MEMBER]) - 1
     segments = Fields(
-        numbers={FIRST: _integers(octets, contents[Kind.FIRST], 18, odd)},
+        numbers={FIRST: integers(octets, contents[Kind.FIRST], 18, odd)},
         present={FIRST: np.ones(len(at[Kind.SEGMENT]), np.bool_)},
         blobs={MEMBER: Blobs(member_of, quoted[Kind.MEMBER].starts, quoted[Kind.MEMBER].ends)},
         odd=np.zeros(len(at[Kind.SEGMENT]), np.bool_),
@@ -219,7 +204,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     return LedgerFields(2, octets, ledgers, segments, custom, unescaped)
 
 
-def _lines(octets: NDArray[np.uint8], begins: Longs, ends: Longs, odd: Bools) -> _Lines:
+def _lines(octets: NDArray[np.uint8], begins: Longs, ends: Longs, odd: Bools) -> TextSpans:
     newlines = np.flatnonzero(octets == _NEWLINE)
     low, high = np.searchsorted(newlines, begins), np.searchsorted(newlines, ends)
     odd |= (high <= low) | (newlines.take(high - 1, mode="clip") != ends - 1 if len(newlines) else True)
@@ -229,10 +214,10 @@ def _lines(octets: NDArray[np.uint8], begins: Longs, ends: Longs, odd: Bools) ->
     line_ends = newlines[np.arange(len(rows)) + np.repeat(low - heads, counts)]
     starts = np.append(0, line_ends + 1)[: len(rows)]
     starts[heads[counts > 0]] = begins[counts > 0]
-    return _Lines(rows, starts, line_ends)
+    return TextSpans(rows, starts, line_ends)
 
 
-def _kinds(octets: NDArray[np.uint8], lines: _Lines) -> NDArray[np.uint8]:
+def _kinds(octets: NDArray[np.uint8], lines: TextSpans) -> NDArray[np.uint8]:
     """What each line is; NONE where it does not begin as its kind must."""
     four = windows(octets, lines.starts, 4).view("<u4")
     two = four & 0xFFFF
@@ -249,7 +234,7 @@ def _kinds(octets: NDArray[np.uint8], lines: _Lines) -> NDArray[np.uint8]:
     return kinds
 
 
-def _check_order(kinds: NDArray[np.uint8], lines: _Lines, odd: Bools) -> None:
+def _check_order(kinds: NDArray[np.uint8], lines: TextSpans, odd: Bools) -> None:
     heads = np.append(True, lines.rows[1:] != lines.rows[:-1])[: len(kinds)]
     before = np.append(0, kinds)[: len(kinds)]
     odd[lines.rows[~_MAY_FOLLOW[np.where(heads, 0, before), kinds]]] = True
@@ -257,15 +242,15 @@ def _check_order(kinds: NDArray[np.uint8], lines: _Lines, odd: Bools) -> None:
     odd[lines.rows[lasts & ~_MAY_END[kinds]]] = True
 
 
-def _quoted(octets: NDArray[np.uint8], contents: _Lines, odd: Bools) -> _Lines:
+def _quoted(octets: NDArray[np.uint8], contents: TextSpans, odd: Bools) -> TextSpans:
     """What stands before the closing quote."""
     ends = contents.ends - 1
     odd[contents.rows[(ends < contents.starts) | (octets[ends] != _QUOTE)]] = True
-    return _Lines(contents.rows, contents.starts, np.maximum(ends, contents.starts))
+    return TextSpans(contents.rows, contents.starts, np.maximum(ends, contents.starts))
 
 
 def _check_bytes(
-    octets: NDArray[np.uint8], begins: Longs, ends: Longs, quoted: dict[Kind, _Lines], odd: Bools
+    octets: NDArray[np.uint8], begins: Longs, ends: Longs, quoted: dict[Kind, TextSpans], odd: Bools
 ) -> dict[Kind, dict[int, bytes]]:
     """See to it that there are no quotes but those, and else plain text, or escapes where there may be some.
 
@@ -289,24 +274,7 @@ def _check_bytes(
     return escaped
 
 
-def _integers(octets: NDArray[np.uint8], contents: _Lines, most: int, odd: Bools) -> Longs:
-    """Numbers of up to ``most`` digits, without zeros in front."""
-    negative = octets[contents.starts] == _MINUS
-    starts = contents.starts + negative
-    digits = contents.ends - starts
-    fine = (digits >= 1) & (digits <= most)
-    fine &= (octets[starts] != _ZERO) | ((digits == 1) & ~negative)
-    value = np.zeros(len(starts), np.int64)
-    for place in range(int(digits[fine].max(initial=0))):
-        inside = place < digits
-        digit = octets.take(starts + place, mode="clip") - np.uint8(_ZERO)
-        fine &= ~inside | (digit <= 9)
-        value = np.where(inside, value * 10 + digit, value)
-    odd[contents.rows[~fine]] = True
-    return np.where(fine, np.where(negative, -value, value), 0)
-
-
-def _named(octets: NDArray[np.uint8], contents: _Lines, names: list[tuple[str, int]], odd: Bools) -> Longs:
+def _named(octets: NDArray[np.uint8], contents: TextSpans, names: list[tuple[str, int]], odd: Bools) -> Longs:
     numbers = np.zeros(len(contents.starts), np.int64)
     for name, number in names:
         numbers[begin_with(octets, contents.starts, name.encode() + b"\n")] = number
@@ -314,5 +282,5 @@ def _named(octets: NDArray[np.uint8], contents: _Lines, names: list[tuple[str, i
     return numbers
 
 
-def _blobs(lines: _Lines) -> Blobs:
+def _blobs(lines: TextSpans) -> Blobs:
     return Blobs(lines.rows, lines.starts, lines.ends)

@@ -168,7 +168,7 @@ def test_text_as_the_server_writes_it_is_read_together(batch: list[bytes]) -> No
 @pytest.mark.parametrize("corpus", ["interleaved-hier", "flat-v1"])
 def test_what_real_clusters_write_is_read_together(corpus: str) -> None:
     written = [data for _, data, _, _ in corpus_ledgers(corpus)]
-    for version in (2, 3):
+    for version in (1, 2, 3):
         assert all(
             together([value for value in written if value.startswith(MAGIC + b"%d\n" % version)], version)
         )
@@ -186,13 +186,35 @@ def lines_out_of_order(draw: st.DrawFn, text: bytes) -> bytes:
     return b"".join(lines[: draw(st.integers(2, len(lines)))])
 
 
+def v1(message: LedgerMetadataFormat) -> bytes:
+    """A ledger in format 1, which keeps less of it."""
+    head = [f"{message.quorumSize}", f"{message.ensembleSize}", f"{message.length}"]
+    segments = ["\t".join([f"{each.firstEntryId}", *each.ensembleMember]) for each in message.segment]
+    ends = {
+        LedgerMetadataFormat.OPEN: "",
+        LedgerMetadataFormat.IN_RECOVERY: "-102\tCLOSED",
+        LedgerMetadataFormat.CLOSED: f"{message.lastEntryId}\tCLOSED",
+    }
+    return MAGIC + b"1\n" + "\n".join([*head, *segments, ends[message.state]]).encode()
+
+
+@given(st.lists(sound_messages().map(v1), max_size=9))
+def test_lines_as_the_server_wrote_them_are_read_together(batch: list[bytes]) -> None:
+    assert all(together(batch, 1))
+    assert rows(decode_batch(batch)) == [alone(value) for value in batch]
+
+
 plain_text = sound_messages(escaped=False).map(v2)
+plain_lines = sound_messages().map(v1)
 values = st.one_of(
     sound_messages().map(v3),
     sound_messages().map(v3).flatmap(mutations),
     plain_text,
     plain_text.flatmap(mutations),
     plain_text.flatmap(lines_out_of_order),
+    plain_lines,
+    plain_lines.flatmap(mutations),
+    plain_lines.flatmap(lines_out_of_order),
     messages.map(v3),
     messages.map(v2),
     st.sampled_from([V1_CLOSED, V2_OPEN, V3_OPEN, V3_CLOSED, V3_IN_RECOVERY]).flatmap(
