@@ -46,27 +46,31 @@ class IndexHeader:
     has_master_key: bool
 
 
-def check_headers(headers: NDArray[np.uint8], lengths: NDArray[np.int64]) -> dict[int, DecodeError]:
+def check_headers(
+    octets: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> dict[int, DecodeError]:
     """Check the headers of many index files at once: what is wrong with those that are damaged, by number.
 
-    ``headers`` is (n, 1024) bytes, ``lengths`` how many bytes each file has: below 1024 it is short, and what
-    is in its row does not matter. The error carries the offset of the field that is wrong.
+    File i starts at ``octets[starts[i]]`` and has ``lengths[i]`` bytes. 1024 of them must be there, but where
+    the file is shorter it does not matter what they are. The error carries the offset of the field at fault.
 
-    >>> damaged = check_headers(np.zeros((1, 1024), np.uint8), np.array([2048]))
+    >>> damaged = check_headers(np.zeros(1024, np.uint8), np.array([0]), np.array([2048]))
     >>> {row: str(error) for row, error in damaged.items()}
     {0: 'index file: starts with 00000000, not BKLE (at byte 0)'}
     """
-    rows = np.ascontiguousarray(headers)
-    magic, version, key = rows[:, :12].view(">i4").T.astype(np.int64)
+    magic, version, key = octets[starts[:, None] + np.arange(12)].view(">i4").T.astype(np.int64)
     has_lac = version >= 1
     fits = (key >= 0) & (key <= HEADER_BYTES - np.where(has_lac, 20, 16))
     lac_at = np.where(fits & has_lac, 16 + key, 0)
-    lac = np.where(lac_at > 0, _ints(rows, lac_at), 0).astype(np.int64)
-    bad_lac = (lac != 0) & ((lac < LAC_BYTES) | (lac > HEADER_BYTES - 20 - key))
+    lac = octets[(starts + lac_at)[:, None] + np.arange(4)].view(">i4").ravel()
+    bad_lac = (lac_at > 0) & (lac != 0) & ((lac < LAC_BYTES) | (lac > HEADER_BYTES - 20 - key))
     wrong = (magic != _MAGIC) | (version > NEWEST_VERSION) | ~fits | bad_lac
-    damaged = np.flatnonzero(wrong | (np.asarray(lengths) < HEADER_BYTES))
+    damaged = np.flatnonzero(wrong | (lengths < HEADER_BYTES)).tolist()
     return {
-        row: _explain(rows[row].tobytes(), int(lengths[row]), int(lac_at[row])) for row in damaged.tolist()
+        row: _explain(
+            octets[starts[row] : starts[row] + HEADER_BYTES].tobytes(), int(lengths[row]), int(lac_at[row])
+        )
+        for row in damaged
     }
 
 
@@ -76,20 +80,14 @@ def decode_header(data: bytes) -> IndexHeader:
     >>> decode_header(bytes.fromhex("424b4c45 00000000 00000000 00000001").ljust(1024, bytes(1)))
     IndexHeader(version=0, fenced=True, explicit_lac=None, has_master_key=False)
     """
-    header = np.frombuffer(data[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"), np.uint8).reshape(1, HEADER_BYTES)
-    for error in check_headers(header, np.array([len(data)])).values():
+    header = np.frombuffer(data[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"), np.uint8)
+    for error in check_headers(header, np.array([0]), np.array([len(data)])).values():
         raise error
     _, version, key = _START.unpack_from(data)
     [state] = _INT.unpack_from(data, 12 + key)
     has_lac = version >= 1 and _INT.unpack_from(data, 16 + key)[0] > 0
     explicit_lac = _LAC.unpack_from(data, 20 + key)[1] if has_lac else None
     return IndexHeader(version, bool(state & 1), explicit_lac, key > 0)
-
-
-def _ints(rows: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The big-endian int32 at byte ``at[i]`` of each row i."""
-    taken = np.take_along_axis(rows, at[:, None] + np.arange(4), axis=1)
-    return taken.view(">i4").ravel().astype(np.int32)
 
 
 def _explain(header: bytes, length: int, lac_at: int) -> DecodeError:

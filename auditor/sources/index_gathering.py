@@ -33,42 +33,20 @@ class GatheredRows:
 
     def _clear(self) -> None:
         self.count = 0
-        self._bytes = 0
-        self._batches: list[pa.RecordBatch] = []
+        self._group_bytes = 0
+        self._files: list[IndexBatch] = []
+        self._passed: list[Passed] = []
 
     def add_files(self, batch: IndexBatch) -> None:
         """Add a row a file."""
-        count = len(batch.paths)
-        lengths = np.fromiter(map(len, batch.paths), np.int64, count)
-        paths = _strings(pa.string(), offsets_of(lengths), b"".join(batch.paths))
-        paths.validate(full=True)  # a path need not be UTF-8, and a text is
-        states: pa.Array = pa.repeat(_OK, count)
-        reasons: pa.Array = pa.nulls(count, pa.string())
-        offsets: pa.Array = pa.nulls(count, pa.int64())
-        if batch.faults:
-            faults = [batch.faults.get(row, _NO_FAULT) for row in range(count)]
-            states, reasons, offsets = (
-                pa.array(column, kind)
-                for column, kind in zip(
-                    zip(*faults, strict=True), (pa.string(), pa.string(), pa.int64()), strict=True
-                )
-            )
-        self._add(
-            count,
-            {
-                "scope_id": pa.array(batch.scope_ids),
-                "ledger_id": pa.array(batch.ledger_ids),
-                "groups": _strings(
-                    pa.binary(), batch.groups.offsets * GROUP.itemsize, batch.groups.tobytes()
-                ),
-                "state": states,
-                "reason": reasons,
-                "offset": offsets,
-                "path": paths,
-                "page_bytes": pa.array(batch.page_bytes),
-                "mtime": pa.array(batch.mtimes or [None] * count, pa.int64()),
-            },
-        )
+        self.count += len(batch.paths)
+        self._group_bytes += len(batch.groups.first) * GROUP.itemsize
+        self._files.append(batch)
+
+    def add_passed(self, passed: list[Passed]) -> None:
+        """Add a row for each thing that was not read."""
+        self.count += len(passed)
+        self._passed += passed
 
     def take_when_full(self, passed: list[Passed]) -> Iterator[pa.RecordBatch]:
         """Add what was passed over, empty that list, and yield whenever there is enough for a batch."""
@@ -80,51 +58,84 @@ class GatheredRows:
 
     @property
     def _full(self) -> bool:
-        return self.count + BATCH_UNITS > ROWS or self._bytes > MAX_BATCH_BYTES
+        return self.count + BATCH_UNITS > ROWS or self._group_bytes > MAX_BATCH_BYTES
 
-    def add_passed(self, passed: list[Passed]) -> None:
-        """Add a row for each thing that was not read."""
-        count = len(passed)
-        self._add(
-            count,
-            {
-                "scope_id": pa.array(
-                    [None if each.ledger_id is None else each.scope_id for each in passed], pa.int64()
-                ),
-                "ledger_id": pa.array([each.ledger_id for each in passed], pa.int64()),
-                "groups": pa.repeat(pa.scalar(b""), count),
-                "state": pa.array([each.state for each in passed], pa.string()),
-                "reason": pa.array([each.reason for each in passed], pa.string()),
-                "offset": pa.array([each.offset for each in passed], pa.int64()),
-                "path": pa.array([each.path for each in passed], pa.string()),
-                "page_bytes": pa.nulls(count, pa.int64()),
-                "mtime": pa.nulls(count, pa.int64()),
-            },
-        )
+    def take(self) -> pa.RecordBatch:
+        """All rows so far, as one record batch; then it is empty."""
+        batches = [
+            self._batch(columns)
+            for columns in (
+                *([_of_files(self._files)] if self._files else []),
+                *([_of_passed(self._passed)] if self._passed else []),
+            )
+        ]
+        self._clear()
+        return pa.concat_batches(batches)
 
-    def _add(self, count: int, columns: dict[str, pa.Array]) -> None:
+    def _batch(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+        count = len(columns["path"])
         columns |= {
             "bookie_id": pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
             "storage": pa.repeat(pa.scalar(self._storage), count),
             "answered": pa.nulls(count, pa.int64()),
         }
-        batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
-        self.count += count
-        self._bytes += batch.nbytes
-        self._batches.append(batch)
-
-    def take(self) -> pa.RecordBatch:
-        """All rows so far, as one record batch; then it is empty."""
-        whole = pa.concat_batches(self._batches)
-        self._clear()
-        return whole
+        return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
-_OK = pa.scalar(OK)
+def _of_files(batches: list[IndexBatch]) -> dict[str, pa.Array]:
+    lengths = np.array([len(path) for batch in batches for path in batch.paths], np.int64)
+    count = len(lengths)
+    paths = _strings(pa.string(), lengths, [path for batch in batches for path in batch.paths])
+    paths.validate(full=True)  # a path need not be UTF-8, and a text is
+    states: pa.Array = pa.repeat(pa.scalar(OK), count)
+    reasons: pa.Array = pa.nulls(count, pa.string())
+    offsets: pa.Array = pa.nulls(count, pa.int64())
+    if any(batch.faults for batch in batches):
+        faults = [batch.faults.get(row, _NO_FAULT) for batch in batches for row in range(len(batch.paths))]
+        states, reasons, offsets = (
+            pa.array(column, kind)
+            for column, kind in zip(
+                zip(*faults, strict=True), (pa.string(), pa.string(), pa.int64()), strict=True
+            )
+        )
+    groups = np.concatenate([np.diff(batch.groups.offsets) for batch in batches]) * GROUP.itemsize
+    return {
+        "scope_id": pa.array(np.concatenate([batch.scope_ids for batch in batches])),
+        "ledger_id": pa.array(np.concatenate([batch.ledger_ids for batch in batches])),
+        "groups": _strings(pa.binary(), groups, [batch.groups.tobytes() for batch in batches]),
+        "state": states,
+        "reason": reasons,
+        "offset": offsets,
+        "path": paths,
+        "page_bytes": pa.array(np.concatenate([batch.page_bytes for batch in batches])),
+        "mtime": pa.array(
+            [mtime for batch in batches for mtime in batch.mtimes or [None] * len(batch.paths)], pa.int64()
+        ),
+    }
+
+
+def _of_passed(passed: list[Passed]) -> dict[str, pa.Array]:
+    count = len(passed)
+    return {
+        "scope_id": pa.array(
+            [None if each.ledger_id is None else each.scope_id for each in passed], pa.int64()
+        ),
+        "ledger_id": pa.array([each.ledger_id for each in passed], pa.int64()),
+        "groups": pa.repeat(pa.scalar(b""), count),
+        "state": pa.array([each.state for each in passed], pa.string()),
+        "reason": pa.array([each.reason for each in passed], pa.string()),
+        "offset": pa.array([each.offset for each in passed], pa.int64()),
+        "path": pa.array([each.path for each in passed], pa.string()),
+        "page_bytes": pa.nulls(count, pa.int64()),
+        "mtime": pa.nulls(count, pa.int64()),
+    }
+
+
 _NO_FAULT = (OK, None, None)
 
 
-def _strings(kind: pa.DataType, offsets: Longs, data: bytes) -> pa.Array:
-    return pa.Array.from_buffers(
-        kind, len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-    )
+def _strings(kind: pa.DataType, lengths: Longs, pieces: list[bytes]) -> pa.Array:
+    """Byte strings that lie one after another in ``pieces``."""
+    offsets = offsets_of(lengths).astype(np.int32)
+    data = b"".join(pieces)
+    return pa.Array.from_buffers(kind, len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -105,9 +105,13 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
                 )
 
 
+_Held = bytes | list[bytes]
+"""The path of a directory below one of the index directories, or below several."""
+
+
 def _first_level(directories: Sequence[str], first: str, leaves: _Leaves) -> Iterator[IndexFiles | Passed]:
     """Everything below one first-level name, leaf by leaf, all index directories together."""
-    holders: dict[bytes, list[bytes]] = {}
+    holders: dict[bytes, _Held] = {}
     for directory in directories:
         path = f"{directory}/current/{first}"
         try:
@@ -119,9 +123,12 @@ def _first_level(directories: Sequence[str], first: str, leaves: _Leaves) -> Ite
             continue
         prefix = os.fsencode(path) + b"/"
         for leaf in names:
-            holders.setdefault(leaf, []).append(prefix + leaf)
+            others = holders.get(leaf)
+            whole = prefix + leaf
+            holders[leaf] = whole if others is None else [*_paths(others), whole]
+    high = _BYTES.get(os.fsencode(first), -1) << 8
     for leaf in sorted(holders):
-        leaves.add(first, leaf, holders[leaf])
+        leaves.add(holders[leaf], high | _BYTES.get(leaf, -1))
         if len(leaves.paths) >= PIECE_FILES:
             yield from leaves.take()
 
@@ -139,14 +146,14 @@ class _Leaves:
 
     def _clear(self) -> None:
         self.paths: list[bytes] = []
-        self._leaves: list[tuple[str, bytes, list[bytes]]] = []
+        self._leaves: list[_Held] = []
         self._ends: list[int] = [0]
         self._low_bytes: list[int] = []
 
-    def add(self, first: str, leaf: bytes, held: list[bytes]) -> None:
-        """List ``first``/``leaf`` in those index directories that have it, which are ``held``."""
-        low = _BYTES.get(first, -1) << 8 | _BYTES.get(leaf, -1)
-        for path in held:
+    def add(self, leaf: _Held, low: int) -> None:
+        """List a directory of ledgers with the two lowest bytes ``low``, below 0 where none belongs."""
+        # Hot: one a file at worst. What outlives the call is no container, or the collector takes its time.
+        for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
                 names = os.listdir(path)  # noqa: PTH208
             except OSError:
@@ -157,7 +164,7 @@ class _Leaves:
             else:
                 prefix = path + b"/"
                 self.paths += [prefix + name for name in sorted(names)]
-        self._leaves.append((first, leaf, held))
+        self._leaves.append(leaf)
         self._ends.append(len(self.paths))
         self._low_bytes.append(low)
 
@@ -170,7 +177,7 @@ class _Leaves:
         leaf_of = np.repeat(np.arange(len(leaves)), np.diff(ends))
         odd = low < 0
         odd[leaf_of[(ids < 0) | (ids & 0xFFFF != low[leaf_of])]] = True
-        if any(len(held) > 1 for _, _, held in leaves):
+        if not all(isinstance(leaf, bytes) for leaf in leaves):
             # The same ledger in several index directories: the first one has it, and the others are strays.
             _, number, count = np.unique(ids, return_inverse=True, return_counts=True)
             odd[leaf_of[count[number] > 1]] = True
@@ -178,18 +185,18 @@ class _Leaves:
         for row in np.flatnonzero(odd).tolist():
             if ends[row] > start:
                 yield IndexFiles(ids[start : ends[row]], paths[start : ends[row]])
-            first, leaf, held = leaves[row]
-            yield from _leaf(
-                self._directories, [os.fsdecode(path) for path in held], f"{first}/{os.fsdecode(leaf)}"
-            )
+            held = [os.fsdecode(path) for path in _paths(leaves[row])]
+            yield from _leaf(self._directories, held, "/".join(held[0].rsplit("/", 2)[1:]))
             start = ends[row + 1]
         if len(paths) > start:
             yield IndexFiles(ids[start:], paths[start:])
 
 
-_BYTES: dict[str | bytes, int] = {
-    name: value for value in range(256) for name in (f"{value:x}", b"%x" % value)
-}
+def _paths(held: _Held) -> list[bytes]:
+    return [held] if isinstance(held, bytes) else held
+
+
+_BYTES = {b"%x" % value: value for value in range(256)}
 
 
 def _scoped(

@@ -53,7 +53,8 @@ class IndexReader:
     def __init__(self, want_mtime: bool = False) -> None:
         self._want_mtime = want_mtime
         self._slots = np.zeros(max(BATCH_UNITS * UNIT + 2 * UNIT + ROOM, CHUNK_BYTES) // SLOT, np.int64)
-        self._units = self._slots.view(np.uint8).reshape(-1, UNIT)
+        self._octets = self._slots.view(np.uint8)
+        self._units = self._octets.reshape(-1, UNIT)
         self._bytes = self._slots.data.cast("B")
         # Made once, as a list each, the way that preadv takes them.
         self._rooms = [
@@ -118,7 +119,7 @@ class IndexReader:
 
     def _finish(self, batch: _Filling) -> IndexBatch:
         lengths, starts = np.array(batch.lengths, np.int64), np.array(batch.units, np.int64)
-        faults = _faults(self._units[starts], lengths, batch.failures)
+        faults = _faults(self._octets, starts * UNIT, lengths, batch.failures)
         self._units[starts] = 0
         self._units[batch.end] = 0
         ends = np.append(starts[1:], batch.end) * UNIT // SLOT
@@ -142,14 +143,14 @@ class IndexReader:
         """Read one file in chunks; the buffers hold nothing else meanwhile."""
         groups, length, mtime = _NOTHING, 0, None
         failures: dict[int, tuple[str, int]] = {}
-        header = self._units[:1].copy()
+        header = np.zeros(HEADER_BYTES, np.uint8)
         try:
             descriptor = os.open(files.paths[number], _FLAGS)
             try:
-                length = _read_whole(descriptor, header.data.cast("B"), 0)
+                length = _read_whole(descriptor, header.data, 0)
                 if self._want_mtime:
                     mtime = os.fstat(descriptor).st_mtime_ns // 1_000_000
-                if not check_headers(header, np.array([length])):
+                if not check_headers(header, _FIRST, np.array([length])):
                     gathered = Gathered()
                     for at, slots in self._chunks(descriptor):
                         gathered.add(_chunk_groups(at, slots))
@@ -167,7 +168,7 @@ class IndexReader:
             ledger_ids=files.ledger_ids[number : number + 1],
             paths=[files.paths[number]],
             groups=groups,
-            faults=_faults(header, np.array([length]), failures),
+            faults=_faults(header, _FIRST, np.array([length]), failures),
             page_bytes=np.array([max(length - HEADER_BYTES, 0)]),
             mtimes=[mtime] if self._want_mtime else None,
         )
@@ -207,6 +208,7 @@ class _Filling:
 
 
 _NOTHING = GroupBatch.of([[]])
+_FIRST = np.zeros(1, np.int64)
 
 
 def _chunk_groups(at: int, slots: NDArray[np.int64]) -> GroupBatch:
@@ -217,7 +219,7 @@ def _chunk_groups(at: int, slots: NDArray[np.int64]) -> GroupBatch:
 
 
 def _faults(
-    headers: NDArray[np.uint8], lengths: Longs, failures: dict[int, tuple[str, int]]
+    octets: NDArray[np.uint8], starts: Longs, lengths: Longs, failures: dict[int, tuple[str, int]]
 ) -> dict[int, Fault]:
     """What is wrong with files, by their header, their length and what the system said, the last first."""
     cut = {
@@ -226,7 +228,7 @@ def _faults(
     }
     damaged = {
         row: Fault(UNREADABLE, error.reason, error.offset)
-        for row, error in check_headers(headers, lengths).items()
+        for row, error in check_headers(octets, starts, lengths).items()
     }
     return cut | damaged | {row: Fault(UNREADABLE, *failure) for row, failure in failures.items()}
 

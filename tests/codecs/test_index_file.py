@@ -80,8 +80,9 @@ def test_a_batch_is_checked_row_by_row() -> None:
     good = [(filled(text), 9216, None) for text, _ in GOLDEN.values()]
     bad = [(filled(text), length, offset) for text, length, offset in DAMAGED.values()]
     mixed = [row for pair in zip(bad, good + good, strict=False) for row in pair]
-    headers = np.frombuffer(b"".join(header for header, _, _ in mixed), np.uint8).reshape(-1, HEADER_BYTES)
-    errors = check_headers(headers, np.array([length for _, length, _ in mixed]))
+    headers = np.frombuffer(b"".join(header for header, _, _ in mixed), np.uint8)
+    starts = np.arange(len(mixed)) * HEADER_BYTES
+    errors = check_headers(headers, starts, np.array([length for _, length, _ in mixed]))
     assert {row: error.offset for row, error in errors.items()} == {
         row: offset for row, (_, _, offset) in enumerate(mixed) if offset is not None
     }
@@ -113,8 +114,8 @@ def test_what_a_server_may_write_is_read_and_the_key_is_not_kept(
 @given(st.binary(max_size=1100), st.booleans())
 def test_any_bytes_are_read_or_refused_with_an_offset_inside(data: bytes, magic: bool) -> None:
     data = b"BKLE" + data if magic else data
-    row = np.frombuffer(data[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"), np.uint8).reshape(1, HEADER_BYTES)
-    errors = check_headers(row, np.array([len(data)]))
+    header = np.frombuffer(data[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"), np.uint8)
+    errors = check_headers(header, np.array([0]), np.array([len(data)]))
     if not errors:
         decode_header(data)
     assert all(0 <= error.offset <= min(len(data), HEADER_BYTES) for error in errors.values())
