@@ -6,7 +6,7 @@ templates with the ids filled in. What each member holds is worked out entry by 
 that the audit uses.
 
 A quarter of the ledgers changed their ensemble once. Of each thousand, one lacks a copy of an entry, and of
-each ten thousand one lacks both; a bookie keeps one orphan for each thousand ledgers.
+each ten thousand one lacks both; for each thousand, a bookie keeps one orphan more.
 """
 
 from __future__ import annotations
@@ -113,14 +113,16 @@ class Cluster:
         others = self.bookies - 1
         return {seat: 1 + (first + seat) % others if seat else 0 for seat in shape.seats}
 
-    def orphans(self) -> Longs:
-        """Ids of ledgers that are gone, and that bookie 0 still holds: seat 0 of the plain shape."""
-        return self.ledgers + 10_000 * np.arange(self.ledgers // 1_000)
+    def orphans(self, bookie: int) -> Longs:
+        """Ids of ledgers that are gone, and that a bookie still holds: seat 0 of the plain shape."""
+        return self.ledgers + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
 
     def findings(self) -> set[tuple[str, int, str | None]]:
         """Every finding that an audit must have, and it may have no other: check, ledger, bookie."""
         found: set[tuple[str, int, str | None]] = {
-            ("orphan-ledger", ledger, self.ids[0]) for ledger in self.orphans().tolist()
+            ("orphan-ledger", ledger, name)
+            for bookie, name in enumerate(self.ids)
+            for ledger in self.orphans(bookie).tolist()
         }
         ids = {ONE_MISSING: "below-ack-quorum", BOTH_MISSING: "entry-lost"}
         for alike in self.groups_of_ledgers():

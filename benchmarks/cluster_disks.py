@@ -36,7 +36,8 @@ def holdings(cluster: Cluster) -> list[list[Holding]]:
     for alike in cluster.groups_of_ledgers():
         for seat, bookie in alike.members.items():
             held[bookie].append(Holding(alike.shape, seat, alike.ids))
-    held[0].append(Holding(PLAIN, 0, cluster.orphans()))
+    for bookie, holding in enumerate(held):
+        holding.append(Holding(PLAIN, 0, cluster.orphans(bookie)))
     return held
 
 

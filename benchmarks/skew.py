@@ -1,0 +1,179 @@
+"""Skewed clusters against even ones of the same size: no stage may take more than twice its twin.
+
+Two are whole audits: one bookie in every ensemble, and one bookie in half of them. The others are what a task
+does with one odd ledger: its metadata to rows with what each bookie should hold, and its judgement where a
+copy is missing. Their twins hold as many segments, entries or holes, spread over many ledgers.
+BKAUDIT_LEDGERS sets the size of the audits.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from auditor.codecs.fold import fold_entries
+from auditor.codecs.groups import GROUP
+from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.keys.ledger_tree import LayoutKind, to_path
+from auditor.sources.ledger_rows import ledger_rows
+from auditor.sources.store import ZnodeBatch
+from auditor.tables.judgement import BookieState, Groups, LedgerFacts, Pair, judge, striped_to
+from benchmarks.ledger_records import binary
+from benchmarks.measure import Line, alternate
+from benchmarks.scale import Measured, apart
+
+LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "300_000"))
+MEMORY = "2g"
+BOOKIES = 50
+LEAST_S = 1.0
+"""Shorter stages say nothing about skew: they are mostly what Spark needs for any job."""
+
+SEGMENTS, ENTRIES, HOLES = 100_000, 1_000_000_000, 100_000
+MEMBERS = [f"bookie-{number}:3181" for number in range(7)]
+READ = {member: BookieState("read") for member in MEMBERS}
+MOST = 2
+
+
+def lines() -> Iterator[Line]:
+    """Time a ledger, segment or hole of each skewed case against its even twin."""
+    even = apart(LEDGERS, MEMORY, 0, BOOKIES)
+    for name, hot in (("one bookie in every ensemble", 100), ("one bookie with half of all ledgers", 50)):
+        yield _whole(name, apart(LEDGERS, MEMORY, hot, BOOKIES), even)
+    one, many = _ledgers(1, SEGMENTS), _ledgers(SEGMENTS // 4, 4)
+    yield _twins("metadata of one ledger of 100,000 segments", SEGMENTS, "segments", _rows(one), _rows(many))
+    yield _twins(
+        "judging one ledger of 100,000 segments",
+        SEGMENTS,
+        "segments",
+        _judging([_lossy(SEGMENTS, 10 * SEGMENTS)]),
+        _judging([_lossy(4, 40)] * (SEGMENTS // 4)),
+    )
+    yield _twins(
+        "judging a ledger of a billion entries",
+        1,
+        "ledgers",
+        _judging([_lossy(1, ENTRIES)]),
+        _judging([_lossy(1, 1_000)]),
+    )
+    yield _twins(
+        "judging one ledger of 100,000 holes on a bookie",
+        HOLES,
+        "holes",
+        _judging([_holes(HOLES)]),
+        _judging([_holes(100)] * (HOLES // 100)),
+    )
+
+
+def _whole(name: str, skewed: Measured, even: Measured) -> Line:
+    times = {stage: (skewed.stages[stage].seconds, even.stages[stage].seconds) for stage in even.stages}
+    worst = max(
+        (stage for stage, pair in times.items() if max(pair) >= LEAST_S),
+        key=lambda stage: times[stage][0] / times[stage][1],
+    )
+    return Line(
+        f"audit, {name}",
+        LEDGERS,
+        "ledgers",
+        skewed.seconds,
+        "even",
+        LEDGERS,
+        even.seconds,
+        target=MOST,
+        most=True,
+        java_mib=skewed.java_mib,
+        python_mib=skewed.python_mib,
+        shuffle_bytes=sum(stage.shuffle_bytes for stage in skewed.stages.values()),
+        spill_bytes=sum(stage.spill_bytes for stage in skewed.stages.values()),
+        note=f"the stage that suffers most: {worst}, {times[worst][0] / times[worst][1]:.2f}x its twin",
+    )
+
+
+def _twins(name: str, amount: int, unit: str, odd: Callable[[], object], even: Callable[[], object]) -> Line:
+    ours, rival = alternate(odd, even)
+    tracemalloc.start()
+    odd()
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    return Line(name, amount, unit, ours, "even", amount, rival, target=MOST, most=True, python_mib=peak)
+
+
+def _ledgers(count: int, segments: int) -> ZnodeBatch:
+    """Closed ledgers of ten entries a segment, whose ensemble changes from each to the next."""
+    message = LedgerMetadataFormat(
+        quorumSize=2,
+        ensembleSize=3,
+        ackQuorumSize=2,
+        length=1,
+        lastEntryId=10 * segments - 1,
+        state=LedgerMetadataFormat.CLOSED,
+    )
+    for number in range(segments):
+        message.segment.add(firstEntryId=10 * number, ensembleMember=_ensemble(number))
+    value = binary(message) if count > 1 else _long(message)
+    numbers = np.zeros(count, np.int64)
+    paths = [f"/ledgers/{to_path(LayoutKind.HIERARCHICAL, ledger)}" for ledger in range(count)]
+    return ZnodeBatch(paths, [value] * count, *(numbers,) * 5)
+
+
+def _long(message: LedgerMetadataFormat) -> bytes:
+    """Format 3 of a message whose length takes more than two bytes."""
+    body, size = message.SerializeToString(), bytearray()
+    left = len(body)
+    while left > 0x7F:
+        size.append(left & 0x7F | 0x80)
+        left >>= 7
+    return b"BookieMetadataFormatVersion\t3\n" + bytes([*size, left]) + body
+
+
+def _ensemble(number: int) -> list[str]:
+    return [MEMBERS[(number + seat) % len(MEMBERS)] for seat in range(3)]
+
+
+def _rows(batch: ZnodeBatch) -> Callable[[], object]:
+    def run() -> None:
+        rows = ledger_rows(batch, "/ledgers", LayoutKind.HIERARCHICAL)
+        if rows.column("status").to_pylist() != ["ok"] * len(batch.paths):
+            sys.exit("ledgers of the skew benchmark cannot be read")
+
+    return run
+
+
+def _facts(segments: int, entries: int) -> LedgerFacts:
+    each = entries // segments
+    ranges = [(each * number, _ensemble(number)) for number in range(segments)]
+    return LedgerFacts(1, True, 3, 2, 2, entries - 1, None, ranges)
+
+
+def _lossy(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
+    """A ledger of which one bookie lost the last run of entries that it should hold."""
+    ledger = _facts(segments, entries)
+    due = striped_to(ledger, MEMBERS[0], entries - 1)
+    return ledger, Pair(MEMBERS[0], due, due[:-1] if len(due) > 1 else due[:0], "ok")
+
+
+def _holes(count: int) -> tuple[LedgerFacts, Pair]:
+    """A ledger of which one bookie lacks every tenth entry or so, in no regular way."""
+    ledger = _facts(1, 15 * count)
+    due = striped_to(ledger, MEMBERS[0], 15 * count - 1)
+    entries = np.arange(15 * count)
+    striped = entries[entries % 3 != 1]
+    lost = np.random.default_rng(34).choice(len(striped), count, replace=False)
+    return ledger, Pair(MEMBERS[0], due, _folded(np.delete(striped, lost)), "ok")
+
+
+def _folded(entries: np.ndarray) -> Groups:
+    data = fold_entries(entries, np.array([0, len(entries)])).tobytes()
+    return np.frombuffer(data, GROUP)
+
+
+def _judging(cases: Sequence[tuple[LedgerFacts, Pair]]) -> Callable[[], object]:
+    def run() -> None:
+        for ledger, pair in cases:
+            if judge(ledger, [pair], READ, 0).m != 1:
+                sys.exit("a planted loss was not found")
+
+    return run

@@ -1,0 +1,75 @@
+"""What Spark's own event log says of an audit: bytes and rows shuffled, and bytes spilled, by stage."""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from auditor.session import build_session
+
+
+@dataclass
+class Stage:
+    """One stage of an audit, as its progress names it; bytes and rows over all of Spark's tasks in it."""
+
+    name: str
+    seconds: float = 0.0
+    shuffle_bytes: int = 0
+    shuffle_rows: int = 0
+    spill_bytes: int = 0
+
+
+class Stopwatch:
+    """A progress that times each stage; `stages` adds what the event log says of each."""
+
+    def __init__(self) -> None:
+        self._begun: list[tuple[str, float]] = []
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        self._begun.append((name, time.time()))
+
+    def expect(self, more: int) -> None:
+        pass
+
+    def advance(self, done: int) -> None:
+        pass
+
+    def stages(self, events: Path) -> list[Stage]:
+        """Each stage once, in the order in which they began; call it when the last has ended."""
+        ends = [at for _, at in self._begun[1:]] + [time.time()]
+        found: dict[str, Stage] = {}
+        for (name, at), end in zip(self._begun, ends, strict=True):
+            found.setdefault(name, Stage(name)).seconds += end - at
+        starts = [at for _, at in self._begun]
+        for at, metrics in _tasks(events):
+            stage = found[self._begun[max(bisect_right(starts, at) - 1, 0)][0]]
+            written = metrics["Shuffle Write Metrics"]
+            stage.shuffle_bytes += written["Shuffle Bytes Written"]
+            stage.shuffle_rows += written["Shuffle Records Written"]
+            stage.spill_bytes += metrics["Memory Bytes Spilled"] + metrics["Disk Bytes Spilled"]
+        return list(found.values())
+
+
+def logged_session(events: Path, driver_memory: str) -> None:
+    """Start the session that an audit then takes, as it would itself, with an event log besides."""
+    events.mkdir(parents=True)
+    conf = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+    }
+    build_session("local[2]", conf, driver_memory, log=events / "spark.log")
+
+
+def _tasks(events: Path) -> Iterator[tuple[float, dict[str, Any]]]:
+    for log in events.glob("local-*"):
+        for line in log.open():
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerTaskEnd" and "Task Metrics" in event:
+                yield event["Task Info"]["Launch Time"] / 1000, event["Task Metrics"]
