@@ -1,6 +1,8 @@
-"""DbLedgerStorage's index: our rows a second beside plain scans of the same database, and beside its bytes.
+"""RocksDB indexes: how fast they become finished rows, beside plain scans of the same databases.
 
-python -m benchmarks.rocksdb [entries]
+The databases are a bookie's on DbLedgerStorage, LZ4, compacted: 3,000,000 entries, of ledgers of 100,000
+entries and of ledgers of 20, two of three in each as the striping leaves them. The plain Arrow scan is that
+of pyrex-rocksdb, which ours reads with; plain iteration is rocksdict's.
 """
 
 from __future__ import annotations
@@ -8,8 +10,9 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -17,24 +20,66 @@ import pyarrow as pa
 import pyrex
 from rocksdict import DBCompressionType, Options, Rdict, WriteBatch
 
-from auditor.sources.index_parts import ROCKSDB, IndexDirectory, parts
+from auditor.codecs.fold import fold_entries
+from auditor.sources.index_parts import ROCKSDB, IndexDirectory, IndexPart, parts
 from auditor.sources.index_rows import read_part
+from benchmarks.measure import Line, alternate
 
-LEDGER_ENTRIES = {"ledgers of 100,000 entries": 100_000, "ledgers of 20 entries": 20}
+ENTRIES = 3_000_000
+LEDGER_ENTRIES = (100_000, 20)
 BATCH = 50_000
 
 
-def generate(root: Path, entries: int, each: int) -> IndexDirectory:
-    """A bookie's index of ``entries`` entries, two of three in each ledger, as the striping leaves them."""
+def lines() -> Iterator[Line]:
+    """Ledgers of two sizes, one directory; then two directories in two processes."""
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        for each in LEDGER_ENTRIES:
+            part = _generate(Path(folder, "ledgers0"), each)
+            yield from _beside_plain_scans(part, each)
+        other = Path(folder, "ledgers1")
+        shutil.copytree(Path(folder, "ledgers0"), other)
+        yield _two_directories([part, _part(other)], LEDGER_ENTRIES[-1])
+
+
+def _beside_plain_scans(part: IndexPart, each: int) -> Iterator[Line]:
+    directory = part.directories[0].path
+    _check(part, each)
+    ours, arrow, iterated = alternate(
+        lambda: _rows(part), lambda: _arrow(directory), lambda: _iterated(directory)
+    )
+    stage = f"RocksDB, ledgers of {each:,} entries, to rows"
+    yield Line(stage, ENTRIES, "entries", ours, "plain Arrow scan", ENTRIES, arrow, target=0.8)
+    yield Line(
+        f"  {each:,} entries", ENTRIES, "entries", ours, "plain iteration (rocksdict)", ENTRIES, iterated
+    )
+
+
+def _two_directories(both: Sequence[IndexPart], each: int) -> Line:
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+
+        def run(groups: Sequence[Sequence[IndexPart]]) -> None:
+            asked = [pool.submit(_all_rows, group) for group in groups]
+            wait(asked)
+            if sum(each.result() for each in asked) != 2 * -(-ENTRIES // each):
+                sys.exit("rocksdb: the directories do not add up")
+
+        run([both[:1], both[1:]])  # starts the processes
+        two, one = alternate(lambda: run([both[:1], both[1:]]), lambda: run([both]))
+    stage = "RocksDB, two directories in two processes"
+    return Line(stage, 2 * ENTRIES, "entries", two, "in one", 2 * ENTRIES, one, target=1.7)
+
+
+def _generate(root: Path, each: int) -> IndexPart:
+    shutil.rmtree(root, ignore_errors=True)
     (root / "current").mkdir(parents=True)
     (root / "current" / "VERSION").write_bytes(b"5\n")
     options = Options(raw_mode=True)
     options.set_compression_type(DBCompressionType.lz4())
     with_locations = Rdict(str(root / "current" / "locations"), options)
-    number = np.arange(entries)
-    keys = np.stack((number // each, number % each * 3 // 2), axis=1).astype(">i8")
+    number = np.arange(ENTRIES)
+    keys = np.stack((number // each, _entries(each)[number % each]), axis=1).astype(">i8")
     values = (number * 1000 + 1028).astype(">i8")
-    for start in range(0, entries, BATCH):
+    for start in range(0, ENTRIES, BATCH):
         batch = WriteBatch(raw_mode=True)
         for key, value in zip(keys[start : start + BATCH], values[start : start + BATCH], strict=True):
             batch.put(key.tobytes(), value.tobytes())
@@ -43,75 +88,47 @@ def generate(root: Path, entries: int, each: int) -> IndexDirectory:
     with_locations.compact_range(None, None)
     with_locations.close()
     ledgers = Rdict(str(root / "current" / "ledgers"), Options(raw_mode=True))
-    for ledger in range(-(-entries // each)):
+    for ledger in range(-(-ENTRIES // each)):
         ledgers[ledger.to_bytes(8, "big")] = bytes.fromhex("080110001a14") + bytes(20)
     ledgers.close()
-    return IndexDirectory.seen(str(root), b"5\n", ROCKSDB)
+    return _part(root)
 
 
-def ours(directory: IndexDirectory) -> int:
-    [part] = parts([("bk", [directory])], 1)
+def _entries(each: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """The entries of a ledger that this bookie holds."""
+    return np.arange(each) * 3 // 2
+
+
+def _part(root: Path) -> IndexPart:
+    [part] = parts([("bookie", [IndexDirectory.seen(str(root), b"5\n", ROCKSDB)])], 1)
+    return part
+
+
+def _rows(part: IndexPart) -> int:
     return sum(len(batch) for batch in read_part(part))
 
 
-def arrow(directory: IndexDirectory) -> int:
-    database = pyrex.PyRocksDB(f"{directory.path}/current/locations", read_only=True)
-    total = 0
-    for batch in pa.RecordBatchReader.from_stream(database.scan_arrow()):
-        total += len(batch)
+def _all_rows(all_parts: Sequence[IndexPart]) -> int:
+    return sum(map(_rows, all_parts))
+
+
+def _arrow(directory: str) -> None:
+    database = pyrex.PyRocksDB(f"{directory}/current/locations", read_only=True)
+    if sum(map(len, pa.RecordBatchReader.from_stream(database.scan_arrow()))) != ENTRIES:
+        sys.exit("rocksdb: the plain Arrow scan saw something else")
     database.close()
-    return total
 
 
-def rocksdict(directory: IndexDirectory) -> int:
-    database = Rdict(f"{directory.path}/current/locations", Options(raw_mode=True))
-    total = sum(1 for _ in database.items())
+def _iterated(directory: str) -> None:
+    database = Rdict(f"{directory}/current/locations", Options(raw_mode=True))
+    if sum(1 for _ in database.items()) != ENTRIES:
+        sys.exit("rocksdb: plain iteration saw something else")
     database.close()
-    return total
 
 
-def cat(directory: IndexDirectory) -> int:
-    total = 0
-    for path in Path(directory.path, "current", "locations").iterdir():
-        with path.open("rb") as file:
-            while data := file.read(1 << 20):
-                total += len(data)
-    return total
-
-
-def seconds(measured: Callable[[IndexDirectory], int], directory: IndexDirectory) -> tuple[float, float]:
-    """By the clock and of the processor, each the best of three runs: other work slows the first down."""
-    times = []
-    for _ in range(3):
-        begin = time.perf_counter(), time.process_time()
-        assert measured(directory) > 0
-        times.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
-    clock, processor = zip(*times, strict=True)
-    return min(clock), min(processor)
-
-
-def main(entries: int) -> None:
-    for name, each in LEDGER_ENTRIES.items():
-        root = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
-        try:
-            directory = generate(root / "ledgers0", entries, each)
-            print(f"{entries:,} entries, {name}, LZ4, {cat(directory) / 1e6:.0f} MB")
-            titles = "".join(f"{title:>10}" for title in ("clock", "x plain", "processor", "x plain"))
-            print(f"  {'million entries a second by':32}{titles}")
-            plain = seconds(arrow, directory)
-            for what, taken in (
-                ("plain Arrow scan (pyrex)", plain),
-                ("plain iteration (rocksdict)", seconds(rocksdict, directory)),
-                ("reading the files", seconds(cat, directory)),
-                ("ours, to rows of availability", seconds(ours, directory)),
-            ):
-                columns = (
-                    f"{entries / t / 1e6:10.2f}{p / t:10.2f}" for t, p in zip(taken, plain, strict=True)
-                )
-                print(f"  {what:32}{''.join(columns)}")
-        finally:
-            shutil.rmtree(root)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000)
+def _check(part: IndexPart, each: int) -> None:
+    """Every ledger must have the same entries, or the time says nothing."""
+    expected = fold_entries(_entries(each), np.array([0, each])).tobytes()
+    found = [row for batch in read_part(part) for row in batch["groups"].to_pylist()]
+    if found != [expected] * -(-ENTRIES // each):
+        sys.exit("rocksdb: ours are not the entries that were written")
