@@ -12,7 +12,6 @@ from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, moment
 from auditor.sources import store_source
 from auditor.sources.layout_choice import choose_layout
-from auditor.sources.ledger_rows import AGAIN
 from auditor.sources.store import RESTARTS, ClusterNodes, open_store
 from auditor.sources.store_options import polite
 from auditor.tables.cluster_state import CLUSTER, cluster_state
@@ -67,13 +66,13 @@ class MetadataScan:
         """M1: id, version and standing of every ledger; None where one scan stands for both (saved)."""
         if not self.live:
             return None
-        return self._scanned("ledgers_again", lambda: self._second().select(*AGAIN))
+        return self._scanned("ledgers_again", self._second)
 
     def _first(self) -> DataFrame:
         return self._read("bookkeeper_ledgers", self.before)
 
     def _second(self) -> DataFrame:
-        return self._read("bookkeeper_ledgers", self.after)
+        return self._read("bookkeeper_ledgers_again", self.after)
 
     def _scanned(self, name: str, read: Callable[[], DataFrame]) -> DataFrame:
         """Land all ledgers as they are at one moment; where that moment is lost, at a newer one."""

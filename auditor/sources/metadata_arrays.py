@@ -28,13 +28,25 @@ def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     unread = columns.format == 0
     return {
         "rules": _rules(columns),
-        **_damage(columns),
+        **damage_arrays(columns),
         **{name: pa.array(getattr(columns, name), mask=unread) for name in _NUMBERS},
         "state": named(STATE_NAMES, columns.state),
         "digest_type": named(DIGEST_NAMES, columns.digest_type),
         "metadata_ctime": pa.array(columns.ctime, mask=~columns.has_ctime),
         "custom_metadata": _custom(columns),
         "segments": _segments(columns),
+    }
+
+
+def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
+    """The columns that say what could not be read, and where it went wrong."""
+    rows = len(columns.format)
+    if not columns.damage:
+        return {"damage": pa.nulls(rows, pa.string()), "damage_offset": pa.nulls(rows, pa.int64())}
+    said = [columns.damage.get(row, (None, None)) for row in range(rows)]
+    return {
+        "damage": pa.array([reason for reason, _ in said], pa.string()),
+        "damage_offset": pa.array([offset for _, offset in said], pa.int64()),
     }
 
 
@@ -54,17 +66,6 @@ def _rules(columns: LedgerColumns) -> pa.Array:
     broken = [rule for _, rules in sorted(columns.rules.items()) for rule in rules]
     values = pa.array([{"rule": rule.rule, "reason": rule.reason} for rule in broken], RULE)
     return pa.ListArray.from_arrays(_offsets(counts), values)
-
-
-def _damage(columns: LedgerColumns) -> dict[str, pa.Array]:
-    rows = len(columns.format)
-    if not columns.damage:
-        return {"damage": pa.nulls(rows, pa.string()), "damage_offset": pa.nulls(rows, pa.int64())}
-    said = [columns.damage.get(row, (None, None)) for row in range(rows)]
-    return {
-        "damage": pa.array([reason for reason, _ in said], pa.string()),
-        "damage_offset": pa.array([offset for _, offset in said], pa.int64()),
-    }
 
 
 def _custom(columns: LedgerColumns) -> pa.Array:

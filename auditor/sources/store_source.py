@@ -15,7 +15,7 @@ from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.credentials import credentials_file
 from auditor.sources.layout_choice import choose_layout
-from auditor.sources.ledger_rows import LEDGERS, ledger_rows
+from auditor.sources.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.mark_rows import MARKS, mark_rows
 from auditor.sources.store import Part, StoreOptions, Tree, open_store
 
@@ -35,7 +35,7 @@ _NAMES = ("metadata", "layout", "credentials", *_NUMBERS)
 
 
 class _StoreSource(DataSource):
-    """What both tables share: where the store is, and how politely it is read.
+    """What the tables share: where the store is, and how politely it is read.
 
     Options: ``metadata`` (required), a metadata URI; ``layout``, one of `LayoutKind`'s values, where it is
     known already (the store's own LAYOUT decides otherwise); ``credentials``, a file that every worker can
@@ -74,7 +74,7 @@ class _StoreSource(DataSource):
         credentials = credentials_file(given.get("credentials"))
         options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBERS
         chosen = LayoutKind(layout) if layout is not None else None
-        return StoreReader(uri, chosen, self.tree, options, parts, at_once)
+        return StoreReader(uri, chosen, self.tree, self.columns, options, parts, at_once)
 
 
 def _number(source: str, option: str, text: str) -> int | float:
@@ -103,6 +103,22 @@ class LedgerSource(_StoreSource):
     def name(cls) -> str:
         """The name that Spark knows it by."""
         return "bookkeeper_ledgers"
+
+
+class LedgerAgainSource(_StoreSource):
+    """The same ledgers for who has read them already: which there are now, and at which version.
+
+    Use: ``spark.read.format("bookkeeper_ledgers_again")``, with the options of `LedgerSource`, whose rows it
+    has with a few of their columns. Spark does not tell a source what it wants: so this one has a name.
+    """
+
+    tree = Tree.LEDGERS
+    columns = LEDGERS_AGAIN
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that Spark knows it by."""
+        return "bookkeeper_ledgers_again"
 
 
 class MarkSource(_StoreSource):
@@ -136,6 +152,7 @@ class StoreReader(DataSourceReader):
         uri: str,
         layout: LayoutKind | None,
         tree: Tree,
+        columns: pa.Schema,
         options: StoreOptions,
         parts: int,
         at_once: int,
@@ -143,6 +160,7 @@ class StoreReader(DataSourceReader):
         self._uri = uri
         self._layout = layout
         self._tree = tree
+        self._columns = columns
         self._options = options
         self._parts = parts
         self._at_once = at_once
@@ -166,7 +184,7 @@ class StoreReader(DataSourceReader):
         try:
             for batch in store.read(partition.part):
                 if self._tree is Tree.LEDGERS:
-                    yield ledger_rows(batch, store.root, partition.layout)
+                    yield ledger_rows(batch, store.root, partition.layout, self._columns)
                 else:
                     yield mark_rows(batch, store.root)
         finally:
@@ -174,6 +192,7 @@ class StoreReader(DataSourceReader):
 
 
 def register(spark: SparkSession) -> None:
-    """Make both tables readable by name in a session."""
+    """Make the tables readable by name in a session."""
     spark.dataSource.register(LedgerSource)
+    spark.dataSource.register(LedgerAgainSource)
     spark.dataSource.register(MarkSource)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from auditor.sources.columns import commented
 from auditor.sources.index_rows import SCHEMA as AVAILABILITY
-from auditor.sources.ledger_rows import AGAIN, LEDGERS
+from auditor.sources.ledger_rows import LEDGERS, LEDGERS_AGAIN
 from auditor.sources.mark_rows import MARKS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
@@ -25,7 +25,7 @@ from auditor.tables.verdicts import VERDICTS
 
 TABLES: dict[str, pa.Schema] = {
     "ledgers": LEDGERS,
-    "ledgers_again": pa.schema([LEDGERS.field(name) for name in AGAIN]),
+    "ledgers_again": LEDGERS_AGAIN,
     "moved": MOVED,
     "marks": MARKS,
     "cookies": COOKIES,

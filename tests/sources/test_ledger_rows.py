@@ -10,7 +10,7 @@ from auditor.codecs.availability import expand
 from auditor.keys import etcd, scoped
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, to_path
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.ledger_rows import LEDGERS, ledger_rows
+from auditor.sources.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.store import NO_TIME, Znode, ZnodeBatch
 from auditor.tables.judgement import groups_of
 
@@ -28,6 +28,9 @@ def rows(znodes: dict[str, bytes], gaps: list[tuple[str, str]] | None = None) ->
     )
     found = ledger_rows(batch, "/ledgers", KIND)
     assert found.schema == LEDGERS
+    # A second look is a narrower one at the same rows.
+    again = ledger_rows(batch, "/ledgers", KIND, LEDGERS_AGAIN)
+    assert again.equals(found.select(LEDGERS_AGAIN.names))
     result: list[dict[str, Any]] = found.to_pylist()
     return result
 
