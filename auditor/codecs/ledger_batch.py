@@ -18,7 +18,9 @@ from auditor.codecs.ledger_wire import read_wire
 from auditor.errors import DecodeError
 from auditor.model.ledger_metadata import BrokenRule, LedgerMetadata, broken_rules
 
-_HEADERS = {version: ledger_metadata.MAGIC + b"%d\n" % version for version in (1, 2, 3)}
+_HEADER = len(ledger_metadata.MAGIC) + 2
+"""Bytes before the body, where the version has one digit, as servers write it."""
+
 READERS = {1: read_v1, 2: read_lines, 3: read_wire}
 """Who reads the fields of many ledgers of a format."""
 
@@ -35,17 +37,28 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     column = ByteColumn.of(values)
     left = np.ones(len(column), np.bool_)
     parts: list[tuple[Longs, LedgerColumns]] = []
-    for version, header in _HEADERS.items():
-        whole = column.ends - column.starts >= len(header)
-        rows = np.flatnonzero(whole & begin_with(column.octets, column.starts, header))
+    versions = _versions(column)
+    for version, read in READERS.items():
+        rows = np.flatnonzero(versions == version)
         if len(rows):
-            sound, columns = sound_ledgers(READERS[version](column.taken(rows), len(header)))
+            sound, columns = sound_ledgers(read(column.taken(rows), _HEADER))
             parts.append((rows[sound], columns))
             left[rows[sound]] = False
     alone = np.flatnonzero(left)
     if len(alone) or not parts:
         parts.append((alone, _alone(column.taken(alone))))
     return woven(parts)
+
+
+def _versions(values: ByteColumn) -> Longs:
+    """The format that each value's header says; 0 where that is not as servers write it."""
+    versions = np.zeros(len(values), np.int64)
+    whole = values.ends - values.starts >= _HEADER
+    rows = np.flatnonzero(whole & begin_with(values.octets, values.starts, ledger_metadata.MAGIC))
+    at = values.starts[rows] + len(ledger_metadata.MAGIC)
+    digits = values.octets[at].astype(np.int64) - ord("0")
+    versions[rows] = np.where(values.octets[at + 1] == ord("\n"), digits, 0)
+    return versions
 
 
 def _alone(values: Sequence[bytes]) -> LedgerColumns:
