@@ -1,0 +1,205 @@
+"""One cluster of real bookies, checked by the server's own replicas check and by this program, in turn.
+
+Both are warm: the check runs again and again in one Java process, the audit in one Spark session; the first
+round of each is thrown away. Both look at the same ledgers, all healthy, and both must say so; then a copy is
+taken away from a stopped bookie, and the audit must find just that. They do not do the same work: the check
+asks for missing copies, the audit asks forty questions more. So other lines measure what answers the check's
+question alone: reading both sides and joining them by Spark, and the same in one process without Spark.
+
+On DbLedgerStorage a bookie gives no listing, and the check waits for it: 100 ledgers in 5 seconds. It is
+given its first ledgers only, and rates are compared.
+
+Last stands the whole command from a cold start, against the warm check: on the same bookies, and on five
+times as many ledgers, which are made up (nobody waits until bookies have written them); the check is then
+taken to go on at the rate that it had. `BENCHMARK_LEDGERS` in the environment is the number of real ledgers
+(20,000).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor import Audit, AuditOptions, open_run, register
+from auditor.model.report import HEALTHY
+from auditor.session import build_session
+from auditor.tables.unequal import expected, held, unequal
+from benchmarks.checked_bookies import ENTRIES, WRITE_QUORUM, CheckedBookies, checked_bookies
+from benchmarks.cluster import Cluster
+from benchmarks.cluster_disks import write_index_files
+from benchmarks.cluster_store import write_snapshot
+from benchmarks.measure import Line
+from benchmarks.one_process import differing_pairs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROUNDS, COLD_ROUNDS = 3, 2
+TASKS = 4
+"""Tasks that each side is read by: the ledgers are few, and a task costs as much as a thousand of them."""
+
+MADE_UP = 5
+"""How many ledgers are made up for each real one."""
+
+STALLED = 200
+"""Ledgers that the check is given where it stalls: two waits of five seconds."""
+
+DB = "DbLedgerStorage"
+OPTIONS = AuditOptions(master="local[2]", rate_limit=0, grace=0)
+
+
+@dataclass
+class Contest:
+    """One cluster of healthy ledgers, and the ways to check it."""
+
+    cluster: CheckedBookies
+    uri: str
+    storage: str
+    ledgers: int
+    spark: SparkSession
+    root: Path
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    @property
+    def checked(self) -> int:
+        """The ledgers that the server's check is given."""
+        return min(STALLED, self.ledgers) if self.storage == DB else self.ledgers
+
+    def check(self) -> float:
+        """The server's own check; the seconds that it took."""
+        seconds, lacking = self.cluster.check(self.checked)
+        if lacking:
+            sys.exit(f"{self.storage}: the server's check finds {lacking} healthy ledgers lacking")
+        return seconds
+
+    def audit(self) -> float:
+        """The whole audit in the running session."""
+        audit = Audit(self.uri, [str(self.cluster.directory)], self.out(), OPTIONS)
+        begun = time.perf_counter()
+        report = audit.run(self.spark)
+        if report.verdict != HEALTHY:
+            sys.exit(f"{self.storage}: the audit says {report.verdict}, {report.counts}")
+        return time.perf_counter() - begun
+
+    def join(self) -> float:
+        """Read metadata and indexes as Spark tables, join them, and count the pairs that differ."""
+        begun = time.perf_counter()
+        scan = self.spark.read.format("bookkeeper_ledgers").option("metadata", self.uri)
+        ledgers = scan.option("rate_limit", 0).option("parts", TASKS).load()
+        scan = self.spark.read.format("bookkeeper_indexes").option("bookies", str(self.cluster.directory))
+        indexes = scan.option("tasks", TASKS).load()
+        self._none(unequal(expected(ledgers), held(indexes, {}), []).count())
+        return time.perf_counter() - begun
+
+    def one_process(self) -> float:
+        """Read both sides and join them in this process; only the join has several threads."""
+        begun = time.perf_counter()
+        directories = {each: self.cluster.place(each) / "ledgers0" for each in self.cluster.ids}
+        self._none(differing_pairs(self.uri, directories))
+        return time.perf_counter() - begun
+
+    def find_what_is_lost(self) -> None:
+        """Take a ledger away from a stopped bookie: the audit must find it, and no other."""
+        ledger, bookie = self.ledgers, self.cluster.ids[0]
+        members = self.cluster.ids[:3]
+        self.cluster.write(ledger, members, WRITE_QUORUM, WRITE_QUORUM, ENTRIES)
+        self.cluster.flush()
+        self.cluster.stop(bookie)
+        if self.storage == DB:
+            striped_there = [entry for entry in range(ENTRIES) if -entry % len(members) < WRITE_QUORUM]
+            self.cluster.forget_entries(bookie, ledger, striped_there)
+            self.cluster.forget_ledger(bookie, ledger)
+        else:
+            [index] = self.cluster.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx")
+            index.unlink()
+        out = self.out()
+        Audit(self.uri, [str(self.cluster.directory)], out, OPTIONS).run(self.spark)
+        found = [each.ledger_id for each in open_run(out).findings if each.id == "below-ack-quorum"]
+        if found != [ledger]:
+            sys.exit(f"{self.storage}: ledger {ledger} lost a copy, and the audit finds {found}")
+
+    def out(self) -> str:
+        """A run directory that is not there yet."""
+        return str(self.root / f"run-{next(self._numbers)}")
+
+    def _none(self, differing: int) -> None:
+        if differing:
+            sys.exit(f"{self.storage}: {differing} pairs differ, and all ledgers are healthy")
+
+
+def lines() -> Iterator[Line]:
+    """Both storages by every way, and the whole command."""
+    ledgers = int(os.environ.get("BENCHMARK_LEDGERS", "20000"))
+    # Whoever ends this ends what it started, too: by an exception, which leaves every block below.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        root = Path(folder)
+        spark = build_session(OPTIONS.master, log=root / "spark.log")
+        register(spark)
+        try:
+            for storage in ("InterleavedLedgerStorage", DB):
+                print(f"{storage}: writing {ledgers:,} ledgers", file=sys.stderr)
+                with checked_bookies(root / storage, storage, ledgers) as (cluster, uri):
+                    contest = Contest(cluster, uri, storage, ledgers, spark, root / storage)
+                    yield from _in_turn(contest)
+                    contest.find_what_is_lost()
+        finally:
+            spark.stop()
+
+
+def _in_turn(contest: Contest) -> Iterator[Line]:
+    goals: dict[str, tuple[Callable[[], float], float | None, float | None]] = {
+        "reading and join, one process": (contest.one_process, 4, None),
+        "reading and join, Spark": (contest.join, 2, 100 if contest.storage == DB else 6),
+        "whole audit, Spark": (contest.audit, None, 100 if contest.storage == DB else 6),
+    }
+    ways = [contest.check, *(way for way, _, _ in goals.values())]
+    rounds = [[way() for way in ways] for _ in range(1 + ROUNDS)][1:]
+    check, *ours = (min(times) for times in zip(*rounds, strict=True))
+    told = f"the server's check: {contest.checked:,} ledgers in {check:.2f} s; ours {contest.ledgers:,}"
+    rival = ("server's check, warm", contest.checked, check)
+    for (name, (_, goal, target)), seconds in zip(goals.items(), ours, strict=True):
+        stage = f"{contest.storage}, {name}"
+        yield Line(stage, contest.ledgers, "ledgers", seconds, *rival, goal=goal, target=target, note=told)
+    if contest.storage != DB:
+        cold = min(
+            _command(contest.uri, contest.cluster.directory, contest.out()) for _ in range(COLD_ROUNDS)
+        )
+        yield Line("whole command, cold", contest.ledgers, "ledgers", cold, *rival, note="real bookies")
+        yield _made_up(contest.ledgers * MADE_UP, rival, contest.root / "made-up")
+
+
+def _made_up(ledgers: int, rival: tuple[str, int, float], root: Path) -> Line:
+    root.mkdir()
+    cluster = Cluster(ledgers)
+    uri = write_snapshot(cluster, root / "zookeeper")
+    write_index_files(cluster, root / "bookies")
+    cold = []
+    for number in range(COLD_ROUNDS):
+        out = str(root / f"run-{number}")
+        cold.append(_command(uri, root / "bookies", out, code=1))
+        found = {(each.id, each.ledger_id, each.bookie_id) for each in open_run(out).findings}
+        if found != cluster.findings():
+            sys.exit(f"{len(found ^ cluster.findings())} findings are missing or were not planted")
+    note = "made-up cluster; the check at its rate of before"
+    return Line("whole command, cold", ledgers, "ledgers", min(cold), *rival, goal=1, target=1, note=note)
+
+
+def _command(uri: str, bookies: Path, out: str, code: int = 0) -> float:
+    """The seconds of `bkaudit audit` in a process of its own."""
+    command = [sys.executable, "-c", "from auditor.cli import main; main()", "audit", "--metadata", uri]
+    command += ["--bookies", str(bookies), "--out", out, "--master", OPTIONS.master, "--rate-limit", "0"]
+    begun = time.perf_counter()
+    done = subprocess.run([*command, "--grace", "0"], capture_output=True, text=True, check=False)
+    if done.returncode != code:
+        sys.exit(f"bkaudit audit ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return time.perf_counter() - begun

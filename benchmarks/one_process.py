@@ -1,0 +1,61 @@
+"""The comparison of an audit in one process, without Spark: both sides read, then joined by Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from auditor.sources.index_parts import IDX, ROCKSDB, IndexDirectory, parts
+from auditor.sources.index_rows import read_part
+from auditor.sources.layout_choice import choose_layout
+from auditor.sources.ledger_rows import ledger_rows
+from auditor.sources.store import StoreOptions, Tree, open_store
+
+_KEYS = ["ledger_id", "bookie_id"]
+
+
+def differing_pairs(uri: str, index_directories: Mapping[str, Path]) -> int:
+    """How many (ledger, bookie) pairs hold other entries than they should; an index directory each bookie."""
+    joined = _expected(uri).join(
+        _held(index_directories), _KEYS, join_type="full outer", right_suffix="_held"
+    )
+    same = pc.fill_null(pc.equal(joined["groups"], joined["groups_held"]), False)
+    alike: int = pc.sum(same).as_py() or 0
+    rows: int = joined.num_rows
+    return rows - alike
+
+
+def _expected(uri: str) -> pa.Table:
+    with closing(open_store(uri, StoreOptions(rate_limit=0))) as store:
+        layout = choose_layout(store, store.cluster())[0]
+        ledgers = pa.Table.from_batches(
+            ledger_rows(batch, store.root, layout)
+            for part in store.parts(Tree.LEDGERS, layout, 1)
+            for batch in store.read(part)
+        ).combine_chunks()
+    replicas = ledgers["replicas"].combine_chunks()
+    members = pc.list_flatten(replicas)
+    rows = pa.table(
+        {
+            "ledger_id": ledgers["ledger_id"].take(pc.list_parent_indices(replicas)),
+            "bookie_id": pc.struct_field(members, "bookie_id"),
+            "groups": pc.struct_field(members, "groups"),
+        }
+    )
+    return rows.filter(pc.greater(pc.binary_length(rows["groups"]), 0))
+
+
+def _held(index_directories: Mapping[str, Path]) -> pa.Table:
+    cut = parts([(bookie, [_seen(path)]) for bookie, path in index_directories.items()], 1)
+    batches = [batch.select([*_KEYS, "groups"]) for part in cut for batch in read_part(part)]
+    return pa.Table.from_batches(batches)
+
+
+def _seen(path: Path) -> IndexDirectory:
+    current = path / "current"
+    storage = ROCKSDB if (current / "locations").is_dir() else IDX
+    return IndexDirectory.seen(str(path), (current / "VERSION").read_bytes(), storage)
