@@ -31,9 +31,13 @@ from auditor.sources.store import BATCH_ZNODES, Tree, ZnodeBatch, open_store
 from auditor.sources.zk_files import mapped
 from benchmarks import ledger_records as made
 from benchmarks import metadata_port as port
+from benchmarks import metadata_spark
 from benchmarks.measure import Line, alternate
 
 LEDGERS = 60_000
+PASSES = 9
+"""Rounds of what takes some hundredths of a second: other work on the machine falls into most of them."""
+
 TEXTS = 20_000
 TEXT_SHARE = 20  # the library's text parser gets one in twenty: it is the slower one by far
 CHECKED = 200
@@ -52,11 +56,12 @@ def lines() -> Iterator[Line]:
         yield from _snapshot(file)
     yield from _binary(values)
     yield from _text(messages[:TEXTS])
+    yield from metadata_spark.lines()
 
 
 def _snapshot(file: Path) -> Iterator[Line]:
     size = file.stat().st_size
-    took, rival = alternate(lambda: _pass(file), lambda: _cat(file))
+    took, rival = alternate(lambda: _pass(file), lambda: _cat(file), rounds=PASSES)
     yield Line(
         "snapshot, boundary pass",
         size,

@@ -1,0 +1,200 @@
+"""What it costs to hand rows to Spark, and where the expected entries of ledgers are best made.
+
+A data source of this program gives Spark record batches; the usual one gives it tuples. The expected entries
+come from arrays in Python's process; the rival writes the closed form in SQL, with hexadecimal text on the
+way, as SQL has no other means to make bytes of numbers. It leaves out the fold, which changes nothing here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from auditor.codecs.expected import Seats, expected
+from auditor.session import build_session
+from auditor.sources.ledger_replicas import binary
+from benchmarks.measure import Line, alternate
+
+ROWS = 1_000_000
+TASKS = 2
+BATCH_ROWS = 65_536
+LEDGERS = 300_000
+ENSEMBLE, WRITE_QUORUM = 3, 2
+SHORTEST, LENGTHS = 10, 50
+"""Ledger i ends at entry 10 + i mod 50."""
+
+_SCHEMA = "ledger_id long, bookie int, groups binary"
+
+
+def _group(first: str, last: str, size: str, period: str) -> str:
+    """SQL for one group: two longs and two ints, big-endian."""
+    wide, narrow = (f"lpad(hex({{}}), {digits}, '0')" for digits in (16, 8))
+    parts = (wide.format(first), wide.format(last), narrow.format(size), narrow.format(period))
+    return f"unhex(concat({', '.join(parts)}))"
+
+
+# Entry e lies on place b where (e - o) mod E < Qw, o = (b - Qw + 1) mod E: the rest of a run at the start,
+# full runs, a part of one at the end.
+_PHASE = f"pmod(b - {WRITE_QUORUM - 1}, {ENSEMBLE})"
+_LEFT = f"({WRITE_QUORUM} - pmod(-{_PHASE}, {ENSEMBLE}))"
+_FULL = f"((last - {_PHASE} - {WRITE_QUORUM - 1}) div {ENSEMBLE})"
+_TAIL = f"({_PHASE} + {_FULL} * {ENSEMBLE} + {ENSEMBLE})"
+_BODY = _group(
+    _PHASE, f"{_PHASE} + {_FULL} * {ENSEMBLE}", f"{WRITE_QUORUM}", f"if({_FULL} > 0, {ENSEMBLE}, 0)"
+)
+_CLOSED_FORM = f"""concat(
+    if({_PHASE} > 0 AND {_LEFT} > 0, {_group("0", "0", _LEFT, "0")}, X''),
+    {_BODY},
+    if({_TAIL} <= last, {_group(_TAIL, _TAIL, f"last - {_TAIL} + 1", "0")}, X'')
+)"""
+
+
+def lines() -> Iterator[Line]:
+    """Both comparisons; see the module."""
+    spark = build_session(f"local[{TASKS}]")
+    try:
+        yield _handing_over(spark)
+        yield _expecting(spark)
+    finally:
+        spark.stop()
+
+
+def _handing_over(spark: SparkSession) -> Line:
+    for source in _sources():
+        spark.dataSource.register(source)
+    batches, tuples = (spark.read.format(name).load() for name in ("batches", "tuples"))
+    if _digest(batches) != _digest(tuples):
+        sys.exit("the two sources give other rows")
+    ours, rival = alternate(lambda: _run(batches), lambda: _run(tuples))
+    return Line(
+        "rows into Spark, batches",
+        ROWS,
+        "rows",
+        ours,
+        "tuples",
+        ROWS,
+        rival,
+        goal=3,
+        note=f"{BATCH_ROWS:,} rows a batch, two tasks, nothing else done with them",
+    )
+
+
+def _expecting(spark: SparkSession) -> Line:
+    ledgers = spark.range(LEDGERS, numPartitions=TASKS)
+    by_arrays = ledgers.mapInArrow(_expected, _SCHEMA)
+    by_sql = ledgers.selectExpr(
+        "id AS ledger_id",
+        f"{SHORTEST} + id % {LENGTHS} AS last",
+        f"explode(sequence(0, {ENSEMBLE - 1})) AS b",
+    ).selectExpr("ledger_id", "CAST(b AS int) AS bookie", f"{_CLOSED_FORM} AS groups")
+    if _digest(by_arrays) != _digest(by_sql):
+        sys.exit("SQL expects other entries")
+    ours, rival = alternate(lambda: _run(by_arrays), lambda: _run(by_sql))
+    rows = LEDGERS * ENSEMBLE
+    return Line(
+        "expected entries by arrays",
+        rows,
+        "replicas",
+        ours,
+        "closed form in SQL",
+        rows,
+        rival,
+        goal=1,
+        most=True,
+        note="ours folds them, and goes from Java to Python and back for it; an audit makes them where the "
+        "metadata is decoded, and does not",
+    )
+
+
+def _digest(frame: DataFrame) -> Row | None:
+    return frame.selectExpr("count(*)", "bit_xor(xxhash64(ledger_id, bookie, groups))").first()
+
+
+def _run(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        ids = np.asarray(batch.column(0))
+        count = len(ids)
+        ledger = np.repeat(np.arange(count), ENSEMBLE)
+        index = np.tile(np.arange(ENSEMBLE), count)
+        of_all = np.zeros_like(ledger)
+        found = expected(
+            Seats(
+                ledger=ledger,
+                member=index,
+                first=of_all,
+                last=(SHORTEST + ids % LENGTHS)[ledger],
+                index=index,
+                ensemble_size=of_all + ENSEMBLE,
+                write_quorum=of_all + WRITE_QUORUM,
+            )
+        )
+        yield pa.record_batch(
+            [
+                pa.array(ids[found.ledger]),
+                pa.array(found.member.astype(np.int32)),
+                binary(found.groups.tobytes(), found.groups.offsets * 24),
+            ],
+            names=["ledger_id", "bookie", "groups"],
+        )
+
+
+def _sources() -> list[type[DataSource]]:
+    """Made in a function, so that they travel to the workers whole: those cannot import this package."""
+    share, batch_rows, tasks, columns = ROWS // TASKS, BATCH_ROWS, TASKS, _SCHEMA
+
+    def arrays(first: int, count: int) -> tuple[Any, Any, bytes]:
+        ids = np.arange(first, first + count)
+        return ids, (ids % 500).astype(np.int32), np.repeat(ids, 3).tobytes()
+
+    class Tasks(DataSourceReader):
+        def partitions(self) -> Sequence[InputPartition]:
+            return [InputPartition(task * share) for task in range(tasks)]
+
+        def pieces(self, partition: InputPartition) -> Iterator[tuple[int, int]]:
+            end = partition.value + share
+            for first in range(partition.value, end, batch_rows):
+                yield first, min(batch_rows, end - first)
+
+    class ByBatch(Tasks):
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            for first, count in self.pieces(partition):
+                ids, bookies, groups = arrays(first, count)
+                offsets = pa.py_buffer((np.arange(count + 1) * 24).astype(np.int32))
+                values = pa.Array.from_buffers(pa.binary(), count, [None, offsets, pa.py_buffer(groups)])
+                yield pa.record_batch(
+                    [pa.array(ids), pa.array(bookies), values], names=["ledger_id", "bookie", "groups"]
+                )
+
+    class ByTuple(Tasks):
+        def read(self, partition: InputPartition) -> Iterator[tuple[int, int, bytes]]:
+            for first, count in self.pieces(partition):
+                ids, bookies, groups = arrays(first, count)
+                cut = [groups[at : at + 24] for at in range(0, len(groups), 24)]
+                yield from zip(ids.tolist(), bookies.tolist(), cut, strict=True)
+
+    def source(title: str, reading: type[DataSourceReader]) -> type[DataSource]:
+        class Source(DataSource):
+            @classmethod
+            def name(cls) -> str:
+                return title
+
+            def schema(self) -> str:
+                return columns
+
+            def reader(self, schema: StructType) -> DataSourceReader:
+                return reading()
+
+        return Source
+
+    return [source("batches", ByBatch), source("tuples", ByTuple)]
