@@ -47,7 +47,7 @@ def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | No
         length=message.length if closed else 0,
         last_entry_id=message.lastEntryId if closed else NO_ENTRY,
         segments=tuple(
-            Segment(segment.firstEntryId, tuple(text(member) for member in segment.ensembleMember))
+            Segment(segment.firstEntryId, tuple(map(text, segment.ensembleMember)))
             for segment in message.segment
         ),
         digest_type=DIGESTS[message.digestType] if has_password else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -98,9 +98,11 @@ def find_broken_rules(
             BrokenRule("segment-gap", f"the first segment starts at entry {firsts[0]}", refused=False)
         )
     named: set[str] = {rule.rule for rule in found}
+    # Segments may be many, their bookies are few.
+    no_ids = {member for member in set().union(*ensembles) if not accepted(member)}
     previous: int | None = None
     for first, ensemble in zip(firsts, ensembles, strict=True):
-        for rule in _segment_rules(ensemble_size, first, ensemble, previous):
+        for rule in _segment_rules(ensemble_size, first, ensemble, previous, no_ids):
             # One of a kind is enough: a ledger can have more segments than anyone wants to read.
             if rule.rule not in named:
                 named.add(rule.rule)
@@ -122,11 +124,11 @@ def _quorum_rules(ensemble_size: int, write_quorum: int, ack_quorum: int) -> lis
 
 
 def _segment_rules(
-    ensemble_size: int, first: int, ensemble: Sequence[str], previous: int | None
+    ensemble_size: int, first: int, ensemble: Sequence[str], previous: int | None, no_ids: Set[str]
 ) -> list[BrokenRule]:
     found = []
-    bad = next((member for member in ensemble if not accepted(member)), None)
-    if bad is not None:
+    if not no_ids.isdisjoint(ensemble):
+        bad = next(member for member in ensemble if member in no_ids)
         reason = f"{bad[:_SHOWN]!r} in the segment from entry {first} is no bookie id"
         found.append(BrokenRule("bookie-id-invalid", reason, refused=True))
     if len(ensemble) != ensemble_size:
