@@ -35,7 +35,7 @@ from benchmarks.measure import Line, alternate
 FILES = 20_000
 LARGE_ENTRIES = 10_000_000
 PAGE = 8192
-THREADS = 8
+THREADS = 4
 HEADER = b"BKLE".ljust(1024, b"\0")
 VERSION = b"5\n"
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -34,10 +35,10 @@ def lines() -> Iterator[Line]:
     """Ledgers of two sizes, one directory; then two directories in two processes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         for each in LEDGER_ENTRIES:
-            part = _generate(Path(folder, "ledgers0"), each)
+            part = _part(generate(Path(folder, str(each)), ENTRIES, each))
             yield from _beside_plain_scans(part, each)
-        other = Path(folder, "ledgers1")
-        shutil.copytree(Path(folder, "ledgers0"), other)
+        other = replace(part.directories[0], path=f"{folder}/other")
+        shutil.copytree(part.directories[0].path, other.path)
         yield _two_directories([part, _part(other)], LEDGER_ENTRIES[-1])
 
 
@@ -69,17 +70,17 @@ def _two_directories(both: Sequence[IndexPart], each: int) -> Line:
     return Line(stage, 2 * ENTRIES, "entries", two, "in one", 2 * ENTRIES, one, target=1.7)
 
 
-def _generate(root: Path, each: int) -> IndexPart:
-    shutil.rmtree(root, ignore_errors=True)
+def generate(root: Path, entries: int, each: int) -> IndexDirectory:
+    """Write a bookie's index directory, ``root``: ``entries`` entries, ``each`` of them in a ledger."""
     (root / "current").mkdir(parents=True)
     (root / "current" / "VERSION").write_bytes(b"5\n")
     options = Options(raw_mode=True)
     options.set_compression_type(DBCompressionType.lz4())
     with_locations = Rdict(str(root / "current" / "locations"), options)
-    number = np.arange(ENTRIES)
+    number = np.arange(entries)
     keys = np.stack((number // each, _entries(each)[number % each]), axis=1).astype(">i8")
     values = (number * 1000 + 1028).astype(">i8")
-    for start in range(0, ENTRIES, BATCH):
+    for start in range(0, entries, BATCH):
         batch = WriteBatch(raw_mode=True)
         for key, value in zip(keys[start : start + BATCH], values[start : start + BATCH], strict=True):
             batch.put(key.tobytes(), value.tobytes())
@@ -88,10 +89,10 @@ def _generate(root: Path, each: int) -> IndexPart:
     with_locations.compact_range(None, None)
     with_locations.close()
     ledgers = Rdict(str(root / "current" / "ledgers"), Options(raw_mode=True))
-    for ledger in range(-(-ENTRIES // each)):
+    for ledger in range(-(-entries // each)):
         ledgers[ledger.to_bytes(8, "big")] = bytes.fromhex("080110001a14") + bytes(20)
     ledgers.close()
-    return _part(root)
+    return IndexDirectory.seen(str(root), b"5\n", ROCKSDB)
 
 
 def _entries(each: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -99,8 +100,8 @@ def _entries(each: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     return np.arange(each) * 3 // 2
 
 
-def _part(root: Path) -> IndexPart:
-    [part] = parts([("bookie", [IndexDirectory.seen(str(root), b"5\n", ROCKSDB)])], 1)
+def _part(directory: IndexDirectory) -> IndexPart:
+    [part] = parts([("bookie", [directory])], 1)
     return part
 
 

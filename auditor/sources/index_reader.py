@@ -34,6 +34,9 @@ UNIT = HEADER_BYTES
 ROOM = (1 << 20) + UNIT
 """What is offered to the slots of one file in a batch: no whole number of pages, so a full read shows."""
 
+AHEAD_BYTES = 128 << 10
+"""What is asked for of each file ahead; of longer ones the system fetches more by itself as they are read."""
+
 CHUNK_BYTES = 4 << 20
 """What is read of a large file at once."""
 
@@ -47,11 +50,13 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC
 class IndexReader:
     """Buffers of about 5 MiB, used again for every batch; one reader a thread.
 
-    ``want_mtime`` asks for each file's mtime.
+    ``want_mtime`` asks for each file's mtime. ``ahead`` is for files that are not in the page cache: the
+    system is asked for all files of a piece before the first is read, and fetches many at a time.
     """
 
-    def __init__(self, want_mtime: bool = False) -> None:
+    def __init__(self, want_mtime: bool = False, ahead: bool = False) -> None:
         self._want_mtime = want_mtime
+        self._ahead = ahead
         self._slots = np.zeros(max(BATCH_UNITS * UNIT + 2 * UNIT + ROOM, CHUNK_BYTES) // SLOT, np.int64)
         self._octets = self._slots.view(np.uint8)
         self._units = self._octets.reshape(-1, UNIT)
@@ -65,6 +70,9 @@ class IndexReader:
         """Read files in order. One that cannot be read is a row that says so, never an error."""
         batch = _Filling(self._want_mtime)
         for files in pieces:
+            if self._ahead:
+                for path in files.paths:
+                    _ask_for(path)
             done, count = 0, len(files.paths)
             while done < count:
                 before = len(batch.units)
@@ -231,6 +239,18 @@ def _faults(
         for row, error in check_headers(octets, starts, lengths).items()
     }
     return cut | damaged | {row: Fault(UNREADABLE, *failure) for row, failure in failures.items()}
+
+
+def _ask_for(path: bytes) -> None:
+    """Have the system fetch the start of a file, and do not wait for it."""
+    try:
+        descriptor = os.open(path, _FLAGS)
+        try:
+            os.posix_fadvise(descriptor, 0, AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return  # what is wrong with it is told when it is read
 
 
 def _read_whole(descriptor: int, buffer: memoryview, at: int) -> int:

@@ -1,7 +1,9 @@
 """Reads index files in several threads: slower for files in the page cache, several times faster for others.
 
-Threads do not share the work of Python, but they wait for the disk together. On two cores 20,000 cold files
-took a quarter of the time with four threads, with eight no less; warm ones take about half as long again.
+Threads do not share the work of Python, but they wait for the disk together. They also have the system fetch
+files ahead of reading them, which helps as much: of 20,000 cold files `cat` took 2.5 s, four threads 1.2 s,
+four that fetch ahead 0.8 s, and a single one that does 0.7 s. Threads alone help where to open a file waits
+too, as over a network. In the page cache they cost half as much time again.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ def read_files(pieces: Iterable[IndexFiles], threads: int, want_mtime: bool) -> 
 
     def read(files: IndexFiles) -> list[IndexBatch]:
         if not hasattr(own, "reader"):
-            own.reader = IndexReader(want_mtime)
+            own.reader = IndexReader(want_mtime, ahead=True)
         return list(own.reader.read([files]))
 
     waiting: deque[Future[list[IndexBatch]]] = deque()
