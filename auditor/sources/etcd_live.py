@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.errors import CompactedError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
@@ -210,8 +211,10 @@ class EtcdStore:
 
 def _batch(keys: Keys, gaps: list[tuple[str, str]], moment: Moment) -> ZnodeBatch:
     changed = np.array(keys.changed, np.int64)
+    names = ByteColumn.of(keys.names)
+    plain = names.octets.max(initial=0) < 0x80  # then no key needs a look of its own
     return ZnodeBatch(
-        [etcd.key_text(name) for name in keys.names],
+        TextColumn(names) if plain else [etcd.key_text(name) for name in keys.names],
         keys.values,
         mzxid=changed,
         ctime=np.full(len(changed), NO_TIME, np.int64),
