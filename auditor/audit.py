@@ -38,6 +38,7 @@ from auditor.model.version import program_version
 from auditor.run_lock import run_lock
 from auditor.scan import MetadataScan
 from auditor.session import build_session
+from auditor.since import check_since, find_since
 from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
 from auditor.sources.credentials import credentials_file, read_credentials
@@ -95,8 +96,9 @@ class Audit:
             self._landing(spark, progress, "audit") as landing,
             closing(MetadataScan(landing, self.metadata, self.options)) as metadata,
         ):
+            since = find_since(self.options.since, landing, cluster_of(metadata))
             metadata.ledgers()
-            bookies = BookieScan(landing, metadata, self.bookies, self.options)
+            bookies = BookieScan(landing, metadata, self.bookies, self.options, since)
             availability = bookies.availability()
             pages = bookies.page_sizes(availability)
             indexes = combined(held(availability, pages), bookies.overlapping(availability))
@@ -111,7 +113,7 @@ class Audit:
             now, cluster = int(time.time() * 1000), cluster_of(metadata)
             beside = compared(landing, findings, tables, cluster, bool(gaps), self.options, now)
             report = summarise(
-                tables, findings, metadata, bookies, asked, beside, gaps, self.options, started
+                tables, findings, metadata, bookies, asked, beside, gaps, self.options, started, since
             )
             landing.finish(report)
         return report
@@ -140,6 +142,7 @@ class Audit:
         parse_metadata_uri(self.metadata)  # wrong usage is said before a session costs five seconds
         read_credentials(credentials_file(self.options.credentials))
         check_suppressions(self.options)
+        check_since(self.options.since)
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
         find_places(split_sources(self.bookies).directories)
         run = RunDirectory(self.out)
@@ -184,7 +187,8 @@ class Audit:
         classes = landing.land("verdicts", lambda: verdicts(ledgers, answers))
         times = {name: state.index_time for name, state in states.items()}
         gone = landing.land(
-            "orphans", lambda: orphans(pairs, indexes, ledgers, again, moves, metadata.scan_time, times)
+            "orphans",
+            lambda: orphans(pairs, bookies.dated(indexes), ledgers, again, moves, metadata.scan_time, times),
         )
         places = landing.rows("directories", bookies.directories(), DIRECTORIES)
         cookies, registrations = metadata.cookies(), metadata.registrations()

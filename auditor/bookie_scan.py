@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from auditor.errors import RunError
 from auditor.landing import Landing
 from auditor.model.bookie_id import accepted
 from auditor.model.options import AuditOptions, moment
+from auditor.model.report import Taken
+from auditor.reusable import files_noted, indexes_noted
 from auditor.scan import MetadataScan
+from auditor.since import Since
 from auditor.sources import bookie_owners, index_parts, index_source, page_size
 from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
@@ -32,8 +36,11 @@ class BookieScan:
         metadata: MetadataScan,
         sources: Sequence[str],
         options: AuditOptions,
+        since: Since,
     ) -> None:
         self._landing = landing
+        self._since = since
+        self.reused = Taken(reused=0, read=0)
         self._metadata = metadata
         self._options = options
         self.sources = tuple(sources)
@@ -79,9 +86,25 @@ class BookieScan:
         parts = index_parts.parts(
             [(each.bookie_id, each.index_directories) for each in found],
             wanted,
-            self.wants_times,
-            self._options.threads,
+            threads=self._options.threads,
         )
+        indexes_noted(self._landing, self.attribution.bookies)
+        try:
+            landed = self._landed(self._since.parts(parts, self.attribution.bookies))
+        except RunError as error:
+            if not self._since.usable:
+                raise
+            # An earlier run's table turned out to be damaged while it was read: this one does without it.
+            self._since.give_up(str(error))
+            landed = self._landed(parts)
+        files_noted(self._landing)
+        if self._since.path is not None:
+            self.reused = _taken(landed)
+        return landed
+
+    def _landed(self, parts: list[index_parts.IndexPart]) -> DataFrame:
+        """The table of some parts and of all collections."""
+        spark = self._landing.spark
 
         def read() -> DataFrame:
             here = spark.read.format("bookkeeper_indexes").option("parts", index_parts.to_json(parts)).load()
@@ -134,12 +157,19 @@ class BookieScan:
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is None or bookie.read == bookie_owners.UNREAD
 
-    @property
-    def wants_times(self) -> bool:
-        """Whether an orphan may be younger than the saved scan that does not list it."""
+    def dated(self, indexes: DataFrame) -> DataFrame:
+        """Rows of ``availability``, with files' times only where these tell of an orphan's age.
+
+        They do with a saved scan, if any index may be newer than that; and always in collections.
+        """
+        from pyspark.sql import functions as F
+
         times = [self.index_time(bookie_id) for bookie_id in self.attribution.bookies]
         scan_time = self._metadata.scan_time
-        return not self._metadata.live and any(each is None or each > scan_time for each in times)
+        if not self._metadata.live and any(each is None or each > scan_time for each in times):
+            return indexes
+        collected = sorted({owner.bookie_id for owner in self._settled.owner_of_piece.values()})
+        return indexes.withColumn("mtime", F.when(F.col("bookie_id").isin(collected), F.col("mtime")))
 
     def index_time(self, bookie_id: str) -> int | None:
         """How new a bookie's index is, in ms; None where nothing says."""
@@ -238,6 +268,20 @@ class BookieScan:
             "suspect": bool(attributed and attributed.suspect),
             "foreign_instance": foreign,
         }
+
+
+def _taken(availability: DataFrame) -> Taken:
+    """How many indexes were taken from an earlier run, and how many were read."""
+    from pyspark.sql import functions as F
+
+    again = F.coalesce("reused", F.lit(False))
+    row = (
+        availability.where("path is not null")
+        .agg(F.count_if(again).alias("reused"), F.count_if(~again).alias("read"))
+        .first()
+    )
+    assert row is not None
+    return Taken(reused=row["reused"], read=row["read"])
 
 
 def gap_reasons(availability: DataFrame) -> dict[str, str]:

@@ -194,7 +194,7 @@ def _read_here(
 def _parts(pieces: Sequence[Piece], wanted: int, options: AuditOptions) -> list[IndexPart]:
     """What is to be read, in about ``wanted`` parts; a part's ``bookie_id`` is the id of its piece."""
     return index_parts.parts(
-        [(piece.id, piece.directories) for piece in pieces], wanted, want_mtime=True, threads=options.threads
+        [(piece.id, piece.directories) for piece in pieces], wanted, threads=options.threads
     )
 
 

@@ -110,7 +110,7 @@ def previous_run(out: str, cluster: Cluster, finished: int) -> Previous:
         for path, report in reports(parent or "/"):
             if isinstance(report, RunError):
                 notes.append(f"not compared with a run beside this one: {report}")
-            elif path != out and report.run["finished"] <= finished and _same(report.cluster, cluster):
+            elif path != out and report.run["finished"] <= finished and same_cluster(report.cluster, cluster):
                 candidates.append(RunSummary.of(path, report))
     except RunError as error:
         return Previous(None, (f"compared with no earlier run: {error}",))
@@ -128,7 +128,8 @@ def _oldest_first(runs: Iterable[RunSummary]) -> tuple[RunSummary, ...]:
     return tuple(sorted(runs, key=lambda run: (run.finished, run.path)))
 
 
-def _same(one: Cluster, other: Cluster) -> bool:
+def same_cluster(one: Cluster, other: Cluster) -> bool:
+    """Whether both have the same instance id; where neither has one, the same metadata URI."""
     if one.instance_id is None and other.instance_id is None:
         return one.metadata_uri == other.metadata_uri
     return one.instance_id == other.instance_id

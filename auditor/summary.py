@@ -20,10 +20,13 @@ from auditor.model.report import (
     Impact,
     Replicas,
     Report,
+    Reused,
     Run,
+    Taken,
 )
 from auditor.model.version import program_version
 from auditor.scan import MetadataScan
+from auditor.since import Since
 from auditor.tables import Tables
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ def summarise(
     gaps: list[str],
     options: AuditOptions,
     started: int,
+    since: Since,
 ) -> Report:
     """Count, sample and cover: the report of an audit whose findings have landed. Times in ms.
 
@@ -56,15 +60,23 @@ def summarise(
         live=metadata.live,
         positions=metadata.positions(),
         bookie_sources=list(bookies.sources),
-        operations=_operations(tables, metadata, asked),
+        operations=_operations(tables, metadata, bookies, asked),
         gaps=gaps,
-        notes=[*metadata.notes(), *bookies.notes(), *compared.notes],
+        notes=[*metadata.notes(), *bookies.notes(), *compared.notes, *([] if since.path else since.notes)],
         tally=compared.tally(),
         impact=impact(findings, tables.ledgers),
         changes=compared.counted(),
         suppressions=compared.suppressions(),
+        reused=_reused(since, tables, bookies),
     )
     return Report.make(run, cluster_of(metadata), _coverage(tables), _samples(findings, options.samples))
+
+
+def _reused(since: Since, tables: Tables, bookies: BookieScan) -> Reused | None:
+    if since.path is None:
+        return None
+    ledgers = tables.ledgers.where("status != 'gap'").count()
+    return since.told(bookies.reused, Taken(reused=0, read=ledgers))
 
 
 def cluster_of(metadata: MetadataScan) -> Cluster:
@@ -92,7 +104,9 @@ def _coverage(tables: Tables) -> Coverage:
     )
 
 
-def _operations(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> dict[str, int]:
+def _operations(
+    tables: Tables, metadata: MetadataScan, bookies: BookieScan, asked: Asked | None
+) -> dict[str, int]:
     """What was asked of the sources; all of it is reading."""
     from pyspark.sql import functions as F
 
@@ -103,7 +117,7 @@ def _operations(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> 
         **metadata.operations(),
         "ledger records read by tasks": sum(scan.where("status != 'gap'").count() for scan in scans),
         "marks and locks read by tasks": metadata.marks().where("kind != 'gap'").count(),
-        "indexes read": counted["files"],
+        "indexes read": counted["files"] - bookies.reused["reused"],
         "listings asked of bookies": asked.rows.where("state != 'gap'").count() if asked else 0,
     }
     return {name: count for name, count in made.items() if count}

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from auditor.errors import AuditorError, CompactedError, StoreError, UsageError
+from auditor.errors import AuditorError, CompactedError, RunError, StoreError, UsageError
 
 _OWN: dict[str, type[AuditorError]] = {
-    each.__name__: each for each in (StoreError, CompactedError, UsageError)
+    each.__name__: each for each in (StoreError, CompactedError, UsageError, RunError)
 }
 # The last line of a Python traceback, in whatever Spark and Java wrap around it.
 _RAISED = re.compile(rf"^(?:.*\s)?auditor\.errors\.({'|'.join(_OWN)}): (.*)$", re.MULTILINE)
@@ -30,7 +30,7 @@ def own_errors() -> Iterator[None]:
 
     Raises:
         StoreError: a task could not read the store; CompactedError, because its moment is gone.
-        UsageError: a task was told what cannot be meant.
+        UsageError: a task was told what cannot be meant; RunError, because an earlier run is damaged.
     """
     try:
         yield

@@ -150,7 +150,7 @@ def _given(paths: list[bytes]) -> GatheredRows:
     """Ours without the listing, from the same list as the others."""
     pieces = (paths[start : start + PIECE_FILES] for start in range(0, len(paths), PIECE_FILES))
     rows = GatheredRows("bookie", "idx")
-    for batch in read_files((IndexFiles(ledger_ids(piece), piece) for piece in pieces), 1, want_mtime=False):
+    for batch in read_files((IndexFiles(ledger_ids(piece), piece) for piece in pieces), 1):
         rows.add_files(batch)
     return rows
 

@@ -64,6 +64,8 @@ FLOORS = (
         "ledgers",
         "told",
         "run_view",
+        "reusable",
+        "since",
     },
     {"demo"},
     {"cli"},

@@ -82,6 +82,13 @@ class AuditOptions:
         Moment | None,
         Option("When the indexes were written, instead of the time of each directory's newest lastMark.", 0),
     ] = None
+    since: Annotated[
+        str | None,
+        Option(
+            "An earlier run of this cluster, or last: the newest complete one beside this. What has not "
+            "changed since is taken from it instead of being read; the findings are the same."
+        ),
+    ] = None
     rate_limit: Annotated[
         float, Option("Reads a second from a live store, all tasks together; 0: as fast as it goes.", 0)
     ] = 20_000.0

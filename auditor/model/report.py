@@ -76,6 +76,25 @@ class Suppression(TypedDict):
     expired: bool
 
 
+class Taken(TypedDict):
+    """How much of a table was taken from an earlier run, and how much was read."""
+
+    reused: int
+    read: int
+
+
+class Reused(TypedDict):
+    """What was taken from the earlier run in the directory named ``run`` (``--since``), and read but then.
+
+    Findings and counts are those of a run that reads everything. ``notes`` say why some things were read.
+    """
+
+    run: str
+    indexes: Taken
+    ledgers: Taken
+    notes: list[str]
+
+
 class Run(TypedDict):
     """Facts of the run itself, ready for JSON; times in milliseconds since 1970, UTC.
 
@@ -84,7 +103,8 @@ class Run(TypedDict):
     that a reader should see. ``operations`` counts what was asked of the sources, all of it reading.
     ``finished`` is when the findings were complete. ``impact`` has one entry for each severity with findings
     about ledgers, the worst first; ``changes`` is None where there is no earlier run to compare with;
-    ``suppressions`` are the entries of the suppressions file, in its order.
+    ``suppressions`` are the entries of the suppressions file, in its order; ``reused`` is None where all was
+    read.
     """
 
     version: str
@@ -101,6 +121,7 @@ class Run(TypedDict):
     impact: list[Impact]
     changes: Changes | None
     suppressions: list[Suppression]
+    reused: Reused | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from auditor.model.report import INCOMPLETE, Report, Tally
 from auditor.reports.amounts import bounded, counted, moment, size
 from auditor.reports.folding import columns_of, folded
 from auditor.reports.plain_text import printable
+from auditor.reports.reused import reused
 
 WIDTH = 80
 LINES = 24
@@ -127,6 +128,8 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
         ),
         *_line("read only", made or "nothing was asked of a live store", width, limits.operations),
     ]
+    if run["reused"]:
+        lines += _line("not again", reused(run["reused"]), width, limits.facts)
     if run["gaps"]:
         lines += _line(
             "not read",

@@ -14,6 +14,7 @@ from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports.amounts import bounded, moment
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
+from auditor.reports.reused import reused
 
 LIMIT = 60_000
 """Characters at most: an issue tracker takes 65,536."""
@@ -95,6 +96,8 @@ def _coverage(report: Report) -> str:
             + (f"; not read: {unread}" if unread else ""),
         ),
     ]
+    if run["reused"]:
+        rows.append(("not read again", escaped(reused(run["reused"]))))
     if run["gaps"]:
         rows.append(("not read", f"{len(run['gaps']):,} places, as {escaped(run['gaps'][0])}"))
     return "\n".join(["| looked at | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])

@@ -20,6 +20,7 @@ from auditor.reports.amounts import bounded, counted, moment
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.folding import folded
 from auditor.reports.plain_text import printable
+from auditor.reports.reused import reused
 
 # What deletes or overwrites data by itself cannot wait; what is missing already can.
 URGENT = (
@@ -101,6 +102,10 @@ def _looked_at(run: RunView, width: int) -> list[str]:
     lines += _line(
         "  bookies", f"{seen.bookies.read:,} of {seen.bookies.expected:,} read whole, in {directories}", width
     )
+    if facts["reused"]:
+        lines += _line("  not again", reused(facts["reused"]), width)
+        for note in facts["reused"]["notes"]:
+            lines += folded(f"read again: {note}", width, "  ", "    ")
     return lines
 
 

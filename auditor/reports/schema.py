@@ -199,8 +199,19 @@ def _run() -> dict[str, Any]:
                 "description": "null: there is no earlier run to compare with",
             },
             "suppressions": {**_list(_suppression()), "description": "of the suppressions file, in order"},
+            "reused": {
+                "anyOf": [{"type": "null"}, _reused()],
+                "description": "what was taken from an earlier run (--since); null: all was read",
+            },
         }
     )
+
+
+def _reused() -> dict[str, Any]:
+    taken = _object({"reused": _COUNT, "read": _COUNT})
+    name = {**_TEXT, "description": "the name of its directory"}
+    why = {**_list(_TEXT), "description": "why some things were read all the same"}
+    return _object({"run": name, "indexes": taken, "ledgers": taken, "notes": why})
 
 
 def _impact() -> dict[str, Any]:

@@ -46,7 +46,9 @@ def collected_availability(
     )
     mine = F.expr("exists(roots, root -> startswith(path, concat(root, '/')) or path = root)")
     joined = rows.join(F.broadcast(owners), "piece").where(mine).withColumn("bookie_id", F.col("owner"))
-    return joined.select(*SCHEMA.names)
+    # A stamp is of a file on the host that collected it: here it says nothing.
+    here = {"stamp": F.lit(None).cast("bigint"), "reused": F.lit(False)}
+    return joined.withColumns(here).select(*SCHEMA.names)
 
 
 def unreadable(

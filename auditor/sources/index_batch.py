@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from auditor.codecs.groups import GroupBatch, Longs
+from auditor.sources.file_stamp import Stamps
 
 OK, CUT, UNREADABLE = "ok", "cut", "unreadable"
 
@@ -34,7 +35,8 @@ class IndexBatch:
     """Index files and what they say, one item and one set of ``groups`` a file.
 
     A file without an item in ``faults``, by its number, is ok. ``page_bytes`` is the file's length after its
-    header; ``mtimes`` are in ms, None where a file could not be asked, and altogether unless asked for.
+    header; ``mtimes`` are in ms, -1 where a file could not be asked. ``stamps`` are of files as they were
+    before they were read, and sure of those that are ok only.
     """
 
     scope_ids: Longs
@@ -43,4 +45,5 @@ class IndexBatch:
     groups: GroupBatch
     faults: dict[int, Fault]
     page_bytes: Longs
-    mtimes: list[int | None] | None
+    mtimes: Longs
+    stamps: Stamps

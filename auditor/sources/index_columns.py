@@ -29,7 +29,14 @@ SCHEMA = commented(
         pa.int64(),
         "bytes of the file after its header: a whole number of pages, unless cut",
     ),
-    ("mtime", pa.int64(), "when the file last changed, in ms; null unless asked for"),
+    ("mtime", pa.int64(), "when the file last changed, in ms; null where it could not be asked"),
     ("storage", pa.string(), "where it was read: idx (files), rocksdb, or rpc (the bookie answered)"),
     ("answered", pa.int64(), "rpc: when the bookie answered, in ms"),
+    (
+        "stamp",
+        pa.int64(),
+        "64 bits of inode, size and times of the file, or of all files of the database; null where a change "
+        "would not show in them",
+    ),
+    ("reused", pa.bool_(), "taken from an earlier run (--since), which read it"),
 )

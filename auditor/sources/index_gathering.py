@@ -78,6 +78,7 @@ class GatheredRows:
             "bookie_id": pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
             "storage": pa.repeat(pa.scalar(self._storage), count),
             "answered": pa.nulls(count, pa.int64()),
+            "reused": pa.repeat(pa.scalar(False), count),
         }
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
@@ -99,6 +100,7 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, pa.Array]:
             )
         )
     groups = np.concatenate([np.diff(batch.groups.offsets) for batch in batches]) * GROUP.itemsize
+    mtimes = np.concatenate([batch.mtimes for batch in batches])
     return {
         "scope_id": pa.array(np.concatenate([batch.scope_ids for batch in batches])),
         "ledger_id": pa.array(np.concatenate([batch.ledger_ids for batch in batches])),
@@ -108,8 +110,10 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, pa.Array]:
         "offset": offsets,
         "path": paths,
         "page_bytes": pa.array(np.concatenate([batch.page_bytes for batch in batches])),
-        "mtime": pa.array(
-            [mtime for batch in batches for mtime in batch.mtimes or [None] * len(batch.paths)], pa.int64()
+        "mtime": pa.array(mtimes, mask=mtimes < 0),
+        "stamp": pa.array(
+            np.concatenate([batch.stamps.value for batch in batches]),
+            mask=~np.concatenate([batch.stamps.sure for batch in batches]),
         ),
     }
 
@@ -128,6 +132,7 @@ def _of_passed(passed: list[Passed]) -> dict[str, pa.Array]:
         "path": pa.array([each.path for each in passed], pa.string()),
         "page_bytes": pa.nulls(count, pa.int64()),
         "mtime": pa.nulls(count, pa.int64()),
+        "stamp": pa.nulls(count, pa.int64()),
     }
 
 

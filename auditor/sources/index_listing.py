@@ -60,8 +60,12 @@ class _Keys(NamedTuple):
 _STOCK = _Keys(0, index_path.from_name, index_path.to_path)
 
 
-def list_part(part: IndexPart) -> Iterator[IndexFiles | Passed]:
-    """List what one part covers, names in order. Opens nothing but directories."""
+def list_part(part: IndexPart, skips: Callable[[bytes], bool] | None = None) -> Iterator[IndexFiles | Passed]:
+    """List what one part covers, names in order. Opens nothing but directories.
+
+    ``skips`` is asked of each directory of the second level that no other index directory has, whether its
+    files are known already.
+    """
     directories = [each.path for each in part.directories]
     names = list(part.names)
     if part.elsewhere is not None:
@@ -82,7 +86,7 @@ def list_part(part: IndexPart) -> Iterator[IndexFiles | Passed]:
             paths = [f"{directory}/current/{name}" for directory in directories]
             yield from _scoped(directories, paths, (int(name, 16),))
         else:
-            yield from _first_level(directories, name, leaves)
+            yield from _first_level(directories, name, leaves, skips)
     yield from leaves.take()
 
 
@@ -109,7 +113,9 @@ _Held = bytes | list[bytes]
 """The path of a directory below one of the index directories, or below several."""
 
 
-def _first_level(directories: Sequence[str], first: str, leaves: _Leaves) -> Iterator[IndexFiles | Passed]:
+def _first_level(
+    directories: Sequence[str], first: str, leaves: _Leaves, skips: Callable[[bytes], bool] | None
+) -> Iterator[IndexFiles | Passed]:
     """Everything below one first-level name, leaf by leaf, all index directories together."""
     holders: dict[bytes, _Held] = {}
     for directory in directories:
@@ -128,7 +134,10 @@ def _first_level(directories: Sequence[str], first: str, leaves: _Leaves) -> Ite
             holders[leaf] = whole if others is None else [*_paths(others), whole]
     high = _BYTES.get(os.fsencode(first), -1) << 8
     for leaf in sorted(holders):
-        leaves.add(holders[leaf], high | _BYTES.get(leaf, -1))
+        held = holders[leaf]
+        if skips is not None and isinstance(held, bytes) and skips(held):
+            continue
+        leaves.add(held, high | _BYTES.get(leaf, -1))
         if len(leaves.paths) >= PIECE_FILES:
             yield from leaves.take()
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 _OWN_FILE = re.compile(
     r"VERSION|BOOKIE_STATUS|DIRTY|lastMark(\.[0-9]+)?|lastId"
@@ -54,22 +55,35 @@ class IndexDirectory:
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """Rows of an earlier run that may be taken again (`auditor.sources.earlier_rows`).
+
+    ``files`` of the table availability at ``table``, a path or URI, may have rows of the bookie; that run
+    began to list at ``began``, in ms.
+    """
+
+    table: str
+    files: tuple[str, ...]
+    began: int
+
+
+@dataclass(frozen=True, slots=True)
 class IndexPart:
     """What one task reads: some first-level ``names`` of one bookie's index directories, in configured order.
 
     On DbLedgerStorage it is one directory, without names. A part with ``elsewhere`` reads every name that is
     *not* in it, whatever it finds when it looks: one part of each bookie has it, so nothing that appears
-    after planning is passed over, and that part also looks for files directly in ``current``. ``want_mtime``
-    asks for each file's mtime, one more system call a file. ``threads`` pay where the files are not in the
-    page cache (`auditor.sources.index_threads`).
+    after planning is passed over, and that part also looks for files directly in ``current``. ``threads``
+    pay where the files are not in the page cache (`auditor.sources.index_threads`). What did not change since
+    ``earlier`` is not read again.
     """
 
     bookie_id: str
     directories: tuple[IndexDirectory, ...]
     names: tuple[str, ...]
     elsewhere: tuple[str, ...] | None = None
-    want_mtime: bool = False
     threads: int = 1
+    earlier: Earlier | None = None
 
     @property
     def storage(self) -> str:
@@ -80,7 +94,6 @@ class IndexPart:
 def parts(
     bookies: Sequence[tuple[str, Sequence[IndexDirectory]]],
     wanted: int,
-    want_mtime: bool = False,
     threads: int = 1,
 ) -> list[IndexPart]:
     """Cut the index of ``bookies`` into about ``wanted`` parts, at least one a bookie; RocksDB first.
@@ -104,10 +117,8 @@ def parts(
         count = max(1, min(len(own), round(wanted * len(own) / units))) if units else 1
         hands = [tuple(own[start::count]) for start in range(count)]
         elsewhere = tuple(sorted(name for hand in hands[1:] for name in hand))
-        result.append(IndexPart(bookie_id, tuple(directories), hands[0], elsewhere, want_mtime, threads))
-        result += [
-            IndexPart(bookie_id, tuple(directories), hand, None, want_mtime, threads) for hand in hands[1:]
-        ]
+        result.append(IndexPart(bookie_id, tuple(directories), hands[0], elsewhere, threads))
+        result += [IndexPart(bookie_id, tuple(directories), hand, None, threads) for hand in hands[1:]]
     return result
 
 
@@ -155,8 +166,12 @@ def from_json(text: str) -> list[IndexPart]:
             directories=tuple(IndexDirectory(**each) for each in part["directories"]),
             names=tuple(part["names"]),
             elsewhere=None if part["elsewhere"] is None else tuple(part["elsewhere"]),
-            want_mtime=part["want_mtime"],
             threads=part["threads"],
+            earlier=_earlier(part["earlier"]),
         )
         for part in json.loads(text)
     ]
+
+
+def _earlier(value: dict[str, Any] | None) -> Earlier | None:
+    return None if value is None else Earlier(value["table"], tuple(value["files"]), value["began"])

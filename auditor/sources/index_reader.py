@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -24,6 +25,7 @@ from auditor.codecs.gathered import Gathered
 from auditor.codecs.groups import GroupBatch, Longs
 from auditor.codecs.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
+from auditor.sources.file_stamp import dated
 from auditor.sources.index_batch import CUT, UNREADABLE, Fault, IndexBatch, IndexFiles
 
 BATCH_UNITS = 4096
@@ -50,12 +52,11 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC
 class IndexReader:
     """Buffers of about 5 MiB, used again for every batch; one reader a thread.
 
-    ``want_mtime`` asks for each file's mtime. ``ahead`` is for files that are not in the page cache: the
-    system is asked for all files of a piece before the first is read, and fetches many at a time.
+    ``ahead`` is for files that are not in the page cache: the system is asked for all files of a piece before
+    the first is read, and fetches many at a time.
     """
 
-    def __init__(self, want_mtime: bool = False, ahead: bool = False) -> None:
-        self._want_mtime = want_mtime
+    def __init__(self, ahead: bool = False) -> None:
         self._ahead = ahead
         self._slots = np.zeros(max(BATCH_UNITS * UNIT + 2 * UNIT + ROOM, CHUNK_BYTES) // SLOT, np.int64)
         self._octets = self._slots.view(np.uint8)
@@ -68,7 +69,7 @@ class IndexReader:
 
     def read(self, pieces: Iterable[IndexFiles]) -> Iterator[IndexBatch]:
         """Read files in order. One that cannot be read is a row that says so, never an error."""
-        batch = _Filling(self._want_mtime)
+        batch = _Filling()
         for files in pieces:
             if self._ahead:
                 for path in files.paths:
@@ -83,7 +84,7 @@ class IndexReader:
                 if is_large or batch.end >= BATCH_UNITS:
                     if batch.units:
                         yield self._finish(batch)
-                    batch = _Filling(self._want_mtime)
+                    batch = _Filling()
                 if is_large:
                     yield self._read_large(files, done)
                     done += 1
@@ -93,8 +94,8 @@ class IndexReader:
     def _fill(self, batch: _Filling, paths: list[bytes]) -> bool:
         """Read files until there are no more, the batch is full, or one is large: true only then."""
         # Hot: this runs once a file, so nothing is called in it but the system.
-        os_open, preadv, close, rooms = os.open, os.preadv, os.close, self._rooms
-        units, lengths, mtimes, unit = batch.units, batch.lengths, batch.mtimes, batch.end
+        os_open, fstat, preadv, close, rooms = os.open, os.fstat, os.preadv, os.close, self._rooms
+        units, lengths, states, unit = batch.units, batch.lengths, batch.states, batch.end
         is_large = False
         for path in paths:
             if unit >= BATCH_UNITS:
@@ -103,6 +104,7 @@ class IndexReader:
             try:
                 descriptor = os_open(path, _FLAGS)
                 try:
+                    state = fstat(descriptor)  # before it is read: what changes later has another stamp
                     got = preadv(descriptor, rooms[unit], 0)
                     # A read error can show as a short read first; only an empty one is the end. That is not
                     # asked for where whole pages came: they end 1024 bytes behind any block, where reads
@@ -110,15 +112,13 @@ class IndexReader:
                     if got % PAGE != HEADER_BYTES and os.pread(descriptor, 1, got):
                         is_large = True
                         break
-                    if mtimes is not None:
-                        mtimes.append(os.fstat(descriptor).st_mtime_ns // 1_000_000)
                 finally:
                     close(descriptor)
+                states.append(state)
             except OSError as error:
                 batch.failures[len(units)] = (error.strerror or str(error), got)
                 got = 0
-                if mtimes is not None:
-                    mtimes.append(None)
+                states.append(None)
             units.append(unit)
             lengths.append(got)
             unit += (got + UNIT - 1) // UNIT or 1
@@ -135,6 +135,7 @@ class IndexReader:
         held[[row for row, fault in faults.items() if fault.state == UNREADABLE]] = 0
         for row in np.flatnonzero(held != ends).tolist():
             self._slots[max(held[row], starts[row] * UNIT // SLOT) : ends[row]] = 0
+        mtimes, stamps = dated(batch.states, batch.began)
         return IndexBatch(
             scope_ids=np.repeat(batch.scope_ids, batch.counts),
             ledger_ids=np.concatenate(batch.ledger_ids),
@@ -144,20 +145,21 @@ class IndexReader:
             ),
             faults=faults,
             page_bytes=np.maximum(lengths - HEADER_BYTES, 0),
-            mtimes=batch.mtimes,
+            mtimes=mtimes,
+            stamps=stamps.but(faults),
         )
 
     def _read_large(self, files: IndexFiles, number: int) -> IndexBatch:
         """Read one file in chunks; the buffers hold nothing else meanwhile."""
-        groups, length, mtime = _NOTHING, 0, None
+        groups, length, now = _NOTHING, 0, time.time_ns()
+        state: os.stat_result | None = None
         failures: dict[int, tuple[str, int]] = {}
         header = np.zeros(HEADER_BYTES, np.uint8)
         try:
             descriptor = os.open(files.paths[number], _FLAGS)
             try:
+                state = os.fstat(descriptor)
                 length = _read_whole(descriptor, header.data, 0)
-                if self._want_mtime:
-                    mtime = os.fstat(descriptor).st_mtime_ns // 1_000_000
                 if not check_headers(header, _FIRST, np.array([length])):
                     gathered = Gathered()
                     for at, slots in self._chunks(descriptor):
@@ -171,14 +173,17 @@ class IndexReader:
             groups, failures[0] = _NOTHING, (error.strerror or str(error), length)
         except CoverageLimitError as error:
             groups, failures[0] = _NOTHING, (str(error), length)
+        faults = _faults(header, _FIRST, np.array([length]), failures)
+        mtimes, stamps = dated([state], now)
         return IndexBatch(
             scope_ids=np.array([files.scope_id]),
             ledger_ids=files.ledger_ids[number : number + 1],
             paths=[files.paths[number]],
             groups=groups,
-            faults=_faults(header, _FIRST, np.array([length]), failures),
+            faults=faults,
             page_bytes=np.array([max(length - HEADER_BYTES, 0)]),
-            mtimes=[mtime] if self._want_mtime else None,
+            mtimes=mtimes,
+            stamps=stamps.but(faults),
         )
 
     def _chunks(self, descriptor: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
@@ -196,10 +201,11 @@ class IndexReader:
 class _Filling:
     """The files of a batch that is being read: at which unit each starts, and how many bytes it has."""
 
-    def __init__(self, want_mtime: bool) -> None:
+    def __init__(self) -> None:
+        self.began = time.time_ns()
         self.units: list[int] = []
         self.lengths: list[int] = []
-        self.mtimes: list[int | None] | None = [] if want_mtime else None
+        self.states: list[os.stat_result | None] = []
         self.failures: dict[int, tuple[str, int]] = {}
         self.end = 0
         self.paths: list[bytes] = []

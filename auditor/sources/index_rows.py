@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from auditor.sources.earlier_rows import EarlierRows
 from auditor.sources.index_batch import IndexFiles
 from auditor.sources.index_columns import SCHEMA
 from auditor.sources.index_gathering import GatheredRows
@@ -13,6 +14,7 @@ from auditor.sources.index_listing import Passed, check_versions, list_part
 from auditor.sources.index_parts import ROCKSDB, IndexPart
 from auditor.sources.index_threads import read_files
 from auditor.sources.rocksdb_rows import read_databases
+from auditor.sources.unchanged import list_changed
 
 __all__ = ["SCHEMA", "read_part"]
 
@@ -22,11 +24,12 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
     rows = GatheredRows(part.bookie_id, part.storage)
     changed = list(check_versions(part.directories))
     passed = list(changed)
+    earlier = EarlierRows(part.earlier, part.bookie_id) if part.earlier and not changed else None
     if part.storage == ROCKSDB:
         for directory in part.directories:
-            yield from read_databases(part.bookie_id, directory, passed)
+            yield from read_databases(part.bookie_id, directory, passed, earlier)
     else:
-        for batch in read_files(_files(part, passed), part.threads, part.want_mtime):
+        for batch in read_files(_files(part, passed, earlier), part.threads):
             rows.add_files(batch)
             yield from rows.take_when_full(passed)
     if not changed:
@@ -35,11 +38,13 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
     yield from rows.take_when_full(passed)
     if rows.count:
         yield rows.take()
+    if earlier is not None:
+        yield from earlier.rows()
 
 
-def _files(part: IndexPart, passed: list[Passed]) -> Iterator[IndexFiles]:
+def _files(part: IndexPart, passed: list[Passed], earlier: EarlierRows | None) -> Iterator[IndexFiles]:
     """The files to read, piece by piece as they are read; what is not read is put aside."""
-    for item in list_part(part):
+    for item in list_part(part) if earlier is None else list_changed(part, earlier):
         if isinstance(item, IndexFiles):
             yield item
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from auditor.sources.index_parts import IndexPart, from_json, to_json
 from auditor.sources.index_rows import SCHEMA, read_part
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "SPARK_SCHEMA", "IndexSource", "register"]
 
-_SPARK_TYPES: dict[str, DataType] = {"string": StringType(), "int64": LongType(), "binary": BinaryType()}
+_SPARK_TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "int64": LongType(),
+    "binary": BinaryType(),
+    "bool": BooleanType(),
+}
 
 SPARK_SCHEMA = StructType(
     [

@@ -17,16 +17,16 @@ from auditor.sources.index_batch import IndexBatch, IndexFiles
 from auditor.sources.index_reader import IndexReader
 
 
-def read_files(pieces: Iterable[IndexFiles], threads: int, want_mtime: bool) -> Iterator[IndexBatch]:
+def read_files(pieces: Iterable[IndexFiles], threads: int) -> Iterator[IndexBatch]:
     """Read files in order; no more is taken ahead than two pieces a thread."""
     if threads <= 1:
-        yield from IndexReader(want_mtime).read(pieces)
+        yield from IndexReader().read(pieces)
         return
     own = threading.local()
 
     def read(files: IndexFiles) -> list[IndexBatch]:
         if not hasattr(own, "reader"):
-            own.reader = IndexReader(want_mtime, ahead=True)
+            own.reader = IndexReader(ahead=True)
         return list(own.reader.read([files]))
 
     waiting: deque[Future[list[IndexBatch]]] = deque()

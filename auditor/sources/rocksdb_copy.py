@@ -21,6 +21,7 @@ after a power cut: the bookie would not notice either.
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import time
@@ -82,19 +83,23 @@ def open_copy(directory: str, opened: Callable[[str], T]) -> T:
     raise UnreadError(directory, f"changed while it was copied, {ATTEMPTS} times; the last: {troubles[-1]}")
 
 
-def _list(directory: str) -> Listing:
+def states(directory: str) -> dict[str, os.stat_result]:
+    """The state of each file that makes up the database in ``directory``, by name. Raises `UnreadError`."""
     try:
         found = {}
         for path in Path(directory).iterdir():
             if _PARTS.fullmatch(path.name):
                 try:
-                    status = path.stat()
+                    found[path.name] = path.stat()
                 except FileNotFoundError:
                     continue
-                found[path.name] = status.st_size, status.st_mtime_ns
         return found
     except OSError as error:
         raise UnreadError(directory, error.strerror or str(error)) from error
+
+
+def _list(directory: str) -> Listing:
+    return {name: (status.st_size, status.st_mtime_ns) for name, status in states(directory).items()}
 
 
 def _copy(directory: str, scratch: str, listing: Listing) -> None:

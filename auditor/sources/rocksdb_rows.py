@@ -13,6 +13,8 @@ falls.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,9 +24,12 @@ from numpy.typing import NDArray
 
 from auditor.codecs.groups import GROUP, Longs
 from auditor.errors import DamagedError, UnreadError
+from auditor.sources.earlier_rows import EarlierRows
+from auditor.sources.file_stamp import files_stamp
 from auditor.sources.index_columns import MAX_BATCH_BYTES, ROWS, SCHEMA
 from auditor.sources.index_listing import NOT_OURS, Passed
 from auditor.sources.index_parts import ROCKSDB, IndexDirectory, list_current
+from auditor.sources.rocksdb_copy import states
 from auditor.sources.rocksdb_join import Joined, joined
 from auditor.sources.rocksdb_ledgers import BROKEN, StorageFlags, indexed_ledgers
 from auditor.sources.rocksdb_locations import ledger_sets
@@ -32,6 +37,7 @@ from auditor.sources.rocksdb_odd import Odd
 from auditor.sources.rocksdb_scan import opened, scan
 from auditor.sources.rocksdb_scoped import NAME as SCOPED
 from auditor.sources.rocksdb_scoped import scoped_ledgers
+from auditor.sources.unchanged import database_unchanged
 
 CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie must first find out what it has lost"
 UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the bookie uses is unclear"
@@ -46,16 +52,25 @@ _SAID: tuple[tuple[str, str | None], ...] = (
 
 
 def read_databases(
-    bookie_id: str, directory: IndexDirectory, passed: list[Passed]
+    bookie_id: str,
+    directory: IndexDirectory,
+    passed: list[Passed],
+    earlier: EarlierRows | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """One row a ledger; what is no ledger's (gap, damaged, stray) is added to ``passed``."""
+    """One row a ledger; what is no ledger's (gap, damaged, stray) is added to ``passed``.
+
+    Where ``earlier`` has all rows of databases that have not changed since, these are marked there instead.
+    """
     current = f"{directory.path}/current"
     locations, ledgers = f"{current}/locations", f"{current}/ledgers"
     beside = list(_beside(directory.path))
     passed.extend(beside)
     if any(each.state != "stray" for each in beside):
         return
-    rows = _Rows(bookie_id, locations)
+    stamp = _stamp(current)
+    if earlier is not None and stamp is not None and database_unchanged(directory.path, stamp, earlier):
+        return
+    rows = _Rows(bookie_id, locations, stamp)
     odd_locations, odd_ledgers = Odd(locations), Odd(ledgers)
     flags = StorageFlags()
     try:
@@ -74,16 +89,31 @@ def read_databases(
     if rows.count:
         yield rows.take()
     if Path(current, SCOPED).exists():
-        yield from _read_scoped(bookie_id, directory, passed)
+        yield from _read_scoped(bookie_id, directory, passed, stamp)
     passed.extend([*odd_locations.passed(), *odd_ledgers.passed()])
     if flags.needs_integrity_check and directory.position == 0:
         passed.append(Passed(None, ledgers, "gap", CHECK_NEEDED))
 
 
-def _read_scoped(bookie_id: str, directory: IndexDirectory, passed: list[Passed]) -> Iterator[pa.RecordBatch]:
+def _stamp(current: str) -> int | None:
+    """The stamp of all databases in one index directory, as they are before they are read."""
+    now = time.time_ns()
+    found: list[tuple[str, os.stat_result]] = []
+    for name in ("locations", "ledgers", SCOPED):
+        if name != SCOPED or Path(current, name).exists():
+            try:
+                found += [(f"{name}/{file}", state) for file, state in states(f"{current}/{name}").items()]
+            except UnreadError:
+                return None  # whoever reads it says why
+    return files_stamp(found, now)
+
+
+def _read_scoped(
+    bookie_id: str, directory: IndexDirectory, passed: list[Passed], stamp: int | None
+) -> Iterator[pa.RecordBatch]:
     """The ledgers of other scopes, in the same way."""
     path = f"{directory.path}/current/{SCOPED}"
-    rows, odd = _Rows(bookie_id, path), Odd(path)
+    rows, odd = _Rows(bookie_id, path, stamp), Odd(path)
     try:
         with opened(path) as database:
             for scope_id, ledgers in scoped_ledgers(scan(database, path), odd):
@@ -120,9 +150,10 @@ def _beside(directory: str) -> Iterator[Passed]:
 class _Rows:
     """Columns that fill up. Each row has a code, its place in the list of pairs of state and reason."""
 
-    def __init__(self, bookie_id: str, path: str) -> None:
+    def __init__(self, bookie_id: str, path: str, stamp: int | None) -> None:
         self._bookie_id = bookie_id
         self._path = path
+        self._stamp = stamp
         self._clear()
 
     def _clear(self) -> None:
@@ -188,6 +219,8 @@ class _Rows:
             pa.nulls(count, pa.int64()),
             pa.repeat(pa.scalar(ROCKSDB), count),
             pa.nulls(count, pa.int64()),
+            pa.repeat(pa.scalar(self._stamp, pa.int64()), count),
+            pa.repeat(pa.scalar(False), count),
         ]
         self._clear()
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

@@ -154,6 +154,8 @@ def _rows(bookie_id: str, path: str, heard: list[tuple[int, Heard]]) -> pa.Recor
             pa.nulls(rows, pa.int64()),
             pa.repeat(pa.scalar(STORAGE), rows),
             pa.array([each.answered for _, each in heard], pa.int64()),
+            pa.nulls(rows, pa.int64()),
+            pa.repeat(pa.scalar(False), rows),
         ],
         schema=SCHEMA,
     )

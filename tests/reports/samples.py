@@ -14,6 +14,7 @@ from auditor.model.report import (
     Impact,
     Replicas,
     Report,
+    Reused,
     Suppression,
     Tally,
 )
@@ -117,6 +118,7 @@ def report(
     changes: Changes | None = CHANGES,
     suppressions: list[Suppression] = SUPPRESSIONS,
     impact: list[Impact] = IMPACT,
+    reused: Reused | None = None,
 ) -> Report:
     return Report.make(
         {
@@ -134,6 +136,7 @@ def report(
             "impact": impact,
             "changes": changes,
             "suppressions": suppressions,
+            "reused": reused,
         },
         Cluster("6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51", "zk://h1:2181;h2:2181/ledgers", "hierarchical"),
         coverage,

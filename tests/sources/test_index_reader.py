@@ -37,8 +37,8 @@ def files(paths: list[Path]) -> IndexFiles:
     return IndexFiles(np.arange(len(paths)), [os.fsencode(path) for path in paths])
 
 
-def read(paths: list[Path], want_mtime: bool = False) -> list[IndexBatch]:
-    return list(IndexReader(want_mtime).read([files(paths)]))
+def read(paths: list[Path]) -> list[IndexBatch]:
+    return list(IndexReader().read([files(paths)]))
 
 
 def rows(batches: list[IndexBatch]) -> list[tuple[bytes, str, int | None, int]]:
@@ -237,7 +237,8 @@ def test_batches_end_at_their_limit_however_the_files_are_given(
     assert [row for batch in batches for row in zip(batch.scope_ids, batch.ledger_ids, strict=True)] == given
 
 
-def test_times_are_read_only_when_asked_for(tmp_path: Path) -> None:
+def test_times_are_those_of_the_files(tmp_path: Path) -> None:
     paths = write(tmp_path, HEADER)
     os.utime(paths[0], (1234.5, 1234.5))
-    assert [batch.mtimes for asked in (False, True) for batch in read(paths, asked)] == [None, [1_234_500]]
+    (batch,) = read([*paths, tmp_path / "none.idx"])
+    assert batch.mtimes.tolist() == [1_234_500, -1]

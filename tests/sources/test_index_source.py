@@ -16,7 +16,7 @@ def test_spark_reads_what_the_parts_say(spark: SparkSession, tmp_path: Path) -> 
         IndexDirectory.seen(str(place / name), (place / name / "current" / "VERSION").read_bytes())
         for name in ("ledgers0", "ledgers1")
     ]
-    planned = parts([("127.0.101.3:3181", directories)], wanted=3, want_mtime=True)
+    planned = parts([("127.0.101.3:3181", directories)], wanted=3)
     register(spark)
     table = spark.read.format(FORMAT).option("parts", to_json(planned)).load()
     expected = [

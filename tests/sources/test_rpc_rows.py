@@ -59,7 +59,7 @@ def test_rows_hold_the_folded_listing_and_where_and_when_it_was_heard() -> None:
     assert full == {
         "bookie_id": "b", "scope_id": 0, "ledger_id": 1, "groups": listing(range(0, 30, 3)), "state": "ok",
         "reason": None, "offset": None, "path": f"rpc://127.0.0.1:{bookie.port}", "page_bytes": None,
-        "mtime": None, "storage": "rpc", "answered": full["answered"],
+        "mtime": None, "storage": "rpc", "answered": full["answered"], "stamp": None, "reused": False,
     }  # fmt: skip
     assert [empty["state"], empty["groups"], lacked["state"], lacked["groups"]] == ["ok", b"", "ok", b""]
 

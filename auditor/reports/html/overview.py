@@ -10,6 +10,7 @@ from auditor.checks import BY_ID
 from auditor.model.finding import Severity
 from auditor.model.report import Report
 from auditor.reports.html.words import clip
+from auditor.reports.reused import reused
 
 _LISTED = 20  # gaps, notes, positions, sources, unread bookies
 _TEXT = 300
@@ -46,6 +47,8 @@ def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
         "suppressions": run["suppressions"],
         "gaps": _some(run["gaps"]),
         "notes": _some([*run["notes"], *notes]),
+        "reused": clip(reused(run["reused"]), _TEXT) if run["reused"] else None,
+        "read_again": _some(run["reused"]["notes"] if run["reused"] else []),
         "positions": _some(dict.fromkeys(run["positions"])),
         "sources": _some(run["bookie_sources"]),
         "operations": sorted(run["operations"].items()),

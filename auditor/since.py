@@ -1,0 +1,207 @@
+"""An earlier run of the same cluster, and what of it may be taken again instead of being read (``--since``).
+
+What is taken is only what surely reads the same today: index files and databases whose stamps are unchanged
+(`auditor.sources.unchanged`), on bookies whose directories are. Everything else is read, all metadata too; so
+a run that may take nothing is a full one, and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from auditor.errors import RunError, UsageError
+from auditor.history import reports, same_cluster
+from auditor.landing import MANIFEST, Landing, RunDirectory
+from auditor.model.report import Cluster, Report, Reused, Taken
+from auditor.reusable import REUSABLE, bookie_facts, files_of, writer
+from auditor.run_files import run_files
+from auditor.runs import open_run
+from auditor.sources.bookie_owners import AttributedBookie
+from auditor.sources.earlier_rows import check_columns
+from auditor.sources.index_parts import Earlier, IndexPart
+
+LAST = "last"
+"""The word for the newest complete run of the cluster beside the one that is made."""
+
+_BOOKIES_NAMED = 5
+_FOOTERS_AT_ONCE = 16
+
+
+class _File(NamedTuple):
+    """A file of the table availability, and which bookies' rows it can have."""
+
+    name: str
+    lowest: str | None
+    highest: str | None
+
+    def may_have(self, bookie_id: str) -> bool:
+        return self.lowest is None or self.highest is None or self.lowest <= bookie_id <= self.highest
+
+
+@dataclass(slots=True)
+class Since:
+    """The run at ``path``, None: all is read; ``notes`` say why something could not be taken."""
+
+    path: str | None
+    notes: list[str] = field(default_factory=list)
+    _facts: Mapping[str, Any] = field(default_factory=dict)
+    _unusable: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return (self.path or "").rstrip("/").rpartition("/")[2]
+
+    @property
+    def usable(self) -> bool:
+        """Whether anything may be taken of it."""
+        return self.path is not None and not self._unusable
+
+    def parts(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> list[IndexPart]:
+        """Parts of the indexes that know where their earlier rows are, as far as these may be taken."""
+        if not self.usable:
+            return list(parts)
+        table = f"{self.path}/tables/availability"
+        try:
+            facts = self._facts["availability"]
+            then, began = facts["bookies"], int(facts["began"])
+            files = _whole(table, facts["files"])
+        except RunError as error:
+            self.give_up(str(error))
+            return list(parts)
+        except (KeyError, TypeError, ValueError) as error:
+            self.give_up(f"its manifest does not say what it read: {type(error).__name__}: {error}")
+            return list(parts)
+        changed = {name: why for name, each in bookies.items() if (why := _changed(then.get(name), each))}
+        self._note_bookies(changed)
+        return [
+            part
+            if part.bookie_id in changed
+            else replace(part, earlier=_earlier(table, files, part.bookie_id, began))
+            for part in parts
+        ]
+
+    def told(self, indexes: Taken, ledgers: Taken) -> Reused | None:
+        """What the report says of it."""
+        if self.path is None:
+            return None
+        return Reused(run=self.name, indexes=indexes, ledgers=ledgers, notes=list(self.notes))
+
+    def give_up(self, why: str) -> None:
+        """Take nothing of it; what was taken already must be read again."""
+        self.notes.append(f"nothing was taken from {self.name}: {why}")
+        self._unusable = True
+
+    def _note_bookies(self, changed: Mapping[str, str]) -> None:
+        named = sorted(changed.items())[:_BOOKIES_NAMED]
+        self.notes += [f"{name} was read anew: {why}" for name, why in named]
+        if more := len(changed) - len(named):
+            self.notes.append(f"{more:,} more bookies were read anew for such reasons")
+
+
+def check_since(option: str | None) -> None:
+    """Refuse a name that is no finished run, before anything is started.
+
+    Raises: RunError, as `auditor.runs.open_run`.
+    """
+    if option not in (None, LAST):
+        open_run(option)
+
+
+def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
+    """The earlier run that ``option`` means for the run that is made; a resumed one keeps to its choice.
+
+    Raises:
+        UsageError: that run is of another cluster.
+        RunError: it is no finished run, or cannot be read.
+    """
+    if option is None:
+        return Since(None)
+    path = landing.remember("since", _last(landing.run.path, cluster) if option == LAST else option)
+    if path is None:
+        return Since(None, ["all was read: no complete run of this cluster lies beside this one"])
+    report = open_run(path).report
+    if not same_cluster(report.cluster, cluster):
+        raise UsageError(
+            f"--since {option}: that is a run of another cluster, {_named(report.cluster)}; "
+            f"this one is {_named(cluster)}"
+        )
+    since = Since(path)
+    facts = (RunDirectory(path).read_json(MANIFEST) or {}).get(REUSABLE, {})
+    if {name: facts.get(name) for name in writer()} != writer():
+        since.give_up("another version of this program wrote it")
+    since._facts = facts
+    return since
+
+
+def _named(cluster: Cluster) -> str:
+    return cluster.instance_id or cluster.metadata_uri
+
+
+def _last(out: str, cluster: Cluster) -> str | None:
+    """The newest complete run of the cluster beside ``out``."""
+    found = [
+        (report.run["finished"], path)
+        for path, report in reports(out.rpartition("/")[0] or "/")
+        if isinstance(report, Report)
+        and path != out
+        and report.complete
+        and same_cluster(report.cluster, cluster)
+    ]
+    return max(found)[1] if found else None
+
+
+def _changed(then: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
+    """Why nothing of a bookie may be taken, or None."""
+    if not bookie.index_directories:
+        return None  # nothing to read
+    if then is None:
+        return "it was not read then"
+    now = bookie_facts(bookie)
+    if then["directories"] != now["directories"]:
+        return "its index directories, or their VERSION, are others now"
+    before, after = then["index_time"], now["index_time"]
+    if before is not None and (after is None or after < before):
+        return "its index is older than it was: a disk was restored"
+    return None
+
+
+def _whole(table: str, noted: Mapping[str, int]) -> list[_File]:
+    """The files of a table, if they are all there and as they were written.
+
+    Raises:
+        RunError: they are not, or one of them cannot be opened.
+    """
+    if files_of(table) != dict(noted):
+        raise RunError(f"{table}: its files are no longer those that were written")
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        return list(pool.map(lambda name: _file(table, name), sorted(noted)))
+
+
+def _file(table: str, name: str) -> _File:
+    files, base = run_files(table)
+    try:
+        with files.open_input_file(f"{base}/{name}") as stream, pq.ParquetFile(stream) as file:
+            check_columns(file.schema_arrow)
+            column = file.schema_arrow.get_field_index("bookie_id")
+            groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+            known = [group.column(column).statistics for group in groups]
+    except (OSError, pa.ArrowException, RunError) as error:
+        raise RunError(f"{table}/{name}: {error}") from error
+    if not all(each is not None and each.has_min_max for each in known):
+        return _File(name, None, None)
+    return _File(
+        name,
+        min((each.min for each in known), default=None),
+        max((each.max for each in known), default=None),
+    )
+
+
+def _earlier(table: str, files: Sequence[_File], bookie_id: str, began: int) -> Earlier:
+    return Earlier(table, tuple(file.name for file in files if file.may_have(bookie_id)), began)

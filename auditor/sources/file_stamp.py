@@ -1,0 +1,110 @@
+"""Sixty-four bits that tell a file as it was read from what it is later: its stamp.
+
+A stamp is a mix of a file's inode, size, and times of modification and of change (ns). Whoever writes to a
+file, cuts it, or puts another in its place moves at least one of them; the time of change cannot be set back.
+A file that was touched a moment before it was read has no stamp: another write within the same tick of the
+clock would leave the times as they are. (So git does with its index.)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+RACY_NS = 2_000_000_000
+"""A file that changed no longer ago than this, or in the future, gets no stamp: the coarsest clock of any
+file system, and what a file server's may be behind."""
+
+
+class Stamps(NamedTuple):
+    """One 64-bit ``value`` a file; where ``sure`` is false it says nothing."""
+
+    value: NDArray[np.int64]
+    sure: NDArray[np.bool_]
+
+    def but(self, rows: Iterable[int]) -> Stamps:
+        """These stamps, unsure of the files with some numbers."""
+        sure = self.sure.copy()
+        sure[list(rows)] = False
+        return Stamps(self.value, sure)
+
+
+Numbers = Sequence[int] | NDArray[np.int64]
+
+
+def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, now: int) -> Stamps:
+    """The stamps of files by what ``fstat`` says of them; all times in ns. ``now``: before any was asked.
+
+    >>> old, new = stamps([7, 7], [1024, 1024], [10, 10], [10, 11], now=10 + RACY_NS + 1)
+    >>> bool(old[0] != old[1]), new.tolist()
+    (True, [True, False])
+    """
+    columns = [np.array(column, np.int64) for column in (inodes, sizes, mtimes, ctimes)]
+    value = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        value = _splitmix(value ^ column.view(np.uint64))
+    limit = now - RACY_NS
+    return Stamps(value.view(np.int64), (columns[2] < limit) & (columns[3] < limit))
+
+
+def dated(states: Sequence[os.stat_result | None], now: int) -> tuple[NDArray[np.int64], Stamps]:
+    """When files were last modified, in ms, and their stamps; -1 and unsure where the state is None.
+
+    ``now`` as for `stamps`.
+    """
+    found = [each for each in states if each is not None]
+    asked = np.array([each is not None for each in states], np.bool_)
+    modified = np.array([each.st_mtime_ns for each in found], np.int64)
+    known = stamps(
+        [each.st_ino for each in found],
+        [each.st_size for each in found],
+        modified,
+        [each.st_ctime_ns for each in found],
+        now,
+    )
+    mtimes, value, sure = np.full(len(states), -1), np.zeros(len(states), np.int64), asked.copy()
+    mtimes[asked], value[asked], sure[asked] = modified // 1_000_000, known.value, known.sure
+    return mtimes, Stamps(value, sure)
+
+
+def files_stamp(named: Iterable[tuple[str, os.stat_result]], now: int) -> int | None:
+    """One stamp of several files together, with their names; None where one of them has none.
+
+    ``now`` as for `stamps`.
+
+    >>> files_stamp([], now=0) == files_stamp([], now=1)
+    True
+    """
+    ordered = sorted(named)
+    found = [status for _, status in ordered]
+    each = stamps(
+        [status.st_ino for status in found],
+        [status.st_size for status in found],
+        [status.st_mtime_ns for status in found],
+        [status.st_ctime_ns for status in found],
+        now,
+    )
+    if not each.sure.all():
+        return None
+    mixed = np.zeros(1, np.uint64)
+    for (name, _), value in zip(ordered, each.value.view(np.uint64), strict=True):
+        for piece in (*_words(name), value):
+            mixed = _splitmix(mixed ^ piece)
+    return int(mixed.view(np.int64)[0])
+
+
+def _words(name: str) -> NDArray[np.uint64]:
+    data = os.fsencode(name)
+    return np.frombuffer(data.ljust(-(-len(data) // 8) * 8, b"\0"), "<u8").astype(np.uint64)
+
+
+def _splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of splitmix64 (Steele, Lea, Flood 2014): one bit in moves half of the bits out."""
+    value = value + np.uint64(0x9E3779B97F4A7C15)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))

@@ -1,0 +1,174 @@
+"""A run against an earlier one beside a full one, where one file of a hundred has changed.
+
+Stages: the tasks that read indexes, from the same directories, listed and to rows, without Spark. The rows of
+the earlier run lie in a Parquet file, as a run keeps them. Then whole audits of a synthetic cluster in one
+warm session. Files are in the page cache, and as old as yesterday's: what says how old a directory must be to
+be left unlisted (an hour before the earlier run) is told that the earlier run was made tomorrow.
+
+``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size of the audited cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rocksdict import Options, Rdict, WriteBatch
+
+from auditor import Audit
+from auditor.keys import index_path
+from auditor.landing import MANIFEST
+from auditor.model.options import AuditOptions
+from auditor.reusable import REUSABLE
+from auditor.session import build_session
+from auditor.sources.file_stamp import RACY_NS
+from auditor.sources.index_parts import ROCKSDB, Earlier, IndexDirectory, IndexPart, parts
+from auditor.sources.index_rows import SCHEMA, read_part
+from benchmarks.measure import Line, alternate
+from benchmarks.synthetic_cluster import write_cluster
+
+TARGET = 10
+SMALL_FILES, LARGE_FILES, ENTRIES = 20_000, 300, 250_000
+DATABASE_LEDGERS, DATABASE_ENTRIES = 50_000, 50
+LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "20000"))
+DAY_MS = 86_400_000
+VERSION = b"5\n"
+HEADER = b"BKLE".ljust(1024, b"\0")
+
+
+def lines() -> Iterator[Line]:
+    """Small files, files of 2 MB, a database, and whole audits."""
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        small, large, database = (Path(folder, name) for name in ("small", "large", "database"))
+        _files(small, SMALL_FILES, 1024)
+        _files(large, LARGE_FILES, ENTRIES)
+        _database(database)
+        write_cluster(Path(folder, "cluster"), LEDGERS)
+        time.sleep(RACY_NS / 1e9 + 0.1)  # younger files are read again
+        for what, count, directory, storage in (
+            ("small index files", SMALL_FILES, small, "idx"),
+            ("index files of 2 MB", LARGE_FILES, large, "idx"),
+        ):
+            part = _part(directory, storage)
+            earlier = _earlier(Path(folder, f"run-{directory.name}"), part)
+            _change(directory, count)
+            yield _stage(f"{what}, 1 % changed", count, "files", part, replace(part, earlier=earlier))
+        part = _part(database, ROCKSDB)
+        earlier = _earlier(Path(folder, "run-database"), part)
+        stage = "a RocksDB that has not changed"
+        yield _stage(stage, DATABASE_LEDGERS, "ledgers", part, replace(part, earlier=earlier))
+        yield _audits(Path(folder))
+
+
+def _stage(stage: str, count: int, unit: str, full: IndexPart, since: IndexPart) -> Line:
+    if _told(_read(full)) != _told(_read(since)):
+        sys.exit(f"incremental: {stage}: not the rows of a full run")
+    ours, theirs = alternate(lambda: _read(since), lambda: _read(full), clock=time.process_time)
+    note = "processor time of both"
+    return Line(stage, count, unit, ours, "all read", count, theirs, target=TARGET, note=note)
+
+
+def _audits(folder: Path) -> Line:
+    spark = build_session("local[2]")
+    metadata, bookies = f"dump://{folder}/cluster/metadata.jsonl", str(folder / "cluster/bookies")
+    made = 0
+
+    def audit(since: str | None) -> dict[str, int]:
+        nonlocal made
+        made += 1
+        # Each in a directory of its own: runs side by side are compared with each other.
+        out = str(folder / f"audit-{made}" / "run")
+        report = Audit(metadata, [bookies], out, AuditOptions(since=since)).run(spark)
+        taken = report.run["reused"]
+        if since is not None and (taken is None or taken["indexes"]["reused"] < 2 * LEDGERS):
+            sys.exit(f"incremental: the audit took nothing: {taken}")
+        return dict(report.counts)
+
+    audit(None)
+    first = folder / "audit-1" / "run"
+    _tomorrow(first)
+    for bookie in sorted((folder / "cluster/bookies").iterdir()):
+        _change(bookie / "ledgers0", LEDGERS)
+    if audit(None) != audit(str(first)):
+        sys.exit("incremental: other findings than those of a full run")
+    ours, theirs = alternate(lambda: audit(str(first)), lambda: audit(None))
+    spark.stop()
+    stage, note = "whole audits, small index files, 1 % changed", "warm session; all metadata is read"
+    return Line(stage, LEDGERS, "ledgers", ours, "full", LEDGERS, theirs, target=TARGET, note=note)
+
+
+def _part(directory: Path, storage: str) -> IndexPart:
+    [part] = parts([("bookie", [IndexDirectory.seen(str(directory), VERSION, storage)])], 1)
+    return part
+
+
+def _read(part: IndexPart) -> pa.Table:
+    return pa.Table.from_batches(list(read_part(part)), SCHEMA)
+
+
+def _told(table: pa.Table) -> pa.Table:
+    return table.drop_columns(["stamp", "reused"]).sort_by("ledger_id").combine_chunks()
+
+
+def _earlier(run: Path, part: IndexPart) -> Earlier:
+    run.mkdir()
+    pq.write_table(_read(part), run / "part-00000.parquet", write_page_checksum=True)
+    return Earlier(str(run), ("part-00000.parquet",), time.time_ns() // 1_000_000 + DAY_MS)
+
+
+def _tomorrow(run: Path) -> None:
+    """Let a run say that it was made tomorrow, so that the directories it saw are old enough."""
+    manifest = json.loads((run / MANIFEST).read_text())
+    manifest[REUSABLE]["availability"]["began"] += DAY_MS
+    (run / MANIFEST).write_text(json.dumps(manifest))
+
+
+def _change(directory: Path, count: int) -> None:
+    """Write to one file of a hundred: an entry less."""
+    for ledger in range(0, count, 100):
+        file = directory / "current" / index_path.to_path(ledger)
+        if file.exists():
+            with file.open("r+b") as stream:
+                stream.seek(1024)
+                stream.write(bytes(8))
+
+
+def _files(directory: Path, count: int, slots: int) -> None:
+    body = np.zeros(slots, ">i8")
+    body[0::3] = body[1::3] = 1028
+    content = HEADER + body.tobytes()
+    for ledger in range(count):
+        file = directory / "current" / index_path.to_path(ledger)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    (directory / "current" / "VERSION").write_bytes(VERSION)
+
+
+def _database(directory: Path) -> None:
+    current = directory / "current"
+    current.mkdir(parents=True)
+    (current / "VERSION").write_bytes(VERSION)
+    locations = Rdict(str(current / "locations"), Options(raw_mode=True))
+    for ledger in range(DATABASE_LEDGERS):
+        batch = WriteBatch(raw_mode=True)
+        for entry in range(DATABASE_ENTRIES):
+            batch.put(_long(ledger) + _long(entry), _long(1028))
+        locations.write(batch)
+    locations.close()
+    ledgers = Rdict(str(current / "ledgers"), Options(raw_mode=True))
+    for ledger in range(DATABASE_LEDGERS):
+        ledgers[_long(ledger)] = bytes.fromhex("080110001a00")
+    ledgers.close()
+
+
+def _long(value: int) -> bytes:
+    return value.to_bytes(8, "big")

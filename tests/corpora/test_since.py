@@ -1,0 +1,148 @@
+"""Audits against an earlier run: the findings of a full one, and a word on what was not read again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from auditor.errors import RunError, UsageError
+from auditor.sources.file_stamp import RACY_NS
+from tests.corpora.audited import Audited, Row, audit
+from tests.corpora.cluster import Cluster, index_bytes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+A, B, C = (f"bk{letter}.example:3181" for letter in "abc")
+LEDGERS = range(1, 31)
+BOOKKEEPING = {"stamp", "reused"}
+LONG_AGO = 1_700_000_000
+
+
+def cluster() -> Cluster:
+    made = Cluster()
+    for bookie in (A, B, C):
+        made.bookie(bookie)
+    for ledger in LEDGERS:
+        lost = {B: [4]} if ledger % 10 == 0 else {A: [4], B: [4]} if ledger == 15 else {}
+        made.ledger(ledger, {0: [A, B, C]}, (3, 2), 9, without=lost)
+    made.hold(90, C, range(10))
+    return made
+
+
+def index(root: Path, bookie: str, ledger: int) -> Path:
+    (path,) = (root / "bookies" / bookie.replace(":", "_")).rglob(f"{ledger:x}.idx")
+    return path
+
+
+class Runs(NamedTuple):
+    first: Audited
+    since: Audited
+    full: Audited
+    home: Path
+
+    def again(self, spark: SparkSession, name: str, **options: Any) -> Audited:
+        return audit(spark, self.metadata, self.home / "cluster/bookies", self.home / name, **options)
+
+    @property
+    def metadata(self) -> str:
+        return f"dump://{self.home}/cluster/metadata.jsonl"
+
+
+@pytest.fixture(scope="module")
+def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    home = tmp_path_factory.mktemp("since")
+    root = cluster().write(home / "cluster")
+    for file in root.rglob("*.idx"):
+        os.utime(file, (LONG_AGO, LONG_AGO))  # the cluster's own time is in the future
+    time.sleep(RACY_NS / 1e9 + 0.1)  # younger files are not known again
+    made = Runs(None, None, None, home)  # type: ignore[arg-type]  # filled below
+    first = made.again(spark, "runs/1")
+    # One loses an entry, one gains what it lacked, one is cut, one is gone; one ledger is only made now.
+    index(root, A, 7).write_bytes(index_bytes([0, 3, 6, 9, 2, 5]))
+    before = index(root, B, 20).stat()
+    index(root, B, 20).write_bytes(index(root, B, 21).read_bytes())
+    os.utime(index(root, B, 20), ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.truncate(index(root, C, 8), 1030)
+    index(root, C, 9).unlink()
+    index(root, C, 90).rename(index(root, C, 90).with_name("5b.idx"))
+    since = made.again(spark, "runs/2", since="last")
+    return Runs(first, since, made.again(spark, "full/1"), home)
+
+
+def rows(run: Audited, table: str) -> list[str]:
+    return sorted(repr(_without(row)) for row in run.table(table))
+
+
+def _without(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in BOOKKEEPING}
+
+
+def same(one: Audited, other: Audited) -> None:
+    """Findings, what is said of the cluster, and the tables that findings are made from."""
+    assert one.findings() == other.findings()
+    assert (one.report.verdict, one.report.counts) == (other.report.verdict, other.report.counts)
+    assert (one.report.coverage, one.report.findings) == (other.report.coverage, other.report.findings)
+    for table in ("availability", "unequal", "judged", "verdicts", "orphans", "bookies", "contents"):
+        assert rows(one, table) == rows(other, table), table
+
+
+def test_the_findings_are_those_of_a_full_run(runs: Runs) -> None:
+    same(runs.since, runs.full)
+    assert runs.since.findings() != runs.first.findings()
+
+
+def test_the_report_says_what_was_not_read_again(runs: Runs) -> None:
+    indexes = len(LEDGERS) * 3 + 1
+    taken = runs.since.report.run["reused"]
+    assert taken["run"] == "1"
+    assert (taken["ledgers"], taken["notes"]) == ({"reused": 0, "read": len(LEDGERS)}, [])
+    # All but the files that changed: that one of them is gone leaves one less.
+    assert taken["indexes"] == {"reused": indexes - 5, "read": 4}
+    assert runs.since.report.run["operations"]["indexes read"] == 4
+    assert runs.full.report.run["reused"] is None
+    assert runs.full.report.run["operations"]["indexes read"] == indexes - 1
+    ours = [row for row in runs.since.table("availability") if not row["reused"]]
+    assert {row["ledger_id"] for row in ours} == {7, 20, 8, None}
+
+
+def test_a_damaged_table_is_not_used_and_the_report_says_so(spark: SparkSession, runs: Runs) -> None:
+    spoiled = runs.home / "spoiled"
+    shutil.copytree(runs.first.out, spoiled)
+    (file, *_) = sorted((spoiled / "tables/availability").glob("*.parquet"), key=_size)[::-1]
+    content = bytearray(file.read_bytes())
+    at = content.index(b"/ledgers0/current/")
+    content[at] ^= 1
+    file.write_bytes(content)
+    run = runs.again(spark, "damaged/1", since=str(spoiled))
+    same(run, runs.full)
+    (note,) = run.report.run["reused"]["notes"]
+    assert note.startswith("nothing was taken from spoiled: ")
+    assert file.name in note
+    assert run.report.run["reused"]["indexes"]["reused"] == 0
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size
+
+
+def test_a_run_of_another_cluster_is_refused(spark: SparkSession, runs: Runs) -> None:
+    other = runs.home / "other"
+    shutil.copytree(runs.first.out, other)
+    report = json.loads((other / "report.json").read_text())
+    report["cluster"]["instance_id"] = "another"
+    (other / "report.json").write_text(json.dumps(report))
+    with pytest.raises(UsageError, match=f"--since {other}: that is a run of another cluster, another; this"):
+        runs.again(spark, "refused/1", since=str(other))
+
+
+def test_what_is_no_finished_run_is_refused_before_anything_is_read(spark: SparkSession, runs: Runs) -> None:
+    with pytest.raises(RunError, match="no finished run is here"):
+        runs.again(spark, "refused/2", since=str(runs.home / "cluster"))
+    assert not (runs.home / "refused/2").exists()

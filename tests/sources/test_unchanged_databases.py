@@ -1,0 +1,178 @@
+"""RocksDB indexes against an earlier run: nothing but what a full run reads, whatever was done to them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.sources.index_parts import ROCKSDB, Earlier, IndexDirectory, IndexPart
+from tests.sources.earlier_runs import TICK, cut, kept, quick_clocks, read, settle, since, told
+from tests.sources.rocksdb_databases import KNOWN, LIMBO, VERSION, key, ledger_key, location, write_database
+
+
+def made(root: Path) -> list[IndexDirectory]:
+    """Two directories: the even ledgers in one, the odd ones in the other."""
+    for number in (0, 1):
+        write(root, number, {ledger: [0, 1, ledger] for ledger in (number, number + 2, number + 4)})
+        (root / f"ledgers{number}" / "current/VERSION").write_bytes(VERSION)
+    return seen(root)
+
+
+def seen(root: Path) -> list[IndexDirectory]:
+    return [
+        IndexDirectory.seen(str(root / f"ledgers{number}"), VERSION, ROCKSDB, number, 2) for number in (0, 1)
+    ]
+
+
+def write(root: Path, number: int, held: dict[int, list[int]], value: bytes = KNOWN) -> None:
+    current = root / f"ledgers{number}" / "current"
+    for name in ("locations", "ledgers"):
+        shutil.rmtree(current / name, ignore_errors=True)
+    rows = {key(ledger, entry): location() for ledger, entries in held.items() for entry in entries}
+    write_database(current / "locations", rows)
+    write_database(current / "ledgers", {ledger_key(ledger): value for ledger in held})
+
+
+def other_entries(root: Path, number: int) -> None:
+    write(root, number, {number: [7]})
+
+
+def in_limbo(root: Path, number: int) -> None:
+    write(root, number, {number: [0, 3]}, LIMBO)
+
+
+def in_the_wrong_one(root: Path, number: int) -> None:
+    write(root, number, {1 - number: [0]})
+
+
+def same_again(root: Path, number: int) -> None:
+    """The same files, copied: other inodes, the same bytes and times."""
+    current = root / f"ledgers{number}" / "current"
+    shutil.copytree(current, current.with_name("copy"), copy_function=shutil.copy2)
+    shutil.rmtree(current)
+    current.with_name("copy").rename(current)
+
+
+def damaged(root: Path, number: int) -> None:
+    for table in (root / f"ledgers{number}" / "current/locations").glob("*.sst"):
+        state = table.stat()
+        os.truncate(table, state.st_size // 2)
+        os.utime(table, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def no_locations(root: Path, number: int) -> None:
+    shutil.rmtree(root / f"ledgers{number}" / "current/locations", ignore_errors=True)
+
+
+def stray(root: Path, number: int) -> None:
+    (root / f"ledgers{number}" / "current/notes.txt").touch()
+
+
+def index_beside(root: Path, number: int) -> None:
+    leaf = root / f"ledgers{number}" / "current/1/1"
+    leaf.mkdir(parents=True, exist_ok=True)
+    (leaf / "101.idx").touch()
+
+
+def swapped(root: Path, number: int) -> None:
+    (root / "ledgers0").rename(root / "other")
+    (root / "ledgers1").rename(root / "ledgers0")
+    (root / "other").rename(root / "ledgers1")
+
+
+CHANGES: list[Callable[[Path, int], None]] = [
+    other_entries, in_limbo, in_the_wrong_one, same_again, damaged, no_locations, stray, index_beside,
+    swapped,
+]  # fmt: skip
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from(CHANGES), st.integers(0, 1)), max_size=2), min_size=1, max_size=2
+    )
+)
+def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
+    steps: list[list[tuple[Callable[[Path, int], None], int]]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        quick_clocks(patch)
+        patch.setattr("auditor.sources.rocksdb_copy.PAUSE", 0)
+        root = Path(folder, "bookie")
+        all_parts = cut(made(root), 1)
+        began = settle()
+        before = read(all_parts)
+        for number, changes in enumerate(steps):
+            earlier = kept(Path(folder, f"run{number}"), before, began)
+            time.sleep(TICK)
+            for what, directory in changes:
+                what(root, directory)
+            began = settle()
+            before = read(since(all_parts, earlier))
+            assert told(before) == told(read(all_parts))
+
+
+@pytest.fixture
+def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
+    quick_clocks(monkeypatch)
+    all_parts = cut(made(tmp_path / "bookie"), 1)
+    began = settle()
+    found = kept(tmp_path / "run", read(all_parts), began)
+    time.sleep(TICK)
+    return found
+
+
+def taken(root: Path, earlier: Earlier) -> set[int]:
+    """The ledgers whose rows are the earlier run's."""
+    rows = read(since(cut(seen(root), 1), earlier)).to_pylist()
+    return {row["ledger_id"] for row in rows if row["reused"]}
+
+
+def test_a_directory_whose_files_are_as_they_were_is_not_opened(
+    tmp_path: Path, earlier: Earlier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other_entries(tmp_path / "bookie", 1)
+    assert taken(tmp_path / "bookie", earlier) == {0, 2, 4}
+    monkeypatch.setattr("auditor.sources.rocksdb_rows.opened", None)
+    part = IndexPart("bk-a:3181", (seen(tmp_path / "bookie")[0],), (), earlier=earlier)
+    assert read([part]).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    "file", ["locations/000099.log", "ledgers/000099.log", "locations-scoped/CURRENT", "ledgers/000099.sst"]
+)
+def test_another_file_of_a_database_is_a_change(tmp_path: Path, earlier: Earlier, file: str) -> None:
+    path = tmp_path / "bookie/ledgers0/current" / file
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    assert taken(tmp_path / "bookie", earlier) == {1, 3, 5}
+
+
+def test_files_that_are_no_part_of_a_database_are_none(tmp_path: Path, earlier: Earlier) -> None:
+    for name in ("locations/LOG", "locations/LOCK", "notes.txt"):
+        (tmp_path / "bookie/ledgers0/current" / name).touch()
+    assert taken(tmp_path / "bookie", earlier) == {0, 1, 2, 3, 4, 5}
+
+
+def test_what_was_not_read_to_its_end_is_never_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_clocks(monkeypatch)
+    monkeypatch.setattr("auditor.sources.rocksdb_copy.PAUSE", 0)
+    root = tmp_path / "bookie"
+    made(root)
+    current = root / "ledgers0/current"
+    shutil.rmtree(current / "ledgers")
+    rows = {ledger_key(ledger): KNOWN for ledger in (0, 2, 4)} | {b"odd": b"row"}
+    write_database(current / "ledgers", rows)
+    began = settle()
+    table = read(cut(seen(root), 1))
+    assert "damaged" in table["state"].to_pylist()
+    earlier = kept(tmp_path / "run", table, began)
+    assert taken(root, earlier) == {1, 3, 5}
