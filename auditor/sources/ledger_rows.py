@@ -82,7 +82,7 @@ def ledger_rows(
 ) -> pa.RecordBatch:
     """Turn one batch of the ledger tree into rows of `LEDGERS`; inner znodes leave none, damaged ones do.
 
-    With `LEDGERS_AGAIN` for ``schema`` the rows have these columns alone, at a third of the cost.
+    With `LEDGERS_AGAIN` for ``schema`` the rows have these columns alone, at less than half the cost.
     """
     prefix = f"{root}/" if root != "/" else root
     start = len(prefix)

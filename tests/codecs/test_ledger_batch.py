@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
+import numpy as np
 import pytest
 from google.protobuf import text_format
 from hypothesis import given
@@ -227,6 +228,18 @@ values = st.one_of(
 @given(st.lists(values, max_size=6))
 def test_a_row_among_others_says_what_it_says_alone(batch: list[bytes]) -> None:
     assert rows(decode_batch(batch)) == [alone(value) for value in batch]
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"", b"\n", b'"\n\t', b"\x00\x0a}"]), values), max_size=6))
+def test_what_lies_between_values_in_their_buffer_is_nothing(laid: list[tuple[bytes, bytes]]) -> None:
+    octets, starts = b"", []
+    for between, value in laid:
+        starts.append(len(octets + between))
+        octets += between + value
+    begins = np.array(starts, np.int64)
+    ends = begins + np.array([len(value) for _, value in laid], np.int64)
+    column = ByteColumn(np.frombuffer(octets + b'"\n', np.uint8), begins, ends)
+    assert rows(decode_batch(column)) == [alone(value) for _, value in laid]
 
 
 def test_strings_that_are_no_utf_8_are_read_as_the_server_reads_them() -> None:
