@@ -39,6 +39,7 @@ from auditor.run_lock import run_lock
 from auditor.scan import MetadataScan
 from auditor.session import build_session
 from auditor.since import check_since, find_since
+from auditor.small_clusters import plan_for, settings_kept
 from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
 from auditor.sources.credentials import credentials_file, read_credentials
@@ -104,6 +105,8 @@ class Audit:
             indexes = combined(held(availability, pages), bookies.overlapping(availability))
             asked = ask(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
             metadata.again()  # M1, after the indexes
+            sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
+            plan_for(landing.spark, sum(sizes))
             tables = self._compare(landing, metadata, bookies, availability, indexes, pages, asked)
             unsorted = _found(landing, metadata, tables)
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
@@ -160,7 +163,8 @@ class Audit:
             session = spark or build_session(
                 self.options.master, driver_memory=self.options.driver_memory, log=log
             )
-            yield Landing(session, run, progress)
+            with settings_kept(session):
+                yield Landing(session, run, progress)
 
     def _compare(
         self,

@@ -83,6 +83,11 @@ class RunDirectory:
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
 
+    def size(self, name: str) -> int:
+        """Bytes of the files of a table; 0 where there is none."""
+        selected = fs.FileSelector(f"{self._base}/{name}", allow_not_found=True)
+        return sum(info.size or 0 for info in self._files.get_file_info(selected))
+
     def remove(self, name: str) -> None:
         """Take away a directory that was only a step on the way."""
         if self.exists(name):

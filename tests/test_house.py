@@ -44,6 +44,7 @@ FLOORS = (
         "shown",
         "sql_views",
         "landing",
+        "small_clusters",
         "run_lock",
         "doctor",
         "task_errors",

@@ -102,6 +102,9 @@ def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path
     landed = landing.rows("nested", rows, NESTED)
     assert [row.asDict(recursive=True) for row in landed.collect()] == rows
     assert landing.run.read_rows("tables/nested") == rows
+    files = (tmp_path / "run" / "tables" / "nested").iterdir()
+    assert landing.run.size("tables/nested") == sum(file.stat().st_size for file in files) > 0
+    assert landing.run.size("tables/none") == 0
     unasked = spark.read.parquet(landing.run.where("tables/nested"))
     assert unasked.schema == landed.schema, "who opens the run later sees the same types"
 
