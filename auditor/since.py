@@ -71,14 +71,14 @@ class Since:
         try:
             facts = self._facts["availability"]
             then, began = facts["bookies"], int(facts["began"])
+            changed = {name: why for name, each in bookies.items() if (why := _changed(then.get(name), each))}
             files = _whole(table, facts["files"])
         except RunError as error:
             self.give_up(str(error))
             return list(parts)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             self.give_up(f"its manifest does not say what it read: {type(error).__name__}: {error}")
             return list(parts)
-        changed = {name: why for name, each in bookies.items() if (why := _changed(then.get(name), each))}
         self._note_bookies(changed)
         return [
             part
@@ -126,17 +126,22 @@ def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
     path = landing.remember("since", _last(landing.run.path, cluster) if option == LAST else option)
     if path is None:
         return Since(None, ["all was read: no complete run of this cluster lies beside this one"])
-    report = open_run(path).report
+    run = RunDirectory(path)
+    report = open_run(run.path).report
     if not same_cluster(report.cluster, cluster):
         raise UsageError(
             f"--since {option}: that is a run of another cluster, {_named(report.cluster)}; "
             f"this one is {_named(cluster)}"
         )
-    since = Since(path)
-    facts = (RunDirectory(path).read_json(MANIFEST) or {}).get(REUSABLE, {})
-    if {name: facts.get(name) for name in writer()} != writer():
+    since = Since(run.path)
+    try:
+        since._facts = (run.read_json(MANIFEST) or {}).get(REUSABLE, {})
+        written_by = {name: since._facts.get(name) for name in writer()}
+    except (OSError, ValueError, AttributeError) as error:
+        since.give_up(f"its manifest cannot be read: {error}")
+        return since
+    if written_by != writer():
         since.give_up("another version of this program wrote it")
-    since._facts = facts
     return since
 
 

@@ -1,0 +1,53 @@
+"""Every report for people says what was not read again, and why something was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from auditor.model.figures import Figures
+from auditor.model.report import Report, Reused
+from auditor.model.run_view import RunView
+from auditor.reports import html, markdown, run, text
+from tests.reports.samples import report
+
+REUSED: Reused = {
+    "run": "monday",
+    "indexes": {"reused": 29_700, "read": 300},
+    "ledgers": {"reused": 0, "read": 10_000},
+    "notes": ["bk-c:3181 was read anew: it was not read then"],
+}
+SAID = "29,700 of 30,000 indexes and 0 of 10,000 ledgers as in monday"
+
+
+def explained(of: Report) -> str:
+    return run.render(RunView("runs/2", of, 6, True), 100)
+
+
+def page(of: Report) -> str:
+    return html.render(of, Figures())
+
+
+@pytest.mark.parametrize("render", [text.render, markdown.render, page, explained])
+def test_a_report_says_how_much_was_not_read_again(render: Callable[[Report], str]) -> None:
+    assert SAID in render(report(reused=REUSED))
+    assert "not again" not in render(report()).lower()
+    assert "not read again" not in render(report()).lower()
+
+
+@pytest.mark.parametrize("render", [page, explained])
+def test_a_long_report_says_why_something_was_read_again(render: Callable[[Report], str]) -> None:
+    assert "bk-c:3181 was read anew: it was not read then" in render(report(reused=REUSED))
+
+
+def test_the_schema_knows_it() -> None:
+    schema = json.loads((Path(__file__).parents[2] / "schemas/report.schema.json").read_text())
+    value = json.loads(report(findings=(), reused=REUSED).to_json())
+    jsonschema.validate(value, schema)
+    del value["run"]["reused"]["notes"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(value, schema)
