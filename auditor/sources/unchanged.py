@@ -4,6 +4,8 @@ A file is unchanged if its stamp is (`auditor.sources.file_stamp`). A directory 
 again either: making, removing or renaming a file in a directory dates the directory. So one that was last
 dated well before the earlier run listed it, and whose files are all unchanged, has the same files; that they
 are unchanged also proves that it is the same disk. Whatever else is found is listed, and looked at, anew.
+
+What only reading shows stays unseen: a sector that has gone bad under a file that nobody wrote to.
 """
 
 from __future__ import annotations

@@ -146,6 +146,23 @@ def test_a_directory_whose_files_are_as_they_were_is_not_opened(
     assert read([part]).num_rows == 3
 
 
+def test_where_a_bookie_must_check_itself_first_nothing_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick_clocks(monkeypatch)
+    root = tmp_path / "bookie"
+    made(root)
+    current = root / "ledgers0/current"
+    shutil.rmtree(current / "ledgers")
+    flags = {ledger_key(-0xEEFD): location(1)}
+    write_database(current / "ledgers", {ledger_key(ledger): KNOWN for ledger in (0, 2, 4)} | flags)
+    began = settle()
+    table = read(cut(seen(root), 1))
+    assert "gap" in table["state"].to_pylist()
+    time.sleep(TICK)
+    assert taken(root, kept(tmp_path / "run", table, began)) == {1, 3, 5}
+
+
 @pytest.mark.parametrize(
     "file", ["locations/000099.log", "ledgers/000099.log", "locations-scoped/CURRENT", "ledgers/000099.sst"]
 )
