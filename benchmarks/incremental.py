@@ -2,8 +2,9 @@
 
 Stages: the tasks that read indexes, from the same directories, listed and to rows, without Spark. The rows of
 the earlier run lie in a Parquet file, as a run keeps them. Then whole audits of a synthetic cluster in one
-warm session. Files are in the page cache, and as old as yesterday's: what says how old a directory must be to
-be left unlisted (an hour before the earlier run) is told that the earlier run was made tomorrow.
+warm session. Files are in the page cache where nothing else is said. They are as old as yesterday's: what says
+how old a directory must be to be left unlisted (an hour before the earlier run) is told that the earlier run
+was made tomorrow.
 
 ``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size of the audited cluster.
 """
@@ -38,6 +39,7 @@ from benchmarks.synthetic_cluster import write_cluster
 
 TARGET = 10
 SMALL_FILES, LARGE_FILES, ENTRIES = 20_000, 300, 250_000
+THREADS = 8
 DATABASE_LEDGERS, DATABASE_ENTRIES = 50_000, 50
 LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "20000"))
 DAY_MS = 86_400_000
@@ -62,6 +64,8 @@ def lines() -> Iterator[Line]:
             earlier = _earlier(Path(folder, f"run-{directory.name}"), part)
             _change(directory, count)
             yield _stage(f"{what}, 1 % changed", count, "files", part, replace(part, earlier=earlier))
+            if directory == small:
+                yield _cold(small, replace(part, threads=THREADS), earlier)
         part = _part(database, ROCKSDB)
         earlier = _earlier(Path(folder, "run-database"), part)
         stage = "a RocksDB that has not changed"
@@ -75,6 +79,22 @@ def _stage(stage: str, count: int, unit: str, full: IndexPart, since: IndexPart)
     ours, theirs = alternate(lambda: _read(since), lambda: _read(full), clock=time.process_time)
     note = "processor time of both"
     return Line(stage, count, unit, ours, "all read", count, theirs, target=TARGET, note=note)
+
+
+def _cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
+    paths = list(directory.rglob("*.idx"))
+    since = replace(part, earlier=earlier)
+
+    def drop_pages() -> None:
+        for path in paths:
+            descriptor = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+
+    os.sync()
+    ours, theirs = alternate(lambda: _read(since), lambda: _read(part), before=drop_pages)
+    stage, note = f"  the same, cold, {THREADS} threads", "pages of files dropped, not those of directories"
+    return Line(stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, theirs, target=TARGET, note=note)
 
 
 def _audits(folder: Path) -> Line:
