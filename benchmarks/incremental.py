@@ -2,9 +2,9 @@
 
 Stages: the tasks that read indexes, from the same directories, listed and to rows, without Spark. The rows of
 the earlier run lie in a Parquet file, as a run keeps them. Then whole audits of a synthetic cluster in one
-warm session. Files are in the page cache where nothing else is said. They are as old as yesterday's: what says
-how old a directory must be to be left unlisted (an hour before the earlier run) is told that the earlier run
-was made tomorrow.
+warm session. Files are in the page cache where nothing else is said. They count as old as yesterday's: what
+says how old a directory must be to be left unlisted (an hour before the earlier run) is told that the earlier
+run was made tomorrow.
 
 ``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size of the audited cluster.
 """
