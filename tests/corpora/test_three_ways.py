@@ -18,8 +18,8 @@ from tests.corpora.corpora import Corpus
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Tables that only a source with two scans has: the second scan of a live store.
-LIVE_ONLY = {"ledgers_again"}
+# Tables that only a source with two scans has: the second scan of a live store, and what moved between them.
+LIVE_ONLY = {"ledgers_again", "moved"}
 # When a finding was seen is the moment of the run; a file has no stamp until some time after it was written.
 OF_THE_RUN = {"changes": {"first_seen", "last_seen"}, "availability": {"stamp"}}
 
