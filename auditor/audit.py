@@ -35,11 +35,11 @@ from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
 from auditor.model.version import program_version
+from auditor.query_plans import plan_for, settings_kept
 from auditor.run_lock import run_lock
 from auditor.scan import MetadataScan
 from auditor.session import build_session
 from auditor.since import check_since, find_since
-from auditor.small_clusters import plan_for, settings_kept
 from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
 from auditor.sources.credentials import credentials_file, read_credentials
@@ -106,7 +106,7 @@ class Audit:
             asked = ask(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
             metadata.again()  # M1, after the indexes
             sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
-            plan_for(landing.spark, sum(sizes))
+            plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in bookies.members.values()))
             tables = self._compare(landing, metadata, bookies, availability, indexes, pages, asked)
             unsorted = _found(landing, metadata, tables)
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")

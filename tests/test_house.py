@@ -44,7 +44,7 @@ FLOORS = (
         "shown",
         "sql_views",
         "landing",
-        "small_clusters",
+        "query_plans",
         "run_lock",
         "doctor",
         "task_errors",

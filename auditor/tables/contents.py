@@ -102,26 +102,24 @@ def _of_owners(seen: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: 
     from pyspark.sql import functions as F
 
     pairs = unequal.select(*_LEDGER, "bookie_id")
-    odd = seen.join(pairs, [*_LEDGER, "bookie_id"], "left_semi")
     known = (
         ledgers.where("undecidable = false")
         .join(pairs.select(*_LEDGER), [*_LEDGER], "left_semi")
         .select(*_LEDGER, F.expr(_MEMBERS.format(lacks="false")).alias("members"))
     )
     mine = "exists(members, m -> m.id = owner{})"
-    told = odd.join(known, [*_LEDGER]).groupBy("key")
-    told_of = told.agg(
-        F.count("*").alias("known"),
-        _times(F.expr(mine.format(""))).alias("known_named"),
-        _times(F.expr(mine.format(" and m.should = held"))).alias("known_exact"),
+    odd = (
+        seen.join(pairs, [*_LEDGER, "bookie_id"], "left_semi")
+        .join(known, [*_LEDGER], "left")
+        .groupBy("key")
+        .agg(
+            F.count("*").alias("odd"),
+            F.count("members").alias("known"),
+            _times(F.expr(mine.format(""))).alias("known_named"),
+            _times(F.expr(mine.format(" and m.should = held"))).alias("known_exact"),
+        )
     )
-    number = (
-        seen.groupBy("key")
-        .agg(F.count("*").alias("all"))
-        .join(odd.groupBy("key").agg(F.count("*").alias("odd")), "key", "left")
-        .join(told_of, "key", "left")
-        .fillna(0)
-    )
+    number = seen.groupBy("key").agg(F.count("*").alias("all")).join(odd, "key", "left").fillna(0)
     healthy = F.col("all") - F.col("odd")
     return (
         number.join(F.broadcast(places), "key")
@@ -185,14 +183,16 @@ def _seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     """The ledgers in each directory: its key, ledger, bookie_id, hashes of owner and of what is held."""
     from pyspark.sql import functions as F
 
-    named = places.select(F.col("owner").alias("bookie_id"), F.explode("names").alias("name"), "key")
+    below = F.concat("name", F.lit("/current/")).alias("below")
+    named = places.select("owner", "key", F.explode("names").alias("name")).select("owner", "key", below)
     held = F.when((F.col("state") == "ok") & (F.length("groups") > 0), F.xxhash64("groups"))
-    # What is before the last "/current/": a regular expression takes several times as long.
-    name = "left(path, length(path) - length(substring_index(concat(path, '/'), '/current/', -1)) - 8)"
     rows = availability.where(F.col("state").isin(*_THERE) & F.col("ledger_id").isNotNull()).select(
-        *_LEDGER, "bookie_id", F.expr(name).alias("name"), held.alias("held")
+        *_LEDGER, "bookie_id", "path", held.alias("held")
     )
-    return rows.join(F.broadcast(named), ["bookie_id", "name"]).select(
+    # A bookie has few directories: to try each of them takes less time than to cut a path.
+    path = F.concat("path", F.lit("/"))
+    lies_there = (F.col("bookie_id") == F.col("owner")) & path.startswith(F.col("below"))
+    return rows.join(F.broadcast(named), lies_there).select(
         *_LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 # No page is smaller; a bookie without a page size has no file that ends on one.
 _SECTOR = 512
 _HELD_STATES = ("ok", "cut", "unreadable", "limbo", "not-indexed")
-_KEYS = ("scope_id", "ledger_id", "bookie_id")
+# In the order in which both sides are sorted: the scope, which is nearly always the same, last.
+_KEYS = ("ledger_id", "bookie_id", "scope_id")
 
 
 def expected(ledgers: DataFrame) -> DataFrame:
@@ -75,6 +76,6 @@ def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> Dat
     whole = F.col("index_state") == "ok"
     ours = ~F.col("bookie_id").isin(list(foreign))
     healthy = same & whole & ours & F.col("expected").isNotNull()
-    return both.where(~F.coalesce(healthy, F.lit(False))).withColumn(
-        "index_state", F.coalesce("index_state", F.lit("absent"))
-    )
+    state = F.coalesce("index_state", F.lit("absent")).alias("index_state")
+    keys = ("scope_id", "ledger_id", "bookie_id")
+    return both.where(~F.coalesce(healthy, F.lit(False))).select(*keys, "expected", "held", state, "answered")

@@ -1,9 +1,13 @@
-"""How Spark plans the queries of an audit whose tables are small.
+"""How Spark plans the queries of an audit: by how large its tables are.
 
 The queries of an audit are many and wide. Where they read a few megabytes, nearly all of their time goes into
 preparing them: Java code is generated and compiled for each, and what is left of a query is planned anew
 whenever a part of it ends. Both pay for themselves where there are rows enough, and where there are few they
 are left out, with as few partitions as there are cores.
+
+Large tables are joined in partitions that fit in memory. Their rows are narrow and alike, so what looks small
+in a shuffle, packed, is ten times that when it is sorted: left to itself, Spark would put partitions together
+until they spill.
 
 The answers are the same: only how they are worked out is another.
 """
@@ -25,23 +29,28 @@ _PLANNED_ONCE = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+# Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
+_IN_MEMORY = {"spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m"}
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_ROWS = 1_000_000
+"""Of both sides of the join, in one of the partitions that a shuffle begins with."""
 
 
-def plan_for(spark: SparkSession, table_bytes: int) -> None:
-    """Set a session for queries of tables of this size; a large one's settings stay as they are."""
-    if table_bytes > SMALL_BYTES:
-        return
-    for key, value in _PLANNED_ONCE.items():
-        spark.conf.set(key, value)
+def plan_for(spark: SparkSession, table_bytes: int, replicas: int) -> None:
+    """Set a session for queries of tables of this size, and of so many replicas to compare."""
     cores = spark.sparkContext.defaultParallelism
-    spark.conf.set(_PARTITIONS, str(min(cores, int(spark.conf.get(_PARTITIONS) or cores))))
+    had = int(spark.conf.get(_PARTITIONS) or cores)
+    small = table_bytes <= SMALL_BYTES
+    for key, value in (_PLANNED_ONCE if small else _IN_MEMORY).items():
+        spark.conf.set(key, value)
+    partitions = min(cores, had) if small else max(2 * cores, had, 2 * replicas // _ROWS)
+    spark.conf.set(_PARTITIONS, str(partitions))
 
 
 @contextmanager
 def settings_kept(spark: SparkSession) -> Iterator[None]:
     """Give a session back with the settings that it had: it may be somebody's notebook."""
-    had = {key: spark.conf.get(key, None) for key in (*_PLANNED_ONCE, _PARTITIONS)}
+    had = {key: spark.conf.get(key, None) for key in (*_PLANNED_ONCE, *_IN_MEMORY, _PARTITIONS)}
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Settings for small tables: set for them alone, and taken back."""
+"""Settings by the size of the tables: set for an audit alone, and taken back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.small_clusters import SMALL_BYTES, plan_for, settings_kept
+from auditor.query_plans import SMALL_BYTES, plan_for, settings_kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ def settings(spark: SparkSession) -> list[str | None]:
 
 def broken_off(spark: SparkSession) -> None:
     with settings_kept(spark):
-        plan_for(spark, SMALL_BYTES)
+        plan_for(spark, SMALL_BYTES, 0)
         assert settings(spark) == ["false", "false", "NO_CODEGEN", "2"]
         raise KeyError
 
@@ -37,15 +37,19 @@ def test_a_session_is_set_for_small_tables_and_given_back_as_it_was(spark: Spark
     assert settings(spark) == had
 
 
-def test_large_tables_leave_a_session_as_it_is(spark: SparkSession) -> None:
+def test_large_tables_are_joined_in_partitions_that_fit_in_memory(spark: SparkSession) -> None:
     had = settings(spark)
+    size = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+    put_together = spark.conf.get(size)
     with settings_kept(spark):
-        plan_for(spark, SMALL_BYTES + 1)
-        assert settings(spark) == had
+        plan_for(spark, SMALL_BYTES + 1, 300_000_000)
+        assert settings(spark) == [*had[:3], "600"]
+        assert spark.conf.get(size) == "8m"
+    assert [*settings(spark), spark.conf.get(size)] == [*had, put_together]
 
 
 def test_a_session_of_few_partitions_gets_no_more_of_them(spark: SparkSession) -> None:
     with settings_kept(spark):
         spark.conf.set("spark.sql.shuffle.partitions", "1")
-        plan_for(spark, 0)
+        plan_for(spark, 0, 0)
         assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
