@@ -1,7 +1,8 @@
 """One cluster read in three ways: from a running ZooKeeper, from that server's files, and from a dump.
 
 The findings and the tables are the same, but for what names the source. The server runs on a copy of the
-files that the corpus's own ZooKeeper wrote, with its bookies' sessions still open.
+files that the corpus's own ZooKeeper wrote, with its bookies' sessions still open. What is saved is read with
+the query plans of a large cluster, the others with those of a small one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from auditor import query_plans
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import Corpus
@@ -38,7 +40,9 @@ def three_ways(
     shutil.copytree(corpus.zookeeper, files / "server")
     uri = f"zk-snapshot://{corpus.zookeeper}/version-2?root=/ledgers"
     # Each in a directory of its own: runs side by side are compared with each other.
-    saved = audit(spark, uri, corpus.bookies, files / "saved" / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(query_plans, "SMALL_BYTES", -1)
+        saved = audit(spark, uri, corpus.bookies, files / "saved" / "run")
     with EmbeddedZooKeeper(files / "server") as server:
         # The server's clock is today's; the corpus is as old as its newest znode.
         live = audit(
