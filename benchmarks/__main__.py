@@ -24,7 +24,7 @@ from benchmarks.results import as_json, as_markdown, as_text
 # The parts of each command, in the order in which they are measured; a part is a module with `lines()`.
 PARTS = {
     "codec": ("codec_java", "codec"),
-    "scan": ("index", "rocksdb", "metadata", "zookeeper", "etcd"),
+    "scan": ("index", "rocksdb", "metadata", "zookeeper", "etcd", "rpc"),
     "audit": ("audit", "start", "incremental"),
     "jvm": ("jvm",),
     "scale": ("scale", "skew"),

@@ -1,77 +1,40 @@
-"""An audit of synthetic ledgers, three replicas each, with its stages' times and its peak memory.
+"""Whole audits of 100,000 ledgers, three copies each, from each form in which indexes are kept.
 
-    python -m benchmarks.audit [LEDGERS]     default 100,000
-
-The answers are known: the benchmark fails if the audit does not give exactly the planted ones.
+The answers are planted; an audit that does not give exactly these ends the benchmark. The session's start is
+part of it. BKAUDIT_LEDGERS sets the size.
 """
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
-import time
-from pathlib import Path
+import os
+from collections.abc import Iterator
 
-from auditor import Audit, AuditOptions, open_run
-from benchmarks.memory import PeakMemory
-from benchmarks.synthetic_cluster import write_cluster
+from benchmarks.audited import COLLECTED, DATABASES, FILES, apart
+from benchmarks.cluster import Cluster
+from benchmarks.measure import Line
 
-
-class Stopwatch:
-    """A progress that times each stage."""
-
-    def __init__(self) -> None:
-        self.stages: list[tuple[str, float]] = []
-
-    def stage(self, name: str, total: int | None = None) -> None:
-        self.stages.append((name, time.perf_counter()))
-
-    def expect(self, more: int) -> None:
-        pass
-
-    def advance(self, done: int) -> None:
-        pass
+LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "100_000"))
+SHOWN = 3
 
 
-def main(ledgers: int) -> None:
-    work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
-    try:
-        began = time.perf_counter()
-        planted = write_cluster(work, ledgers)
-        print(
-            f"{ledgers:,} ledgers, {ledgers * 3:,} index files written in {time.perf_counter() - began:.1f} s"
+def lines() -> Iterator[Line]:
+    """A line for each form; collected tables, which are only copied, are what the others are held against."""
+    copied = apart(Cluster(LEDGERS), COLLECTED)
+    for form in (COLLECTED, FILES, DATABASES):
+        audited = copied if form == COLLECTED else apart(Cluster(LEDGERS), form)
+        longest = sorted(audited.stages.values(), key=lambda stage: -stage.seconds)[:SHOWN]
+        yield Line(
+            f"audit, {LEDGERS:,} ledgers, {form}",
+            LEDGERS,
+            "ledgers",
+            audited.seconds,
+            None if audited is copied else COLLECTED,
+            LEDGERS,
+            copied.seconds,
+            java_mib=audited.java_mib,
+            python_mib=audited.python_mib,
+            shuffle_bytes=audited.shuffle_bytes,
+            spill_bytes=audited.spill_bytes,
+            note=f"{audited.seconds:.1f} s; longest: "
+            + ", ".join(f"{stage.name} {stage.seconds:.1f} s" for stage in longest),
         )
-        watch = Stopwatch()
-        with PeakMemory() as memory:
-            audit = Audit(
-                f"dump://{work}/metadata.jsonl",
-                [f"{work}/bookies"],
-                f"{work}/run",
-                AuditOptions(master="local[2]"),
-            )
-            report = audit.run(progress=watch)
-        watch.stage("end")
-        found = {
-            (finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(f"{work}/run").findings
-        }
-        expected = (
-            {("below-ack-quorum", ledger, None) for ledger in planted.one_copy_missing}
-            | {("entry-lost", ledger, None) for ledger in planted.entry_lost}
-            | {("orphan-ledger", ledger, bookie) for bookie, ledger in planted.orphans}
-        )
-        if found != expected:
-            sys.exit(f"wrong answers: {len(expected - found)} not found, {len(found - expected)} not planted")
-        print(f"verdict {report.verdict}, counts {report.counts}: as planted")
-        for (name, start), (_, end) in zip(watch.stages, watch.stages[1:], strict=False):
-            print(f"{name:<16} {end - start:8.2f} s")
-        total = watch.stages[-1][1] - watch.stages[0][1]
-        print(f"{'all':<16} {total:8.2f} s   {ledgers / total:,.0f} ledgers/s")
-        for name, peak in sorted(memory.peaks.items()):
-            print(f"peak memory of {name}: {peak:,.0f} MiB")
-    finally:
-        shutil.rmtree(work)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)

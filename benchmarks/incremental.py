@@ -34,8 +34,10 @@ from auditor.session import build_session
 from auditor.sources.file_stamp import RACY_NS
 from auditor.sources.index_parts import ROCKSDB, Earlier, IndexDirectory, IndexPart, parts
 from auditor.sources.index_rows import SCHEMA, read_part
+from benchmarks.cluster import Cluster
+from benchmarks.cluster_disks import write_index_files
+from benchmarks.cluster_store import write_dump
 from benchmarks.measure import Line, alternate
-from benchmarks.synthetic_cluster import write_cluster
 
 TARGET = 10
 SMALL_FILES, LARGE_FILES, ENTRIES = 20_000, 300, 250_000
@@ -54,7 +56,8 @@ def lines() -> Iterator[Line]:
         _files(small, SMALL_FILES, 1024)
         _files(large, LARGE_FILES, ENTRIES)
         _database(database)
-        write_cluster(Path(folder, "cluster"), LEDGERS)
+        write_index_files(Cluster(LEDGERS), Path(folder, "cluster", "bookies"))
+        write_dump(Cluster(LEDGERS), Path(folder, "cluster", "metadata.jsonl"))
         time.sleep(RACY_NS / 1e9 + 0.1)  # younger files are read again
         for what, count, directory, storage in (
             ("small index files", SMALL_FILES, small, "idx"),

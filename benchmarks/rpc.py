@@ -1,18 +1,15 @@
 """How fast one bookie is asked for listings, against asking for one ledger at a time.
 
-    python benchmarks/rpc.py [--ledgers 5000] [--delay 0.5]
-
 The bookie is a stand-in in a process of its own: it answers each request with a listing of ten runs, and
-takes `--delay` milliseconds for each, as many side by side as are asked. No rate limit. All ways ask in
-alternation; the smallest of three times counts.
+takes half a millisecond for each, as many side by side as are asked. No rate limit.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import os
-import time
+import sys
+from collections.abc import Iterator
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
@@ -25,8 +22,10 @@ from auditor.codecs.groups import GROUP
 from auditor.codecs.pb import bookie_wire_pb2 as pb
 from auditor.sources.rpc_rows import rpc_rows
 from auditor.sources.store import StoreOptions
+from benchmarks.measure import Line, alternate
 
-REPEATS = 3
+LEDGERS, DELAY_S = 5_000, 0.0005
+WAYS = (1, 4, 16, 64)
 LISTING = availability.encode_unfolded(np.array([(0, 27, 2, 3)], GROUP))
 
 
@@ -74,36 +73,28 @@ def ask(port: int, ledgers: int, in_flight: int) -> None:
     )
     options = StoreOptions(rate_limit=0, in_flight=in_flight)
     found = sum(rows.num_rows for rows in rpc_rows(iter([batch]), {"b": ("127.0.0.1", port)}, options))
-    assert found == ledgers
+    if found != ledgers:
+        sys.exit(f"{found} of {ledgers} ledgers were answered")
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--ledgers", type=int, default=5_000)
-    arguments.add_argument("--delay", type=float, default=0.5)
-    options = arguments.parse_args()
+def lines() -> Iterator[Line]:
+    """Listings asked for side by side on one connection, against one at a time."""
     context = get_context("spawn")
     here, there = context.Pipe()
-    bookie = context.Process(target=serve, args=(there, options.delay / 1000), daemon=True)
+    bookie = context.Process(target=serve, args=(there, DELAY_S), daemon=True)
     bookie.start()
     port = here.recv()
-    ways = (1, 4, 16, 64)
-    times: dict[int, list[float]] = {in_flight: [] for in_flight in ways}
     try:
-        for _ in range(REPEATS):
-            for in_flight in ways:
-                start = time.perf_counter()
-                ask(port, options.ledgers, in_flight)
-                times[in_flight].append(time.perf_counter() - start)
+        times = alternate(*(partial(ask, port, LEDGERS, in_flight) for in_flight in WAYS))
     finally:
         bookie.kill()
-    load = os.getloadavg()[0]
-    print(f"{options.ledgers} ledgers, {options.delay:g} ms each, load {load:.1f}, smallest of {REPEATS}")
-    print(f"{'in flight':>9} {'s':>7} {'ledgers/s':>10} {'against one at a time':>22}")
-    for in_flight in ways:
-        best = min(times[in_flight])
-        print(f"{in_flight:9} {best:7.3f} {options.ledgers / best:10,.0f} {min(times[1]) / best:21.2f}x")
-
-
-if __name__ == "__main__":
-    main()
+    for in_flight, seconds in zip(WAYS[1:], times[1:], strict=True):
+        yield Line(
+            f"rpc, {in_flight} in flight, {DELAY_S * 1000:g} ms each",
+            LEDGERS,
+            "ledgers",
+            seconds,
+            "one at a time",
+            LEDGERS,
+            times[0],
+        )

@@ -22,12 +22,12 @@ from auditor.keys.ledger_tree import LayoutKind, to_path
 from auditor.sources.ledger_rows import ledger_rows
 from auditor.sources.store import ZnodeBatch
 from auditor.tables.judgement import BookieState, Groups, LedgerFacts, Pair, judge, striped_to
+from benchmarks.audited import Audited, apart
+from benchmarks.cluster import Cluster
 from benchmarks.ledger_records import binary
 from benchmarks.measure import Line, alternate
-from benchmarks.scale import Measured, apart
 
 LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "300_000"))
-MEMORY = "2g"
 BOOKIES = 50
 LEAST_S = 1.0
 """Shorter stages say nothing about skew: they are mostly what Spark needs for any job."""
@@ -40,9 +40,9 @@ MOST = 2
 
 def lines() -> Iterator[Line]:
     """Time a ledger, segment or hole of each skewed case against its even twin."""
-    even = apart(LEDGERS, MEMORY, 0, BOOKIES)
+    even = apart(Cluster(LEDGERS, BOOKIES))
     for name, hot in (("one bookie in every ensemble", 100), ("one bookie with half of all ledgers", 50)):
-        yield _whole(name, apart(LEDGERS, MEMORY, hot, BOOKIES), even)
+        yield _whole(name, apart(Cluster(LEDGERS, BOOKIES, hot)), even)
     one, many = _ledgers(1, SEGMENTS), _ledgers(SEGMENTS // 4, 4)
     yield _twins("metadata of one ledger of 100,000 segments", SEGMENTS, "segments", _rows(one), _rows(many))
     yield _twins(
@@ -68,7 +68,7 @@ def lines() -> Iterator[Line]:
     )
 
 
-def _whole(name: str, skewed: Measured, even: Measured) -> Line:
+def _whole(name: str, skewed: Audited, even: Audited) -> Line:
     times = {stage: (skewed.stages[stage].seconds, even.stages[stage].seconds) for stage in even.stages}
     worst = max(
         (stage for stage, pair in times.items() if max(pair) >= LEAST_S),
@@ -86,8 +86,8 @@ def _whole(name: str, skewed: Measured, even: Measured) -> Line:
         most=True,
         java_mib=skewed.java_mib,
         python_mib=skewed.python_mib,
-        shuffle_bytes=sum(stage.shuffle_bytes for stage in skewed.stages.values()),
-        spill_bytes=sum(stage.spill_bytes for stage in skewed.stages.values()),
+        shuffle_bytes=skewed.shuffle_bytes,
+        spill_bytes=skewed.spill_bytes,
         note=f"the stage that suffers most: {worst}, {times[worst][0] / times[worst][1]:.2f}x its twin",
     )
 

@@ -1,0 +1,92 @@
+"""A whole audit of a made-up cluster in a process of its own: its findings compared, its cost told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from auditor import Audit, AuditOptions, open_run
+from benchmarks.cluster import Cluster
+from benchmarks.cluster_disks import write_databases, write_index_files
+from benchmarks.cluster_store import write_snapshot
+from benchmarks.cluster_tables import write_collection
+from benchmarks.memory import PeakMemory
+from benchmarks.spark_figures import Stage, Stopwatch, logged_session
+
+COLLECTED, FILES, DATABASES = "collected tables", "index files", "RocksDB"
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One audit: its stages, peak memory in MiB, and the replicas that differed among all."""
+
+    ledgers: int
+    stages: dict[str, Stage]
+    java_mib: float
+    python_mib: float
+    replicas: int
+    unequal: int
+
+    @property
+    def seconds(self) -> float:
+        return sum(stage.seconds for stage in self.stages.values())
+
+    @property
+    def shuffle_bytes(self) -> int:
+        return sum(stage.shuffle_bytes for stage in self.stages.values())
+
+    @property
+    def spill_bytes(self) -> int:
+        return sum(stage.spill_bytes for stage in self.stages.values())
+
+
+def apart(cluster: Cluster, form: str = COLLECTED, memory: str = "2g") -> Audited:
+    """Audit a cluster in a process of its own, so that no audit inherits another's memory.
+
+    Metadata are a ZooKeeper snapshot; ``form`` is how the bookies' indexes are kept.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        return alone.submit(_audited, cluster, form, memory).result()
+
+
+def _audited(cluster: Cluster, form: str, memory: str) -> Audited:
+    work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
+    try:
+        uri, bookies = write_snapshot(cluster, work), str(_written(cluster, form, work))
+        os.sync()  # what is still being written would be measured with the audit
+        watch = Stopwatch()
+        with PeakMemory() as used:
+            watch.stage("spark")
+            logged_session(work / "events", memory)
+            Audit(uri, [bookies], str(work / "run"), AuditOptions(samples=0)).run(progress=watch)
+        stages = {stage.name: stage for stage in watch.stages(work / "events")}
+        run = open_run(work / "run")
+        found = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in run.findings}
+        planted = cluster.findings()
+        if found != planted:
+            sys.exit(f"wrong answers: {len(planted - found)} not found, {len(found - planted)} not planted")
+        differing = sum(batch.num_rows for batch in run.batches("tables/unequal", ["ledger_id"]))
+        return Audited(
+            cluster.ledgers,
+            stages,
+            java_mib=used.peaks["java"],
+            python_mib=max(peak for name, peak in used.peaks.items() if name.startswith("python")),
+            replicas=run.report.coverage.replicas.expected,
+            unequal=differing,
+        )
+    finally:
+        shutil.rmtree(work)
+
+
+def _written(cluster: Cluster, form: str, work: Path) -> Path:
+    if form == COLLECTED:
+        return write_collection(cluster, work)
+    write = write_index_files if form == FILES else write_databases
+    write(cluster, work / "bookies")
+    return work / "bookies"
