@@ -1,0 +1,44 @@
+"""What two scans of a live store differ in, ledger by ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.tables.moved import deleted, made, moved
+from tests.tables.rows import ledger, ledgers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HELD = {"bk1": {0}}
+
+
+def ids(rows: DataFrame) -> list[tuple[int, int]]:
+    return sorted((row["scope_id"], row["ledger_id"]) for row in rows.collect())
+
+
+def test_what_stood_at_one_version_did_not_move(spark: SparkSession) -> None:
+    both = ledgers(spark, ledger(1, HELD), ledger(2, HELD, status="unreadable"))
+    assert moved(both, both).collect() == []
+
+
+def test_ledgers_are_deleted_made_and_changed_each_in_its_scope(spark: SparkSession) -> None:
+    first = ledgers(spark, ledger(1, HELD), ledger(2, HELD), ledger(3, HELD, scope_id=1, version=4))
+    second = ledgers(
+        spark, ledger(2, HELD, scope_id=1), ledger(2, HELD), ledger(3, HELD, scope_id=1, version=5)
+    )
+    rows = moved(first, second)
+    assert ids(rows) == [(0, 1), (1, 2), (1, 3)]
+    assert ids(deleted(rows)) == [(0, 1)]
+    assert ids(made(rows)) == [(1, 2)]
+
+
+def test_a_misplaced_znode_is_not_the_ledger_of_its_id(spark: SparkSession) -> None:
+    stray = ledger(1, HELD, status="misplaced", version=7)
+    first = ledgers(spark, ledger(1, HELD, version=3), stray)
+    assert moved(first, first).collect() == []
+    rows = moved(first, ledgers(spark, ledger(1, HELD, version=3)))
+    assert [(row["listed"], row["version"], row["version_again"]) for row in rows.collect()] == [
+        (False, 7, None)
+    ]
+    assert ids(deleted(rows)) == []
