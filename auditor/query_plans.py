@@ -5,9 +5,9 @@ preparing them: Java code is generated and compiled for each, and what is left o
 whenever a part of it ends. Both pay for themselves where there are rows enough, and where there are few they
 are left out, with as few partitions as there are cores.
 
-Large tables are joined in partitions that fit in memory. Their rows are narrow and alike, so what looks small
-in a shuffle, packed, is ten times that when it is sorted: left to itself, Spark would put partitions together
-until they spill.
+Large tables are joined in partitions that fit in memory. Their rows are narrow and alike, so what looks
+small, packed in a file or a shuffle, is ten times that in memory: left to itself, Spark would put partitions
+together until they spill, and send whole tables to every task.
 
 The answers are the same: only how they are worked out is another.
 """
@@ -29,8 +29,13 @@ _PLANNED_ONCE = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-# Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
-_IN_MEMORY = {"spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m"}
+_IN_MEMORY = {
+    # Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
+    # What a file's bytes are in memory. Ids of ten million ledgers are a few megabytes of Parquet: without
+    # this Spark takes them for a table that may be sent to every task, and runs out of memory.
+    "spark.sql.sources.fileCompressionFactor": "20",
+}
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _ROWS = 1_000_000
 """Of both sides of the join, in one of the partitions that a shuffle begins with."""

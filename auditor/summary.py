@@ -137,9 +137,11 @@ def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
     """Ledgers and their bytes by severity. A ledger with several findings of one severity counts once."""
     from pyspark.sql import functions as F
 
-    concerned = findings.where("ledger_id is not null").select("severity", *LEDGER).distinct()
+    about = findings.where("ledger_id is not null").select("severity", *LEDGER)
+    concerned = about.distinct()
     # Two znodes may say that they are one ledger; a damaged record may say any length.
-    lengths = ledgers.where("length > 0").groupBy(*LEDGER).agg(F.max("length").alias("length"))
+    named = ledgers.where("length > 0").join(about.select(*LEDGER), [*LEDGER], "left_semi")
+    lengths = named.groupBy(*LEDGER).agg(F.max("length").alias("length"))
     bytes = F.coalesce(F.sum(F.col("length").cast("decimal(20,0)")), F.lit(0))
     rows = (
         concerned.join(lengths, [*LEDGER], "left")

@@ -1,4 +1,4 @@
-"""Peak memory of this process tree, by kind of process, from /proc."""
+"""Peak memory of the processes that this one started, by program, from /proc."""
 
 from __future__ import annotations
 
@@ -46,4 +46,4 @@ def _descendants(root: int) -> list[tuple[str, float]]:
     while wave:
         found |= wave
         wave = {pid for pid, parent in parents.items() if parent in wave} - found
-    return [facts[pid] for pid in found if pid in facts]
+    return [facts[pid] for pid in found - {root} if pid in facts]

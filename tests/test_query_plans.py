@@ -39,13 +39,14 @@ def test_a_session_is_set_for_small_tables_and_given_back_as_it_was(spark: Spark
 
 def test_large_tables_are_joined_in_partitions_that_fit_in_memory(spark: SparkSession) -> None:
     had = settings(spark)
-    size = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
-    put_together = spark.conf.get(size)
+    sizes = ("spark.sql.adaptive.advisoryPartitionSizeInBytes", "spark.sql.sources.fileCompressionFactor")
+    believed = [spark.conf.get(size) for size in sizes]
     with settings_kept(spark):
         plan_for(spark, SMALL_BYTES + 1, 300_000_000)
         assert settings(spark) == [*had[:3], "600"]
-        assert spark.conf.get(size) == "8m"
-    assert [*settings(spark), spark.conf.get(size)] == [*had, put_together]
+        assert [spark.conf.get(size) for size in sizes] == ["8m", "20"]
+    assert settings(spark) == had
+    assert [spark.conf.get(size) for size in sizes] == believed
 
 
 def test_a_session_of_few_partitions_gets_no_more_of_them(spark: SparkSession) -> None:

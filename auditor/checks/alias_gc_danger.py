@@ -78,7 +78,11 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     held = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
         *_LEDGER, "bookie_id", "held"
     )
-    due = tables.ledgers.where("undecidable = false").select(*_LEDGER, F.explode("replicas").alias("r"))
+    due = (
+        tables.ledgers.where("undecidable = false")
+        .join(held.select(*_LEDGER), [*_LEDGER], "left_semi")
+        .select(*_LEDGER, F.explode("replicas").alias("r"))
+    )
     same = alias_pairs(tables).withColumn("same_bookie", F.lit(True))
     rows = (
         pairs.join(F.broadcast(live), "bookie_id")
