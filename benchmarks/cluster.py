@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from auditor.codecs.fold import fold_entries
 from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from benchmarks.ledger_records import binary
+from benchmarks.snapshot_file import TIME_MS
 
 Longs = NDArray[np.int64]
 
 INSTANCE_ID = "11111111-2222-4333-8444-555555555555"
 ENSEMBLE, QUORUM, ENTRIES = 3, 2, 50
-NOW_MS = 1_700_000_000_000
+NOW_MS = TIME_MS
 INDEX_MS = NOW_MS + 3_600_000
 """When the indexes were written: an hour after the last ledger was closed, so that nothing is in doubt."""
 
@@ -148,9 +150,7 @@ class Cluster:
             segment.ensembleMember.extend(self.ids[alike.members[seat]] for seat in seats)
         for key, value in (("application", b"pulsar"), ("component", b"managed-ledger")):
             message.customMetadata.add(key=key, value=value)
-        body = message.SerializeToString()
-        size = bytes([len(body)]) if len(body) < 128 else bytes([len(body) & 0x7F | 0x80, len(body) >> 7])
-        return b"BookieMetadataFormatVersion\t3\n" + size + body
+        return binary(message)
 
     def cookie(self, bookie: int) -> bytes:
         """The cookie of a bookie, in its disks' VERSION and in the store."""

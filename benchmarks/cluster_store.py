@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.zk_snapshot import MAGIC, TAIL, VERSION
 from auditor.keys import long_hierarchical
+from benchmarks import snapshot_file
 from benchmarks.cluster import INSTANCE_ID, NOW_MS, Cluster, Longs
+from benchmarks.snapshot_file import record
 
 ROOT = "/ledgers"
 _ROWS = 100_000  # records filled in at once
 _FACTORY = b"org.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory"
-_END = struct.pack(">i", 1) + b"/"
 
 
 def write_snapshot(cluster: Cluster, directory: Path) -> str:
     """Write ``version-2/snapshot.<zxid>`` as a server does; returns its metadata URI."""
-    path = directory / "version-2" / "snapshot.64"
-    path.parent.mkdir(parents=True)
-    adler = 1
-    with path.open("wb") as file:
-        for piece in _pieces(cluster):
-            adler = zlib.adler32(piece, adler)
-            file.write(piece)
-        file.write(struct.pack(">q", adler) + _END)
+    path = snapshot_file.write(directory / "version-2" / "snapshot.64", _records(cluster))
     return f"zk-snapshot://{path.parent}"
 
 
@@ -47,35 +38,18 @@ def write_dump(cluster: Cluster, path: Path) -> str:
     return f"dump://{path}"
 
 
-def _pieces(cluster: Cluster) -> Iterator[bytes]:
-    """The bytes of a snapshot up to its seal: header, no sessions, one list of rights, znodes, end mark."""
-    yield struct.pack(">iiqii", MAGIC, VERSION, -1, 0, 0)
+def _records(cluster: Cluster) -> Iterator[bytes]:
+    """All znodes, those of ledgers that are alike many at once."""
     for name, data, owner in [("", b"", 0), *_own_nodes(cluster), *_inner_nodes(cluster.ledgers)]:
-        yield _head(name, data) + _tail(owner)
+        yield record(name, data, owner)
     for alike in cluster.groups_of_ledgers():
         path = f"{ROOT}/{long_hierarchical.to_path(0)}"
-        record = np.frombuffer(_head(path, cluster.metadata(alike)) + _tail(0), np.uint8)
+        template = np.frombuffer(record(path, cluster.metadata(alike)), np.uint8)
         for start in range(0, len(alike.ids), _ROWS):
             ids = alike.ids[start : start + _ROWS]
-            rows = np.tile(record, (len(ids), 1))
+            rows = np.tile(template, (len(ids), 1))
             _put_digits(rows, len(path), ids)
             yield rows.tobytes()
-    yield _END
-
-
-def _head(path: str, data: bytes) -> bytes:
-    name = path.encode()
-    return struct.pack(">i", len(name)) + name + struct.pack(">i", len(data)) + data
-
-
-def _tail(owner: int) -> bytes:
-    tail = np.zeros(1, TAIL)
-    for name in ("czxid", "mzxid", "pzxid"):
-        tail[name] = 1
-    tail["ctime"] = tail["mtime"] = NOW_MS
-    tail["version"] = 1
-    tail["ephemeral_owner"] = owner
-    return tail.tobytes()
 
 
 def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
@@ -109,6 +83,6 @@ def _own_nodes(cluster: Cluster) -> Iterator[tuple[str, bytes, int]]:
 
 
 def _line(path: str, data: bytes, owner: int) -> str:
-    record = {"path": path, "data": base64.b64encode(data).decode(), "czxid": 1, "mzxid": 1, "pzxid": 1}
+    znode = {"path": path, "data": base64.b64encode(data).decode(), "czxid": 1, "mzxid": 1, "pzxid": 1}
     times = {"ctime": NOW_MS, "mtime": NOW_MS, "version": 1, "cversion": 0, "ephemeralOwner": owner}
-    return json.dumps(record | times) + "\n"
+    return json.dumps(znode | times) + "\n"

@@ -37,7 +37,7 @@ from auditor.sources.index_rows import SCHEMA, read_part
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files
 from benchmarks.cluster_store import write_dump
-from benchmarks.measure import Line, alternate
+from benchmarks.measure import Line, alternate, drop_pages
 
 TARGET = 10
 SMALL_FILES, LARGE_FILES, ENTRIES = 20_000, 300, 250_000
@@ -88,14 +88,8 @@ def _cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
     paths = list(directory.rglob("*.idx"))
     since = replace(part, earlier=earlier)
 
-    def drop_pages() -> None:
-        for path in paths:
-            descriptor = os.open(path, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
-
     os.sync()
-    ours, theirs = alternate(lambda: _read(since), lambda: _read(part), before=drop_pages)
+    ours, theirs = alternate(lambda: _read(since), lambda: _read(part), before=lambda: drop_pages(paths))
     stage, note = f"  the same, cold, {THREADS} threads", "pages of files dropped, not those of directories"
     return Line(stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, theirs, target=TARGET, note=note)
 

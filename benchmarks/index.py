@@ -30,7 +30,7 @@ from auditor.sources.index_listing import PIECE_FILES
 from auditor.sources.index_parts import IndexDirectory, IndexPart, parts
 from auditor.sources.index_rows import read_part
 from auditor.sources.index_threads import read_files
-from benchmarks.measure import Line, alternate
+from benchmarks.measure import Line, alternate, drop_pages
 
 FILES = 20_000
 LARGE_ENTRIES = 10_000_000
@@ -69,7 +69,7 @@ def _warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
 
 def _cold(directory: Path, paths: list[bytes], listing: Path) -> Line:
     part = replace(_part(directory), threads=THREADS)
-    ours, cat = alternate(lambda: _rows(part), lambda: _cat(listing), before=lambda: _drop_pages(paths))
+    ours, cat = alternate(lambda: _rows(part), lambda: _cat(listing), before=lambda: drop_pages(paths))
     stage = f"small index files, cold, {THREADS} threads"
     return Line(stage, FILES, "files", ours, "xargs -0 cat", FILES, cat, goal=1.5, target=2.5)
 
@@ -166,13 +166,6 @@ def _one_by_one(paths: list[bytes]) -> list[bytes]:
 def _cat(listing: Path) -> None:
     with listing.open("rb") as names:
         subprocess.run(["xargs", "-0", "cat"], stdin=names, stdout=subprocess.DEVNULL, check=True)
-
-
-def _drop_pages(paths: list[bytes]) -> None:
-    for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
 
 
 def _check(directory: Path, paths: list[bytes]) -> None:

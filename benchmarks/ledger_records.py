@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
-import struct
-import zlib
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 from google.protobuf import text_format
+from google.protobuf.proto import serialize_length_prefixed
 
 from auditor.codecs.ledger_metadata import MAGIC
 from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.keys.ledger_tree import LayoutKind, to_path
+from benchmarks import snapshot_file
+from benchmarks.snapshot_file import record
 
 SEED = 34
 BOOKIES = [f"bookie-{number}.svc:3181" for number in range(500)]
@@ -21,10 +23,7 @@ MOST_ENTRIES = 50_000
 ROOT = "/ledgers"
 LAYOUT = LayoutKind.HIERARCHICAL
 
-_TIME_MS = 1_700_000_000_000
 _LAYOUT_DATA = b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1"
-_HEAD = struct.Struct(">4siqii")  # magic, version, dbId; no sessions, no lists of rights
-_TAIL = struct.Struct(">qqqqqiiiqq")
 
 
 def messages(count: int) -> list[LedgerMetadataFormat]:
@@ -60,9 +59,9 @@ def messages(count: int) -> list[LedgerMetadataFormat]:
 
 def binary(message: LedgerMetadataFormat) -> bytes:
     """A ledger in format 3."""
-    body = message.SerializeToString()
-    low, high = len(body) & 0x7F, len(body) >> 7
-    return MAGIC + b"3\n" + bytes([low | 0x80, high] if high else [low]) + body
+    body = BytesIO()
+    serialize_length_prefixed(message, body)
+    return MAGIC + b"3\n" + body.getvalue()
 
 
 def text(message: LedgerMetadataFormat) -> bytes:
@@ -86,17 +85,5 @@ def write_snapshot(directory: Path, values: Sequence[bytes]) -> Path:
         inner.update(dict.fromkeys((path.rsplit("/", 2)[0], path.rsplit("/", 1)[0])))
         leaves.append((path, value))
     own = [("", b""), (ROOT, b""), (f"{ROOT}/LAYOUT", _LAYOUT_DATA), (f"{ROOT}/INSTANCEID", b"1")]
-    records = [_record(path, data) for path, data in (*own, *((path, b"") for path in inner), *leaves)]
-    body = b"".join([_HEAD.pack(b"ZKSN", 2, -1, 0, 0), *records, _string(b"/")])
-    directory.mkdir(parents=True)
-    file = directory / "snapshot.1"
-    file.write_bytes(body + struct.pack(">q", zlib.adler32(body)) + _string(b"/"))
-    return file
-
-
-def _record(path: str, data: bytes) -> bytes:
-    return _string(path.encode()) + _string(data) + _TAIL.pack(-1, 1, 1, _TIME_MS, _TIME_MS, 0, 0, 0, 0, 1)
-
-
-def _string(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
+    znodes = (*own, *((path, b"") for path in inner), *leaves)
+    return snapshot_file.write(directory / "snapshot.1", (record(path, data) for path, data in znodes))

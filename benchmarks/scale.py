@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchmarks.audited import Audited, apart
 from benchmarks.cluster import Cluster
@@ -27,12 +28,8 @@ def lines() -> Iterator[Line]:
     """The whole audit and its longest stages, a ledger of the large cluster against one of the small."""
     small, large = (apart(Cluster(size, BOOKIES), memory=MEMORY) for size in (LARGE // 10, LARGE))
     join = large.stages["unequal"]
-    yield _against(
-        f"audit, {LARGE:,} ledgers, {MEMORY} driver",
-        large,
-        small,
-        large.seconds,
-        small.seconds,
+    yield replace(
+        _against(f"audit, {LARGE:,} ledgers, {MEMORY} driver", large, small),
         goal=1.2,
         target=1,
         java_mib=large.java_mib,
@@ -45,62 +42,26 @@ def lines() -> Iterator[Line]:
         f"the join shuffles {join.shuffle_bytes / join.shuffle_rows:.1f} bytes a row (asked: at most 30)",
     )
     for stage in sorted(large.stages.values(), key=lambda each: -each.seconds)[:SHOWN]:
-        yield _against(
-            f"  of it {stage.name}",
-            large,
-            small,
-            stage.seconds,
-            small.stages[stage.name].seconds,
+        yield replace(
+            _against(f"  of it {stage.name}", large, small, stage.name),
             goal=1.2 if stage is join else None,
             shuffle_bytes=stage.shuffle_bytes,
             spill_bytes=stage.spill_bytes,
         )
     ample = apart(Cluster(LARGE, BOOKIES), memory=AMPLE)
-    yield _against(
-        f"  its join, against a driver of {AMPLE}",
-        large,
-        ample,
-        join.seconds,
-        ample.stages["unequal"].seconds,
+    yield replace(
+        _against(f"  its join, against a driver of {AMPLE}", large, ample, "unequal"),
         goal=1.3,
         java_mib=ample.java_mib,
         spill_bytes=ample.spill_bytes,
     )
 
 
-def _against(
-    name: str,
-    large: Audited,
-    other: Audited,
-    seconds: float,
-    other_seconds: float,
-    *,
-    goal: float | None = None,
-    target: float | None = None,
-    java_mib: float | None = None,
-    python_mib: float | None = None,
-    shuffle_bytes: float | None = None,
-    spill_bytes: float | None = None,
-    note: str = "",
-) -> Line:
-    """Time a ledger of the large audit, as a share of what the other takes."""
-    return Line(
-        name,
-        large.ledgers,
-        "ledgers",
-        seconds,
-        f"{other.ledgers:,}",
-        other.ledgers,
-        other_seconds,
-        goal,
-        target,
-        True,
-        java_mib,
-        python_mib,
-        shuffle_bytes,
-        spill_bytes,
-        note,
-    )
+def _against(name: str, large: Audited, other: Audited, stage: str | None = None) -> Line:
+    """Time a ledger of the large audit, or of one stage of it, as a share of what the other takes."""
+    ours, theirs = (each.seconds if stage is None else each.stages[stage].seconds for each in (large, other))
+    rival = f"{other.ledgers:,}"
+    return Line(name, large.ledgers, "ledgers", ours, rival, other.ledgers, theirs, most=True)
 
 
 def _exponent(small: Audited, large: Audited, without: tuple[str, ...] = ()) -> float:

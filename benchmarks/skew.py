@@ -113,20 +113,10 @@ def _ledgers(count: int, segments: int) -> ZnodeBatch:
     )
     for number in range(segments):
         message.segment.add(firstEntryId=10 * number, ensembleMember=_ensemble(number))
-    value = binary(message) if count > 1 else _long(message)
+    value = binary(message)
     numbers = np.zeros(count, np.int64)
     paths = [f"/ledgers/{to_path(LayoutKind.HIERARCHICAL, ledger)}" for ledger in range(count)]
     return ZnodeBatch(paths, [value] * count, *(numbers,) * 5)
-
-
-def _long(message: LedgerMetadataFormat) -> bytes:
-    """Format 3 of a message whose length takes more than two bytes."""
-    body, size = message.SerializeToString(), bytearray()
-    left = len(body)
-    while left > 0x7F:
-        size.append(left & 0x7F | 0x80)
-        left >>= 7
-    return b"BookieMetadataFormatVersion\t3\n" + bytes([*size, left]) + body
 
 
 def _ensemble(number: int) -> list[str]:

@@ -39,13 +39,9 @@ def lines() -> Iterator[Line]:
         ledger = work / "ledger"
         ledger.write_bytes(cluster.metadata(next(cluster.groups_of_ledgers())))
         yield _quick("--help", imports="click", most=2.5)
-        yield _quick(
-            "decode", "ledger-metadata", str(work / "ledger"), imports="click, google.protobuf", most=2.5
-        )
+        yield _quick("decode", "ledger-metadata", str(ledger), imports=_PROTOBUF, most=2.5)
         yield _quick("explain", "check", "entry-lost", imports="click")
-        yield _quick(
-            "ledger", "show", "--metadata", dump, "--ledger-id", "7", imports="click, google.protobuf"
-        )
+        yield _quick("ledger", "show", "--metadata", dump, "--ledger-id", "7", imports=_PROTOBUF)
         yield _session()
         line, run = _audit(cluster, dump, work)
         yield line
