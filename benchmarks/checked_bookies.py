@@ -22,7 +22,7 @@ AT_ONCE = 1_000
 _SETTINGS: dict[str, str | int] = {
     "journalSyncData": "false",  # it is the reading that is measured
     "pageLimit": 16_000,  # more pages than a bookie has ledgers: all of them stay in memory
-    "openFileLimit": 3_500,  # five bookies share the descriptors of one process
+    "openFileLimit": 2_000,  # five bookies share the descriptors of one process
     "numReadWorkerThreads": 8,
     "dbStorage_writeCacheMaxSizeMb": 64,
     "dbStorage_readAheadCacheMaxSizeMb": 16,
@@ -63,5 +63,6 @@ def checked_bookies(root: Path, storage: str, ledgers: int) -> Iterator[tuple[Ch
         with CheckedBookies(uri, root, storage, [None] * BOOKIES, settings=_SETTINGS) as cluster:
             for first in range(0, ledgers, AT_ONCE):
                 cluster.write_many(first, min(AT_ONCE, ledgers - first))
-            cluster.flush()
+                # A flush opens all that it writes at once, whatever the limit of open files is.
+                cluster.flush()
             yield cluster, uri
