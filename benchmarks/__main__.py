@@ -1,5 +1,6 @@
 """All benchmarks, one command each.
 
+\b
     python -m benchmarks codec      BP-34's encoder against the server's own class and a plain loop
     python -m benchmarks scan       metadata and indexes of every form, against the plainest reader of each
     python -m benchmarks audit      whole audits: from a cold start, and against a run before
