@@ -24,12 +24,11 @@ from auditor.codecs.ledger_sound import (
     LedgerFields,
 )
 from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.proto_wire import MAX_MESSAGE_BYTES
 from auditor.codecs.wire_fields import read_fields, varints
 
 _TOKEN = LedgerMetadataFormat.DESCRIPTOR.fields_by_name["cToken"].number
 _SCALARS = (QUORUM, ENSEMBLE, LENGTH, LAST, STATE, DIGEST, ACK, CTIME, _TOKEN)
-
-_MOST_BYTES = 1 << 20
 
 
 def read_wire(values: ByteColumn, start: int) -> LedgerFields:
@@ -42,7 +41,7 @@ def read_wire(values: ByteColumn, start: int) -> LedgerFields:
     """
     octets = values.octets
     size, begin, fine = varints(octets, values.starts + start)
-    fine &= (size > 0) & (size < _MOST_BYTES) & (size <= values.ends - begin)
+    fine &= (size > 0) & (size <= MAX_MESSAGE_BYTES) & (size <= values.ends - begin)
     ends = np.where(fine, begin + size, begin)
     ledgers = read_fields(octets, begin, ends, _SCALARS, (SEGMENT, PASSWORD, CUSTOM))
     ledgers.odd[~fine] = True

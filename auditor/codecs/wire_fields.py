@@ -3,14 +3,17 @@
     tag     varint: field number << 3 | wire type      here one byte, so fields 1 to 15
     value   wire type 0: a varint                      wire type 2: a varint, how many bytes follow, and they
 
-Messages of one type name their fields in the same order, so a step is a few array operations for all. What is
-out of the ordinary is not read but named (`Fields.odd`), for a careful parser to look at alone: a field that
-is cut, another wire type than the field's own, a tag of several bytes, or more than `MOST_FIELDS` fields.
-Unknown fields are passed over, as the protobuf library does; of a number that comes twice the last counts.
+Messages of one type name their fields in the same order, so a step is a few array operations for all. Where
+few are left, which are much longer than the others, a plain walk over each finds where its fields begin, and
+one step more reads them all. What is out of the ordinary is not read but named (`Fields.odd`), for a careful
+parser to look at alone: a field that is cut, another wire type than the field's own, or a tag of several
+bytes. Unknown fields are passed over, as the protobuf library does; of a number that comes twice the last
+counts.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,8 +22,8 @@ from numpy.typing import NDArray
 
 from auditor.codecs.groups import Longs
 
-MOST_FIELDS = 48
-"""So many steps are made; a message of more fields costs less when it is read alone."""
+FEW = 100
+"""With fewer messages left each is walked: a step takes as long as a walk over so many of some fields."""
 
 _MAX_VARINT = 10
 
@@ -48,33 +51,57 @@ class Fields:
 
 
 def read_fields(
-    data: NDArray[np.uint8], starts: Longs, ends: Longs, numbers: Sequence[int], blobs: Sequence[int]
+    data: NDArray[np.uint8],
+    starts: Longs,
+    ends: Longs,
+    numbers: Sequence[int],
+    blobs: Sequence[int],
+    few: int = FEW,
 ) -> Fields:
     """Read the fields of many messages; message i is ``data[starts[i]:ends[i]]``, one behind the other.
 
     ``numbers`` are the fields of varints, ``blobs`` those of bytes, strings and messages. Numbers are 64 bits
-    wide, as on the wire.
+    wide, as on the wire. From when on a message is walked, ``few``, makes no difference to what is read.
 
     >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
     >>> read = read_fields(data, np.array([0, 6]), np.array([6, 8]), [1], [2])
     >>> read.numbers[1].tolist(), read.blobs[2].owners.tolist(), read.blobs[2].starts.tolist()
     ([150, 3], [0], [5])
     """
-    count = len(starts)
-    found = Fields(
-        numbers={number: np.zeros(count, np.int64) for number in numbers},
-        present={number: np.zeros(count, np.bool_) for number in (*numbers, *blobs)},
-        blobs={},
-        odd=np.zeros(count, np.bool_),
-    )
-    pieces: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
+    found = _Found(data, len(starts), numbers, blobs)
     rows = np.flatnonzero(starts < ends)
     at, end = starts[rows], ends[rows]
-    for _ in range(MOST_FIELDS):
-        if not len(rows):
-            break
-        tag = data.take(at)
-        value, after, fine = varints(data, at + 1)
+    while len(rows) >= max(few, 1):
+        fine, after = found.step(rows, at, end)
+        on = fine & (after < end)
+        if on.all():
+            at = after
+            continue
+        rows, at, end = rows[on], after[on], end[on]
+    if len(rows):
+        walks = [_walk(data[a:b].tobytes()) for a, b in zip(at.tolist(), end.tolist(), strict=True)]
+        counts = np.array([len(walk) for walk in walks])
+        places = np.concatenate([np.frombuffer(walk, np.int64) for walk in walks])
+        found.step(np.repeat(rows, counts), places + np.repeat(at, counts), np.repeat(end, counts))
+    return found.fields()
+
+
+class _Found:
+    """What has been read so far of messages that lie in ``data``."""
+
+    def __init__(
+        self, data: NDArray[np.uint8], count: int, numbers: Sequence[int], blobs: Sequence[int]
+    ) -> None:
+        self._data = data
+        self._numbers = {number: np.zeros(count, np.int64) for number in numbers}
+        self._present = {number: np.zeros(count, np.bool_) for number in (*numbers, *blobs)}
+        self._odd = np.zeros(count, np.bool_)
+        self._pieces: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
+
+    def step(self, rows: Longs, at: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
+        """Read the field at ``at[i]`` of message ``rows[i]``: whether it is in order, and what follows it."""
+        tag = self._data.take(at)
+        value, after, fine = varints(self._data, at + 1)
         wire = tag & 7
         blob = wire == 2
         # A length beyond the message would leave what follows without sense, and could pass any integer.
@@ -85,27 +112,49 @@ def read_fields(
         kinds = tag[:1] if alike else np.flatnonzero(np.bincount(tag[fine], minlength=1))
         for kind in kinds.tolist():
             number, is_blob = kind >> 3, kind & 7 == 2
-            if number not in found.present:
+            if number not in self._present:
                 continue
             these: slice | Longs = slice(None) if alike else np.flatnonzero(fine & (tag == kind))
-            if is_blob != (number in pieces):
+            if is_blob != (number in self._pieces):
                 fine[these] = False
                 continue
-            found.present[number][rows[these]] = True
+            self._present[number][rows[these]] = True
             if is_blob:
-                pieces[number].append((rows[these], start[these], after[these]))
+                self._pieces[number].append((rows[these], start[these], after[these]))
             else:
-                found.numbers[number][rows[these]] = value[these]
-        on = fine & (after < end)
-        if on.all():
-            at = after
-            continue
-        found.odd[rows[~fine]] = True
-        rows, at, end = rows[on], after[on], end[on]
-    found.odd[rows] = True
-    for number, taken in pieces.items():
-        found.blobs[number] = _in_order(taken)
-    return found
+                # Of a message that is here more than once, the later field is assigned later.
+                self._numbers[number][rows[these]] = value[these]
+        if not fine.all():
+            self._odd[rows[~fine]] = True
+        return fine, after
+
+    def fields(self) -> Fields:
+        blobs = {number: _in_order(pieces) for number, pieces in self._pieces.items()}
+        return Fields(self._numbers, self._present, blobs, self._odd)
+
+
+def _walk(message: bytes) -> array[int]:
+    """Where each field of a message begins; the first that is out of the ordinary, if any, is among them.
+
+    >>> _walk(bytes.fromhex("089601120161")).tolist()
+    [0, 3]
+    """
+    places = array("q")
+    at, end = 0, len(message)
+    while at < end:
+        places.append(at)
+        tag, value, at = message[at], message[at + 1] if at + 1 < end else 0, at + 2
+        if value >= 0x80:
+            value &= 0x7F
+            for shift in range(7, 7 * _MAX_VARINT, 7):
+                byte = message[at] if at < end else 0
+                value |= (byte & 0x7F) << shift
+                at += 1
+                if byte < 0x80:
+                    break
+        if tag & 7 == 2:
+            at += value
+    return places
 
 
 def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:

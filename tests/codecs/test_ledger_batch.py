@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -16,6 +17,8 @@ from auditor.codecs.ledger_columns import DIGEST_NAMES, STATE_NAMES, LedgerColum
 from auditor.codecs.ledger_metadata import MAGIC, parse
 from auditor.codecs.ledger_sound import sound_ledgers
 from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.proto_wire import MAX_MESSAGE_BYTES
+from auditor.codecs.wire_fields import FEW
 from auditor.errors import DecodeError
 from auditor.model.ledger_metadata import LedgerMetadata, LedgerState, Segment, broken_rules
 from tests.codecs.ledger_strategies import messages, mutations
@@ -225,8 +228,53 @@ values = st.one_of(
 )
 
 
-@given(st.lists(values, max_size=6))
-def test_a_row_among_others_says_what_it_says_alone(batch: list[bytes]) -> None:
+@given(st.lists(values, max_size=6), st.sampled_from([0, FEW]))
+def test_a_row_among_others_says_what_it_says_alone(batch: list[bytes], others: int) -> None:
+    found = rows(decode_batch(batch + [V3_CLOSED] * others))
+    assert found == [alone(value) for value in batch] + [alone(V3_CLOSED)] * others
+
+
+def giant(segments: int) -> LedgerMetadataFormat:
+    """A ledger whose ensemble changed again and again; its numbers are of one byte and of several."""
+    return LedgerMetadataFormat(
+        quorumSize=2,
+        ensembleSize=3,
+        ackQuorumSize=2,
+        length=9 * segments,
+        lastEntryId=segments**2,
+        state=LedgerMetadataFormat.CLOSED,
+        ctime=1_600_000_000_000,
+        segment=[
+            LedgerMetadataFormat.Segment(
+                firstEntryId=number**2,
+                ensembleMember=[
+                    f"bk{(number // 3 + seat) % 7}{'x' * (number % 5)}:3181" for seat in range(3)
+                ],
+            )
+            for number in range(segments)
+        ],
+        customMetadata=[LedgerMetadataFormat.cMetadataMapEntry(key="application", value=b"pulsar")],
+    )
+
+
+@pytest.mark.parametrize("write", [v1, v2, v3])
+def test_a_giant_ledger_is_read_with_the_others(write: Callable[[LedgerMetadataFormat], bytes]) -> None:
+    # More than a mebibyte in each format.
+    batch = [write(giant(1)), write(giant(28_000)), write(giant(2))]
+    assert all(together(batch, int(chr(batch[0][len(MAGIC)]))))
+    assert rows(decode_batch(batch)) == [alone(value) for value in batch]
+
+
+@given(st.sampled_from([v1, v2, v3]).map(lambda write: write(giant(150))).flatmap(mutations), st.booleans())
+def test_a_damaged_giant_says_what_it_says_alone(value: bytes, among_many: bool) -> None:
+    others = [V3_CLOSED] * (FEW if among_many else 1)
+    assert rows(decode_batch([value, *others])) == [alone(value), *map(alone, others)]
+
+
+def test_a_message_beyond_the_limit_is_damage_in_a_batch_as_it_is_alone() -> None:
+    message = giant(1)
+    message.customMetadata[0].value = bytes(MAX_MESSAGE_BYTES)
+    batch = [V3_CLOSED, v3(message)]
     assert rows(decode_batch(batch)) == [alone(value) for value in batch]
 
 
