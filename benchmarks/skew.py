@@ -1,8 +1,9 @@
 """Skewed clusters against even ones of the same size: no stage may take more than twice its twin.
 
 Two are whole audits: one bookie in every ensemble, and one bookie in half of them. The others are what a task
-does with one odd ledger: its metadata to rows with what each bookie should hold, and its judgement where a
-copy is missing. Their twins hold as many segments, entries or holes, spread over many ledgers.
+does with one odd ledger: its metadata to rows with what each bookie should hold, its index to groups, and its
+judgement where a copy is missing. Their twins hold as many segments, slots, entries or holes, spread over
+many ledgers.
 BKAUDIT_LEDGERS sets the size of the audits.
 """
 
@@ -10,8 +11,10 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +22,8 @@ from auditor.codecs.fold import fold_entries
 from auditor.codecs.groups import GROUP
 from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.keys.ledger_tree import LayoutKind, to_path
+from auditor.sources.index_batch import IndexFiles
+from auditor.sources.index_reader import IndexReader
 from auditor.sources.ledger_rows import ledger_rows
 from auditor.sources.store import ZnodeBatch
 from auditor.tables.judgement import BookieState, Groups, LedgerFacts, Pair, judge, striped_to
@@ -33,6 +38,9 @@ LEAST_S = 1.0
 """Shorter stages say nothing about skew: they are mostly what Spark needs for any job."""
 
 SEGMENTS, ENTRIES, HOLES = 100_000, 1_000_000_000, 100_000
+SLOTS = 150 * HOLES
+"""Of an index of ten million entries, striped to two bookies of three; one in a hundred is missing."""
+HEADER = b"BKLE".ljust(1024, b"\0")
 MEMBERS = [f"bookie-{number}:3181" for number in range(7)]
 READ = {member: BookieState("read") for member in MEMBERS}
 MOST = 2
@@ -66,6 +74,9 @@ def lines() -> Iterator[Line]:
         _judging([_holes(HOLES)]),
         _judging([_holes(100)] * (HOLES // 100)),
     )
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        alone, spread = _index_files(Path(folder), 1), _index_files(Path(folder), 1_000)
+        yield _twins("reading an index of 100,000 holes", SLOTS, "slots", _reading(alone), _reading(spread))
 
 
 def _whole(name: str, skewed: Audited, even: Audited) -> Line:
@@ -158,6 +169,30 @@ def _holes(count: int) -> tuple[LedgerFacts, Pair]:
 def _folded(entries: np.ndarray) -> Groups:
     data = fold_entries(entries, np.array([0, len(entries)])).tobytes()
     return np.frombuffer(data, GROUP)
+
+
+def _index_files(folder: Path, count: int) -> list[bytes]:
+    """As many files whose slots, side by side, are always the same: striped, and one in a hundred a hole."""
+    entries = np.arange(SLOTS)
+    striped = entries[entries % 3 != 1]
+    slots = np.zeros(SLOTS, ">i8")
+    slots[striped] = 1_000 * striped + 1_028
+    slots[np.random.default_rng(34).choice(striped, HOLES, replace=False)] = 0
+    paths = [folder / f"{number}-of-{count}" for number in range(count)]
+    for path, part in zip(paths, np.split(slots, count), strict=True):
+        path.write_bytes(HEADER + part.tobytes())
+    return [os.fsencode(path) for path in paths]
+
+
+def _reading(paths: list[bytes]) -> Callable[[], object]:
+    reader, files = IndexReader(), IndexFiles(np.arange(len(paths)), paths)
+
+    def run() -> None:
+        held = sum(int(batch.groups.entries().sum()) for batch in reader.read([files]))
+        if held != SLOTS * 2 // 3 - HOLES:
+            sys.exit("an index of the skew benchmark was misread")
+
+    return run
 
 
 def _judging(cases: Sequence[tuple[LedgerFacts, Pair]]) -> Callable[[], object]:
