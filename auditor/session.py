@@ -10,6 +10,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from auditor.class_archive import archive_options
 from auditor.java import ensure_java_home
 
 if TYPE_CHECKING:
@@ -47,20 +48,22 @@ def build_session(
     conf: Mapping[str, str] | None = None,
     driver_memory: str | None = None,
     log: Path | None = None,
+    keep_classes: bool = False,
 ) -> SparkSession:
     """Start a Spark session, or take the one that is already there.
 
     A running session (a notebook's, or the one that spark-submit made) is used as it is. Otherwise Java is
     looked for (`auditor.java`), and Python workers get the driver's interpreter unless PYSPARK_PYTHON says
     another: on a machine without an activated environment they would start one without pyarrow. What Spark's
-    Java process says goes to the file ``log``, if one is given, instead of standard error.
+    Java process says goes to the file ``log``, if one is given, else to standard error. With ``keep_classes``
+    its classes are kept for later sessions when it ends (`auditor.class_archive`).
     """
     from pyspark.sql import SparkSession
 
     if (active := SparkSession.getActiveSession()) is not None:
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    ensure_java_home()
+    java = ensure_java_home()
     builder = SparkSession.builder
     settings = {**SETTINGS, **(conf or {})}
     if master is not None and "spark.master" not in settings:
@@ -72,26 +75,31 @@ def build_session(
         settings["spark.driver.memory"] = driver_memory
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with as_file(files("auditor") / "log4j2.properties") as quiet, _errors_to(log):
-        java = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *JAVA_OPTIONS)
-        builder = builder.config("spark.driver.extraJavaOptions", " ".join(java))
+    with as_file(files("auditor") / "log4j2.properties") as quiet, _output_to(log):
+        archive = archive_options(java, make=keep_classes)
+        options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *JAVA_OPTIONS, *archive)
+        builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
 @contextmanager
-def _errors_to(log: Path | None) -> Iterator[None]:
-    """Let processes that start in the block write their standard error to a file; this process does too."""
-    if log is None:
-        yield
-        return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    kept = os.dup(2)
-    with log.open("ab") as stream:
-        os.dup2(stream.fileno(), 2)
+def _output_to(log: Path | None) -> Iterator[None]:
+    """Let processes that start in the block write to a file, or to standard error; this process does too.
+
+    Standard output is the report's, and a pipe that it goes to would wait for whoever else has it open.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1), os.dup(2)
     try:
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as stream:
+                os.dup2(stream.fileno(), 2)
+        os.dup2(2, 1)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)

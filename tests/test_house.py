@@ -24,7 +24,7 @@ FLOORS = (
     {"model"},
     {"codecs"},
     {"keys"},
-    {"sources", "java", "embedded", "run_files"},
+    {"sources", "java", "class_archive", "embedded", "run_files"},
     {"tables"},
     {"checks"},
     {"findings"},
