@@ -98,6 +98,7 @@ class Audit:
             closing(MetadataScan(landing, self.metadata, self.options)) as metadata,
         ):
             since = find_since(self.options.since, landing, cluster_of(metadata))
+            metadata.begin_with(since)
             metadata.ledgers()
             bookies = BookieScan(landing, metadata, self.bookies, self.options, since)
             availability = bookies.availability()

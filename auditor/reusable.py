@@ -2,18 +2,20 @@
 
     "reusable": {"version", "schemas",
                  "availability": {"began", "files": {name: size},
-                                  "bookies": {id: {"index_time", "directories"}}}}
+                                  "bookies": {id: {"index_time", "directories"}}},
+                 "ledgers": {"scope", "history": [...], "notes": [...], "files": {name: size}}}
 
 ``began`` is when its scan of indexes began (ms), ``directories`` are the bookie's as the tasks were told of
-them, ``files`` those of the table's directory, so that one that is lost or cut is noticed. Bounded by the
-number of bookies and of tasks.
+them, ``files`` those of the table's directory, so that one that is lost or cut is noticed. ``ledgers`` is
+there where they were read from a running etcd: ``history`` is a `History` with the revision of the table,
+``notes`` say why ledgers were not taken from the run before. Bounded by the number of bookies and of tasks.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -25,6 +27,7 @@ from auditor.landing import MANIFEST, Landing
 from auditor.model.version import program_version
 from auditor.run_files import run_files
 from auditor.sources.bookie_owners import AttributedBookie
+from auditor.sources.store import History
 from auditor.tables.published import to_json
 
 REUSABLE = "reusable"
@@ -42,7 +45,13 @@ def indexes_noted(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> 
     """Note of which bookies' directories the table availability is going to be read, unless it is there."""
     if not landing.run.exists("tables/availability/_SUCCESS"):
         read = {name: bookie_facts(each) for name, each in bookies.items() if each.index_directories}
-        _note(landing, {"began": int(time.time() * 1000), "bookies": read})
+        _note(landing, "availability", {"began": int(time.time() * 1000), "bookies": read})
+
+
+def ledgers_noted(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:
+    """Note at which moment of which etcd the table ledgers is going to be read; None: that is not known."""
+    said = None if history is None else list(history)
+    _note(landing, "ledgers", {"scope": scope, "history": said, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
@@ -53,12 +62,17 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
     }
 
 
-def files_noted(landing: Landing) -> None:
-    """Note the files of the table availability, which has landed."""
-    facts = (landing.run.read_json(MANIFEST) or {}).get(REUSABLE, {}).get("availability", {})
-    if "files" not in facts:
-        files = files_of(f"{landing.run.path}/tables/availability")
-        _note(landing, {**facts, "files": files})
+def files_noted(landing: Landing, table: str = "availability") -> None:
+    """Note the files of a table of which something was noted, and which has landed."""
+    facts = noted(landing, table)
+    if facts and "files" not in facts:
+        _note(landing, table, {**facts, "files": files_of(f"{landing.run.path}/tables/{table}")})
+
+
+def noted(landing: Landing, table: str) -> dict[str, Any]:
+    """What this run has noted of a table; nothing where it has not."""
+    facts: dict[str, Any] = (landing.run.read_json(MANIFEST) or {}).get(REUSABLE, {}).get(table, {})
+    return facts
 
 
 def files_of(table: str) -> dict[str, int]:
@@ -75,6 +89,7 @@ def files_of(table: str) -> dict[str, int]:
     return {info.base_name: info.size for info in found if info.base_name.endswith(".parquet")}
 
 
-def _note(landing: Landing, facts: dict[str, Any]) -> None:
+def _note(landing: Landing, table: str, facts: dict[str, Any]) -> None:
     manifest = landing.run.read_json(MANIFEST) or {}
-    landing.run.write_json(MANIFEST, {**manifest, REUSABLE: {**writer(), "availability": facts}})
+    kept = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
+    landing.run.write_json(MANIFEST, {**manifest, REUSABLE: kept})

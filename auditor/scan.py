@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from auditor.errors import StoreError
+from auditor.errors import RunError, StoreError
 from auditor.landing import Landing
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, moment
+from auditor.reusable import files_noted, ledgers_noted, noted
+from auditor.since import Since
 from auditor.sources import store_source
 from auditor.sources.layout_choice import choose_layout
-from auditor.sources.store import RESTARTS, ClusterNodes, open_store
+from auditor.sources.store import RESTARTS, ClusterNodes, ComparableStore, open_store
 from auditor.sources.store_options import polite
 from auditor.tables.cluster_state import CLUSTER, cluster_state
 from auditor.tables.registry import (
@@ -36,6 +39,9 @@ class MetadataScan:
         self._landing = landing
         self._options = options
         self.uri = uri
+        self._since = Since(None)
+        self._ledgers: DataFrame | None = None
+        self._taking = False
         self._store = open_store(uri, polite(self._options))
         try:
             self._look(landing)
@@ -58,9 +64,24 @@ class MetadataScan:
         self.scan_time: int = observed if given is None else moment(given)
         store_source.register(landing.spark)
 
+    def begin_with(self, since: Since) -> None:
+        """Take from an earlier run the ledgers that have not changed since, where the store tells."""
+        self._since = since
+
     def ledgers(self) -> DataFrame:
         """M0: every ledger, decoded, with what each bookie should hold."""
-        return self._scanned("ledgers", self._first)
+        if self._ledgers is None:
+            try:
+                landed = self._scanned("ledgers", self._first)
+            except RunError as error:
+                if not self._taking:
+                    raise
+                # The earlier table turned out to be damaged while it was read: this one does without it.
+                landed = self._scanned("ledgers", partial(self._first, str(error)))
+            files_noted(self._landing, "ledgers")
+            self._since.notes += noted(self._landing, "ledgers").get("notes", [])
+            self._ledgers = landed
+        return self._ledgers
 
     def again(self) -> DataFrame | None:
         """M1: id, version and standing of every ledger; None where one scan stands for both (saved)."""
@@ -68,8 +89,24 @@ class MetadataScan:
             return None
         return self._scanned("ledgers_again", self._second)
 
-    def _first(self) -> DataFrame:
-        return self._read("bookkeeper_ledgers", self.before)
+    def _first(self, unusable: str | None = None) -> DataFrame:
+        """Read ledgers, without the earlier run where a reason says that it is not usable."""
+        self._taking = False
+        if not isinstance(self._store, ComparableStore):
+            return self._read("bookkeeper_ledgers", self.before)
+        now, earlier = None, None
+        try:
+            now = self._store.history()
+            earlier = self._since.ledgers(self._store.root, now) if unusable is None else None
+        except (RunError, StoreError) as error:
+            unusable = str(error)  # if the store is at fault, it is for reading to find out
+        told = unusable is not None and self._since.path is not None
+        notes = [f"no ledger was taken from {self._since.name}: {unusable}"] if told else []
+        ledgers_noted(self._landing, self._store.root, now, notes)
+        if earlier is None:
+            return self._read("bookkeeper_ledgers", self.before)
+        self._taking = True
+        return self._read("bookkeeper_ledgers", self.before, earlier=earlier.to_json())
 
     def _second(self) -> DataFrame:
         return self._read("bookkeeper_ledgers_again", self.after)
@@ -155,7 +192,7 @@ class MetadataScan:
         """Let go of the store."""
         self._store.close()
 
-    def _read(self, table: str, at: ClusterNodes) -> DataFrame:
+    def _read(self, table: str, at: ClusterNodes, **more: str) -> DataFrame:
         at_once = self._landing.spark.sparkContext.defaultParallelism
         reader = self._landing.spark.read.format(table).option("metadata", self.uri)
         settings: dict[str, Any] = {
@@ -167,4 +204,4 @@ class MetadataScan:
         if at.revision is not None:
             settings |= {"revision": at.revision, "revision_time": at.scan_time}
         given = {key: str(value) for key, value in settings.items() if value is not None}
-        return reader.options(**given).load()
+        return reader.options(**given, **more).load()

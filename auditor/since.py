@@ -1,8 +1,9 @@
 """An earlier run of the same cluster, and what of it may be taken again instead of being read (``--since``).
 
 What is taken is only what surely reads the same today: index files and databases whose stamps are unchanged
-(`auditor.sources.unchanged`), on bookies whose directories are. Everything else is read, all metadata too; so
-a run that may take nothing is a full one, and says why.
+(`auditor.sources.unchanged`), on bookies whose directories are; and of a running etcd the ledgers that have
+not changed since (`auditor.sources.etcd_since`). Everything else is read, all other metadata too; so a run
+that may take nothing is a full one, and says why.
 """
 
 from __future__ import annotations
@@ -12,19 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from auditor.errors import RunError, UsageError
 from auditor.history import reports, same_cluster
 from auditor.landing import MANIFEST, Landing, RunDirectory
 from auditor.model.report import Cluster, Report, Reused, Taken
 from auditor.reusable import REUSABLE, bookie_facts, files_of, writer
-from auditor.run_files import run_files
 from auditor.runs import open_run
 from auditor.sources.bookie_owners import AttributedBookie
-from auditor.sources.earlier_rows import check_columns
+from auditor.sources.earlier_files import opened
+from auditor.sources.earlier_ledgers import EarlierLedgers, find_ledgers
+from auditor.sources.index_columns import SCHEMA
 from auditor.sources.index_parts import Earlier, IndexPart
+from auditor.sources.store import History
 
 LAST = "last"
 """The word for the newest complete run of the cluster beside the one that is made."""
@@ -52,6 +52,7 @@ class Since:
     notes: list[str] = field(default_factory=list)
     _facts: Mapping[str, Any] = field(default_factory=dict)
     _unusable: bool = False
+    _nothing: str = "nothing"
 
     @property
     def name(self) -> str:
@@ -87,6 +88,32 @@ class Since:
             for part in parts
         ]
 
+    def ledgers(self, scope: str, now: History) -> EarlierLedgers | None:
+        """What may be taken of the ledgers of an etcd that stands at ``now``; None where there is no run.
+
+        Raises:
+            RunError: none may, and why.
+        """
+        if not self.usable:
+            return None
+        table = f"{self.path}/tables/ledgers"
+        try:
+            facts = self._facts["ledgers"]
+            cluster, revision, ahead = facts["history"]
+            then = History(int(cluster), int(revision), (int(ahead[0]), int(ahead[1])))
+            same_scope, files = facts["scope"] == scope, dict(facts["files"])
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            why = f"its manifest does not say when they were read: {type(error).__name__}: {error}"
+            raise RunError(why) from error
+        if not same_scope or then.cluster != now.cluster:
+            raise RunError("it read another etcd, or another scope of it")
+        if not now.continues(then):
+            raise RunError(f"etcd was restored since it was read at revision {then.revision}")
+        _check_files(table, files)
+        found = find_ledgers(table, list(files))
+        self._nothing = "no index"
+        return found
+
     def told(self, indexes: Taken, ledgers: Taken) -> Reused | None:
         """What the report says of it."""
         if self.path is None:
@@ -95,7 +122,7 @@ class Since:
 
     def give_up(self, why: str) -> None:
         """Take nothing of it; what was taken already must be read again."""
-        self.notes.append(f"nothing was taken from {self.name}: {why}")
+        self.notes.append(f"{self._nothing} was taken from {self.name}: {why}")
         self._unusable = True
 
     def _note_bookies(self, changed: Mapping[str, str]) -> None:
@@ -183,22 +210,21 @@ def _whole(table: str, noted: Mapping[str, int]) -> list[_File]:
     Raises:
         RunError: they are not, or one of them cannot be opened.
     """
-    if files_of(table) != dict(noted):
-        raise RunError(f"{table}: its files are no longer those that were written")
+    _check_files(table, noted)
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         return list(pool.map(lambda name: _file(table, name), sorted(noted)))
 
 
+def _check_files(table: str, noted: Mapping[str, int]) -> None:
+    if files_of(table) != dict(noted):
+        raise RunError(f"{table}: its files are no longer those that were written")
+
+
 def _file(table: str, name: str) -> _File:
-    files, base = run_files(table)
-    try:
-        with files.open_input_file(f"{base}/{name}") as stream, pq.ParquetFile(stream) as file:
-            check_columns(file.schema_arrow)
-            column = file.schema_arrow.get_field_index("bookie_id")
-            groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
-            known = [group.column(column).statistics for group in groups]
-    except (OSError, pa.ArrowException, RunError) as error:
-        raise RunError(f"{table}/{name}: {error}") from error
+    with opened(table, name, SCHEMA) as file:
+        column = file.schema_arrow.get_field_index("bookie_id")
+        groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+        known = [group.column(column).statistics for group in groups]
     if not all(each is not None and each.has_min_max for each in known):
         return _File(name, None, None)
     return _File(

@@ -75,8 +75,18 @@ def summarise(
 def _reused(since: Since, tables: Tables, bookies: BookieScan) -> Reused | None:
     if since.path is None:
         return None
-    ledgers = tables.ledgers.where("status != 'gap'").count()
-    return since.told(bookies.reused, Taken(reused=0, read=ledgers))
+    return since.told(bookies.reused, _taken(tables.ledgers))
+
+
+def _taken(ledgers: DataFrame) -> Taken:
+    """How many ledgers were taken from an earlier run, and how many were read."""
+    from pyspark.sql import functions as F
+
+    again = F.coalesce("reused", F.lit(False))
+    counted = (F.count_if(again).alias("reused"), F.count_if(~again).alias("read"))
+    row = ledgers.where("status != 'gap'").agg(*counted).first()
+    assert row is not None
+    return Taken(reused=row["reused"], read=row["read"])
 
 
 def cluster_of(metadata: MetadataScan) -> Cluster:
@@ -112,7 +122,8 @@ def _operations(
 
     counted = tables.availability.agg(F.count_if(F.expr("path is not null")).alias("files")).first()
     assert counted is not None
-    scans = [tables.ledgers, *([again] if (again := metadata.again()) is not None else [])]
+    read = tables.ledgers.where("not coalesce(reused, false)")
+    scans = [read, *([again] if (again := metadata.again()) is not None else [])]
     made = {
         **metadata.operations(),
         "ledger records read by tasks": sum(scan.where("status != 'gap'").count() for scan in scans),

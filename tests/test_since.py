@@ -15,11 +15,13 @@ from auditor.errors import RunError, UsageError
 from auditor.landing import Landing, RunDirectory
 from auditor.model.progress import Silent
 from auditor.model.report import Cluster, Report
-from auditor.reusable import files_noted, indexes_noted
+from auditor.reusable import files_noted, indexes_noted, ledgers_noted
 from auditor.since import Since, check_since, find_since
 from auditor.sources.bookie_owners import AttributedBookie
 from auditor.sources.index_columns import SCHEMA
 from auditor.sources.index_parts import IndexDirectory, IndexPart, parts
+from auditor.sources.ledger_rows import LEDGERS
+from auditor.sources.store import History
 from tests.made_runs import write
 from tests.reports.samples import coverage, report
 
@@ -212,3 +214,86 @@ def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     assert found.told({"reused": 0, "read": 2}, {"reused": 0, "read": 5}) is None
     assert {part.earlier for part in planned(found).values()} == {None}
     assert find_since(None, landing(tmp_path / "runs/new"), CLUSTER).notes == []
+
+
+THEN = History(7, 5_000, (200, 203))
+
+
+def read_from_etcd(path: Path) -> Path:
+    """A finished run that read two ledgers of a running etcd."""
+    run = made(path)
+    ledgers_noted(landing(run), "/bk", THEN, [])
+    rows = [{"path": f"/bk/ledgers/{number}", "status": "ok"} for number in range(2)]
+    write(run / "tables/ledgers", rows, LEDGERS)
+    files_noted(landing(run), "ledgers")
+    return run
+
+
+def test_ledgers_of_the_same_etcd_may_be_taken(tmp_path: Path) -> None:
+    found = since(read_from_etcd(tmp_path / "1"))
+    for now in (THEN, History(7, 5_000, (201, 201)), History(7, 9_000, (150, 200))):
+        earlier = found.ledgers("/bk", now)
+        assert earlier is not None
+        assert (earlier.table, earlier.whole) == (f"{tmp_path}/1/tables/ledgers", True)
+        assert earlier.files == (("part-00000.parquet", "/bk/ledgers/0"),)
+    assert planned(found)[A].earlier is not None
+    assert found.notes == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "now", "why"),
+    [
+        ("/other", THEN, "it read another etcd, or another scope of it"),
+        ("/bk", History(8, 5_000, (200, 203)), "it read another etcd, or another scope of it"),
+        ("/bk", History(7, 4_999, (200, 203)), "etcd was restored since it was read at revision 5000"),
+        ("/bk", History(7, 9_000, (-4_000, 199)), "etcd was restored since it was read at revision 5000"),
+    ],
+)
+def test_ledgers_of_another_history_are_not_taken(tmp_path: Path, scope: str, now: History, why: str) -> None:
+    with pytest.raises(RunError, match=why):
+        since(read_from_etcd(tmp_path / "1")).ledgers(scope, now)
+
+
+def lost_ledgers(run: Path) -> None:
+    (run / "tables/ledgers/part-00000.parquet").unlink()
+
+
+def ledgers_of_no_moment(run: Path) -> None:
+    spoiled_manifest(run, lambda noted: noted["ledgers"].update(history=[7, None, [1]]))
+
+
+def no_etcd(run: Path) -> None:
+    spoiled_manifest(run, lambda noted: noted.pop("ledgers"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lost_ledgers, "its files are no longer those that were written"),
+        (ledgers_of_no_moment, "its manifest does not say when they were read: TypeError"),
+        (no_etcd, "its manifest does not say when they were read: KeyError"),
+    ],
+)
+def test_ledgers_of_a_run_that_is_not_whole_are_not_taken_but_its_indexes_are(
+    tmp_path: Path, spoil: Callable[[Path], None], why: str
+) -> None:
+    spoil(read_from_etcd(tmp_path / "1"))
+    found = since(tmp_path / "1")
+    with pytest.raises(RunError, match=why):
+        found.ledgers("/bk", THEN)
+    assert planned(found)[A].earlier is not None
+
+
+def test_where_all_is_read_there_are_no_ledgers_to_take(tmp_path: Path) -> None:
+    assert Since(None).ledgers("/bk", THEN) is None
+    another_version(read_from_etcd(tmp_path / "1"))
+    assert since(tmp_path / "1").ledgers("/bk", THEN) is None
+
+
+def test_where_ledgers_were_taken_it_is_the_indexes_that_were_not(tmp_path: Path) -> None:
+    cut_file(read_from_etcd(tmp_path / "1"))
+    found = since(tmp_path / "1")
+    assert found.ledgers("/bk", THEN) is not None
+    planned(found)
+    (note,) = found.notes
+    assert note.startswith("no index was taken from 1: ")

@@ -8,16 +8,14 @@ which decide, and once for those that may stay. In between one bit a row is kept
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from auditor.errors import RunError
-from auditor.run_files import run_files
+from auditor.sources.earlier_files import opened
 from auditor.sources.index_columns import SCHEMA
 from auditor.sources.index_parts import Earlier
 
@@ -75,35 +73,11 @@ class EarlierRows:
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """All rows of all files, and the number of the first row of each batch."""
         first = 0
-        files, base = run_files(self._earlier.table)
         for name in self._earlier.files:
-            with _own_errors(f"{self._earlier.table}/{name}"):
-                stream = files.open_input_file(f"{base}/{name}")
-                with stream, pq.ParquetFile(stream, page_checksum_verification=True) as file:
-                    check_columns(file.schema_arrow)
-                    last = first + file.metadata.num_rows
-                    for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
-                        yield first, batch
-                        first += batch.num_rows
-                    if first != last:
-                        raise RunError(f"{abs(last - first)} rows more or fewer than it says")
-
-
-def check_columns(schema: pa.Schema) -> None:
-    """Refuse a table that is not as this program writes ``availability``.
-
-    Raises:
-        RunError: columns that are missing, more, or of another type.
-    """
-    found = [(field.name, field.type) for field in schema]
-    if found != [(field.name, field.type) for field in SCHEMA]:
-        raise RunError("its columns are not those of this version's table availability")
-
-
-@contextmanager
-def _own_errors(path: str) -> Iterator[None]:
-    """Turn what pyarrow says of a damaged file into an error that names it."""
-    try:
-        yield
-    except (OSError, pa.ArrowException, RunError) as error:
-        raise RunError(f"{path}: {error}") from error
+            with opened(self._earlier.table, name, SCHEMA) as file:
+                last = first + file.metadata.num_rows
+                for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+                    yield first, batch
+                    first += batch.num_rows
+                if first != last:
+                    raise RunError(f"{abs(last - first)} rows more or fewer than it says")

@@ -1,8 +1,9 @@
 """An etcd connection that can only read: the one module that knows the client package.
 
 Of the package's stubs three calls are taken: Range; Authenticate, which only gives a token; and Status, which
-tells the version. None that writes is kept. Answers are asked for at a revision, so that many of them show
-one moment; endpoints are asked in the order of the URI, and one that does not answer is left for the next.
+tells the version and the length of the log. None that writes is kept. Answers are asked for at a revision, so
+that many of them show one moment; endpoints are asked in the order of the URI, and one that does not answer
+is left for the next.
 
 BookKeeper's own driver talks plain HTTP/2; TLS is used where the credentials file has an ``[etcd.tls]``.
 """
@@ -70,7 +71,8 @@ class Asked:
     """A question: the keys from ``start``, and before ``end``, at ``revision`` (0: the newest).
 
     Without an ``end``, the key ``start`` alone. ``limit`` 0 is no limit. ``bare`` leaves the values out,
-    ``counted`` the keys too.
+    ``counted`` the keys too. ``since`` leaves out what was last changed before that revision, for which the
+    server goes through all values of the range.
     """
 
     start: bytes
@@ -79,11 +81,15 @@ class Asked:
     limit: int = 0
     bare: bool = False
     counted: bool = False
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found; ``count`` is how many keys the range has in all, ``size`` the answer's bytes."""
+    """What was found; ``size`` is the answer's bytes.
+
+    ``count`` is how many keys the range has in all, whatever limit and ``since`` leave out of them.
+    """
 
     keys: Keys
     count: int
@@ -147,15 +153,16 @@ class _Endpoint:
             limit=asked.limit,
             keys_only=asked.bare,
             count_only=asked.counted,
+            min_mod_revision=asked.since,
         )
         # Keys come in order without being asked to; a request that sorts makes the server fetch them all.
         metadata = (("token", self._token),) if self._token else None
         return self._range.future(request, self._timeout_s, metadata)
 
-    def version(self) -> str:
-        """The server's version, as it says it."""
+    def status(self) -> Any:
+        """What the server says of itself."""
         metadata = (("token", self._token),) if self._token else None
-        return str(self._status(etcdrpc.StatusRequest(), self._timeout_s, metadata).version)
+        return self._status(etcdrpc.StatusRequest(), self._timeout_s, metadata)
 
     def close(self) -> None:
         self._channel.close()
@@ -235,13 +242,20 @@ class EtcdClient:
         Raises:
             StoreError: it does not answer, or not this client.
         """
+        return str(self._status().version)
+
+    def log_index(self) -> int:
+        """How many entries the log of the endpoint that is asked first has; else as `version`."""
+        return int(self._status().raftIndex)
+
+    def _status(self) -> Any:
         asked = Asked(b"", b"", 0)
         endpoint = self._endpoint()
         self.operations["status"] += 1
         try:
             if endpoint.authenticate():
                 self.operations["authenticate"] += 1
-            return endpoint.version()
+            return endpoint.status()
         except grpc.RpcError as error:
             raise (
                 self._unreachable(error) if error.code() in _GONE else self._refused(asked, error)

@@ -20,17 +20,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
+import pyarrow as pa
 
-from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.errors import CompactedError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.earlier_ledgers import EarlierLedgers
 from auditor.sources.etcd_client import Asked, EtcdClient, Keys
 from auditor.sources.etcd_nodes import NOTE, key_znode, named
-from auditor.sources.etcd_pages import EtcdPages
+from auditor.sources.etcd_pages import EtcdPages, batch_of
+from auditor.sources.etcd_since import Moment, SincePart, rows_since
 from auditor.sources.etcd_spans import Span, dealt, spans
-from auditor.sources.store import NO_TIME, RESTARTS, ClusterNodes, Part, StoreOptions, Tree, Znode, ZnodeBatch
+from auditor.sources.store import RESTARTS, ClusterNodes, History, Part, StoreOptions, Tree, Znode, ZnodeBatch
 from auditor.sources.uri import MetadataUri
 
 _SINGLE = (
@@ -45,14 +46,6 @@ _SINGLE = (
     "underreplication",
 )
 _PARENTS = ("cookies", "bookies/writable", "bookies/readonly", "buckets")
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A revision, and when it was pinned, in ms."""
-
-    revision: int
-    time: int
 
 
 @dataclass(frozen=True)
@@ -151,7 +144,36 @@ class EtcdStore:
         for start, end in zip(part.edges, part.edges[1:], strict=False):
             for page in self._pages.read(start, end, part.moment.revision):
                 if page.keys.names or page.gaps:
-                    yield _batch(page.keys, page.gaps, part.moment)
+                    yield batch_of(page, part.moment.time)
+
+    def history(self) -> History:
+        """Which history it shows, at the revision that `cluster` pinned last.
+
+        Raises:
+            StoreError: as `cluster`.
+        """
+        moment = self._moment = self._moment or self._pin()
+        # The log is asked before the revision for the least that it is ahead, and after it for the most.
+        before = self._client.log_index()
+        key = etcd.key_bytes(f"{self.root}/layout")
+        newest = self._client.ask(Asked(key, b"", 0, bare=True)).revision
+        after = self._client.log_index()
+        return History(self._cluster_id(), moment.revision, (before - newest, after - newest))
+
+    def parts_since(self, earlier: EarlierLedgers, wanted: int) -> list[Part]:
+        """Ranges of keys as the earlier run's files have them; see `ComparableStore.parts_since`."""
+        moment = self._moment = self._moment or self._pin()
+        whole = etcd.children(self.root, etcd.LEDGERS)
+        return [
+            SincePart(start, end, moment, self._cluster_id(), lot)
+            for lot, start, end in earlier.dealt(*whole, wanted)
+        ]
+
+    def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Read such a part at its revision; see `auditor.sources.etcd_since`."""
+        assert isinstance(part, SincePart)
+        self._client.expect_cluster(part.cluster_id)
+        yield from rows_since(self._pages, part, self.root, columns)
 
     def moment_lost(self) -> bool:
         """Whether the pinned revision is no longer kept; see `MetadataStore.moment_lost`."""
@@ -172,9 +194,14 @@ class EtcdStore:
         self._client.close()
 
     def _part(self, edges: tuple[bytes, ...], moment: Moment) -> EtcdPart:
+        return EtcdPart(edges, moment, self._cluster_id())
+
+    def _cluster_id(self) -> int:
+        if self._client.cluster_id is None:  # the moment was given, and nothing has been asked yet
+            self._client.ask(Asked(etcd.key_bytes(f"{self.root}/layout"), b"", 0, bare=True))
         cluster_id = self._client.cluster_id
-        assert cluster_id is not None  # it has answered
-        return EtcdPart(edges, moment, cluster_id)
+        assert cluster_id is not None
+        return cluster_id
 
     def _pin(self) -> Moment:
         if self._given is not None:
@@ -207,22 +234,6 @@ class EtcdStore:
             for name, value, created, changed, lease in zip(*keys, strict=True)
         ]
         return named(self.root, znodes), gaps
-
-
-def _batch(keys: Keys, gaps: list[tuple[str, str]], moment: Moment) -> ZnodeBatch:
-    changed = np.array(keys.changed, np.int64)
-    names = ByteColumn.of(keys.names)
-    plain = names.octets.max(initial=0) < 0x80  # then no key needs a look of its own
-    return ZnodeBatch(
-        TextColumn(names) if plain else [etcd.key_text(name) for name in keys.names],
-        keys.values,
-        mzxid=changed,
-        ctime=np.full(len(changed), NO_TIME, np.int64),
-        mtime=np.full(len(changed), moment.time, np.int64),
-        version=changed,
-        ephemeral_owner=np.array(keys.leases, np.int64),
-        gaps=gaps,
-    )
 
 
 def _edges(lot: list[Span]) -> tuple[bytes, ...]:

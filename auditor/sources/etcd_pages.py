@@ -13,7 +13,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
+import numpy as np
+
+from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.errors import StoreError
 from auditor.keys.etcd import key_text
 from auditor.sources.etcd_client import (
@@ -25,11 +29,14 @@ from auditor.sources.etcd_client import (
     Pending,
     TooLargeError,
 )
-from auditor.sources.store import StoreOptions
+from auditor.sources.store import NO_TIME, StoreOptions, ZnodeBatch
 
 FIRST_PAGE = 500
 LARGEST_PAGE = 5_000
 """Keys; larger pages of ledgers are not read any faster."""
+
+CHANGED_PAGES = 4
+"""A range with more changes is read whole."""
 
 PAGE_BYTES = MESSAGE_LIMIT // 2
 """What a page aims at, so that a few larger values among the next ones do no harm."""
@@ -41,6 +48,37 @@ class Page:
 
     keys: Keys
     gaps: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def joined(cls, pages: Sequence[Page]) -> Page:
+        """Pages that follow each other as one."""
+        columns = [list(chain(*column)) for column in zip(*(page.keys for page in pages), strict=True)]
+        return cls(Keys(*columns), [gap for page in pages for gap in page.gaps])
+
+
+def batch_of(page: Page, time: int) -> ZnodeBatch:
+    """A page as a store gives it; ``time`` is when its revision was pinned, in ms."""
+    changed = np.array(page.keys.changed, np.int64)
+    names = ByteColumn.of(page.keys.names)
+    plain = names.octets.max(initial=0) < 0x80  # then no key needs a look of its own
+    return ZnodeBatch(
+        TextColumn(names) if plain else [key_text(name) for name in page.keys.names],
+        page.keys.values,
+        mzxid=changed,
+        ctime=np.full(len(changed), NO_TIME, np.int64),
+        mtime=np.full(len(changed), time, np.int64),
+        version=changed,
+        ephemeral_owner=np.array(page.keys.leases, np.int64),
+        gaps=page.gaps,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The keys of a range that have changed, and how many keys it has in all."""
+
+    pages: list[Page]
+    count: int
 
 
 class EtcdPages:
@@ -62,10 +100,49 @@ class EtcdPages:
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
         """
-        asked = Asked(start, end, revision, self._limit)
+        read = expected = 0
+        for page, answer in self._all(Asked(start, end, revision, self._limit)):
+            read += len(answer.keys.names)
+            expected = max(expected, answer.count)
+            yield page
+        self._check(start, read, expected, revision)
+
+    def changed(self, start: bytes, end: bytes, revision: int, since: int) -> Changed | None:
+        """What of a range was last changed at the revision ``since`` or later.
+
+        None where that is more than `CHANGED_PAGES` pages: for each the server goes through all that is left
+        of the range.
+
+        Raises: as `read`.
+        """
+        found: list[Page] = []
+        count = 0
+        for page, answer in self._all(Asked(start, end, revision, self._limit, since=since)):
+            if len(found) == CHANGED_PAGES:
+                return None
+            found.append(page)
+            count = max(count, answer.count)
+        return Changed(found, count)
+
+    def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
+        """The keys of a range as `read` gives them, without values."""
+        read = expected = 0
+        for page, answer in self._all(Asked(start, end, revision, self._largest, bare=True)):
+            read += len(answer.keys.names)
+            expected = max(expected, answer.count)
+            yield page.keys
+        self._check(start, read, expected, revision)
+
+    def _check(self, start: bytes, read: int, expected: int, revision: int) -> None:
+        if read != expected:
+            raise StoreError(
+                f"{self._client.name} gave {read} keys from {key_text(start)} on, of {expected} that it "
+                f"counted at revision {revision}"
+            )
+
+    def _all(self, asked: Asked) -> Iterator[tuple[Page, Answer]]:
+        """Ask, and ask on from the last key, until there is no more."""
         pending: Pending | None = self._client.begin(asked)
-        expected: int | None = None
-        read = 0
         while pending is not None:
             asked = pending.asked
             try:
@@ -78,26 +155,20 @@ class EtcdPages:
                 page, answer = self._too_large(asked)
             else:
                 page = Page(answer.keys)
-                self._learn(answer)
-            if expected is None:
-                expected = answer.count
-            read += len(answer.keys.names)
+                if not asked.bare:
+                    self._learn(answer)
             pending = None
             if answer.more and answer.keys.names:
-                following = replace(asked, start=answer.keys.names[-1] + b"\0", limit=self._limit)
+                limit = asked.limit if asked.bare else self._limit
+                following = replace(asked, start=answer.keys.names[-1] + b"\0", limit=limit)
                 if self._in_flight > 1:
                     pending = self._client.begin(following)
-                    yield page
+                    yield page, answer
                 else:
-                    yield page
+                    yield page, answer
                     pending = self._client.begin(following)
             else:
-                yield page
-        if read != expected:
-            raise StoreError(
-                f"{self._client.name} gave {read} keys from {key_text(start)} on, of {expected} that it "
-                f"counted at revision {revision}"
-            )
+                yield page, answer
 
     def counts(self, ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
         """How many keys each range has, without reading any."""

@@ -62,6 +62,7 @@ LEDGERS = commented(
         "every member of any ensemble; groups: the judged entries it should hold, 24 bytes a group; "
         "depends: a segment with entries, or the open end, needs it",
     ),
+    ("reused", pa.bool_(), "taken from an earlier run (--since), which read it at this version"),
 )
 _AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
 LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN])

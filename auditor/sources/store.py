@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.uri import parse_metadata_uri
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from auditor.sources.earlier_ledgers import EarlierLedgers
 
 BATCH_ZNODES = 20_000
 """No batch of a store holds more znodes than this: about 10 MB of ledger metadata."""
@@ -137,6 +142,29 @@ class StoreOptions:
     revision_time: int | None = None  # when it was pinned, in ms (`ClusterNodes.scan_time`)
 
 
+class History(NamedTuple):
+    """Which history of a store one looks at, so that a later look can tell whether it is the same.
+
+    ``cluster`` is etcd's own id of the cluster, ``revision`` the one that is read. ``ahead`` is by how much
+    its log was longer than its revision: at least and at most. In one history that never falls, for every
+    revision takes an entry of the log; but whoever restores a snapshot keeps the revision, and begins a log.
+
+    >>> monday = History(7, revision=5_000, ahead=(210, 214))
+    >>> tuesday, restored = History(7, 6_000, (250, 250)), History(7, 6_000, (-4_990, -4_990))
+    >>> tuesday.continues(monday), restored.continues(monday)
+    (True, False)
+    """
+
+    cluster: int
+    revision: int
+    ahead: tuple[int, int]
+
+    def continues(self, earlier: History) -> bool:
+        """Whether ``earlier`` was a look at the same history, at the same revision or before."""
+        same = self.cluster == earlier.cluster and self.revision >= earlier.revision
+        return same and self.ahead[1] >= earlier.ahead[0]
+
+
 class MetadataStore(Protocol):
     """Anything that holds a cluster's metadata. It is only read."""
 
@@ -180,6 +208,20 @@ class OnePathStore(Protocol):
 
     def part_of(self, path: str) -> Part:
         """The part that reads the znode or key at an absolute path and nothing else; after `cluster`."""
+
+
+@runtime_checkable
+class ComparableStore(Protocol):
+    """A store that can be asked what has changed since a ledger was read, and gives rows of that ledger."""
+
+    def history(self) -> History:
+        """Which history it shows; after `MetadataStore.cluster`."""
+
+    def parts_since(self, earlier: EarlierLedgers, wanted: int) -> list[Part]:
+        """Cut the ledgers as `MetadataStore.parts` does, along what an earlier run read of them."""
+
+    def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of such a part as they are now; those of the earlier run where nothing has changed."""
 
 
 def tree_of(below_root: str) -> Tree | None:

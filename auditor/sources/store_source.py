@@ -14,10 +14,11 @@ from pyspark.sql.types import StructType
 from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.credentials import credentials_file
+from auditor.sources.earlier_ledgers import EarlierLedgers
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.mark_rows import MARKS, mark_rows
-from auditor.sources.store import Part, StoreOptions, Tree, open_store
+from auditor.sources.store import ComparableStore, Part, StoreOptions, Tree, open_store
 
 _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
     "rate_limit": (float, 0),
@@ -31,7 +32,7 @@ _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
 }
 """The options that are numbers: which kind, and the least."""
 
-_NAMES = ("metadata", "layout", "credentials", *_NUMBERS)
+_NAMES = ("metadata", "layout", "credentials", "earlier", *_NUMBERS)
 
 
 class _StoreSource(DataSource):
@@ -41,7 +42,9 @@ class _StoreSource(DataSource):
     known already (the store's own LAYOUT decides otherwise); ``credentials``, a file that every worker can
     read; ``parts``, about how many tasks read it (default 8); ``rate_limit``, znodes a second over all tasks
     together; ``at_once``, how many tasks share it (default: all of them); ``in_flight``, ``batch``,
-    ``timeout_s``, and etcd's ``revision`` and ``revision_time``, as in `StoreOptions`.
+    ``timeout_s``, and etcd's ``revision`` and ``revision_time``, as in `StoreOptions`; ``earlier``, what an
+    earlier run read of a running etcd's ledgers (`EarlierLedgers.to_json`): of these only what has changed is
+    read.
     """
 
     tree: Tree
@@ -74,7 +77,8 @@ class _StoreSource(DataSource):
         credentials = credentials_file(given.get("credentials"))
         options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBERS
         chosen = LayoutKind(layout) if layout is not None else None
-        return StoreReader(uri, chosen, self.tree, self.columns, options, parts, at_once)
+        earlier = EarlierLedgers.from_json(given["earlier"]) if "earlier" in given else None
+        return StoreReader(uri, chosen, self.tree, self.columns, options, parts, at_once, earlier)
 
 
 def _number(source: str, option: str, text: str) -> int | float:
@@ -156,6 +160,7 @@ class StoreReader(DataSourceReader):
         options: StoreOptions,
         parts: int,
         at_once: int,
+        earlier: EarlierLedgers | None = None,
     ) -> None:
         self._uri = uri
         self._layout = layout
@@ -164,12 +169,17 @@ class StoreReader(DataSourceReader):
         self._options = options
         self._parts = parts
         self._at_once = at_once
+        self._earlier = earlier
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each part that the store offers."""
         store = open_store(self._uri, self._options)
         try:
             layout = self._layout or choose_layout(store, store.cluster())[0]
+            if self._earlier is not None:
+                assert isinstance(store, ComparableStore)
+                since = store.parts_since(self._earlier, self._parts)
+                return [StorePartition(part, layout) for part in since]
             return [StorePartition(part, layout) for part in store.parts(self._tree, layout, self._parts)]
         finally:
             store.close()
@@ -182,6 +192,10 @@ class StoreReader(DataSourceReader):
         share = replace(self._options, rate_limit=self._options.rate_limit / self._at_once)
         store = open_store(self._uri, share)
         try:
+            if self._earlier is not None:
+                assert isinstance(store, ComparableStore)
+                yield from store.rows_since(partition.part, self._columns)
+                return
             for batch in store.read(partition.part):
                 if self._tree is Tree.LEDGERS:
                     yield ledger_rows(batch, store.root, partition.layout, self._columns)

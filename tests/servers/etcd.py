@@ -115,6 +115,23 @@ class Etcd:
                 revision = txn(etcdrpc.TxnRequest(success=lot)).header.revision
         return revision
 
+    def delete(self, path: str) -> None:
+        """Delete a key, quickly."""
+        with grpc.insecure_channel(self.host) as channel:
+            request = etcdrpc.DeleteRangeRequest(key=path.encode("utf-8", "surrogateescape"))
+            etcdrpc.KVStub(channel).DeleteRange(request)
+
+    def save(self, snapshot: Path) -> None:
+        """Save a snapshot."""
+        self.ctl("snapshot", "save", str(snapshot))
+
+    def put_back(self, snapshot: Path) -> None:
+        """Stop it, and start it again as it was when a snapshot was saved."""
+        self.stop()
+        shutil.rmtree(self._folder / f"{self._name}.etcd")
+        self._run("etcdctl", "snapshot", "restore", str(snapshot), *self._data_dir(), *self._membership())
+        self.start().wait()
+
     def revision(self) -> int:
         """The newest revision."""
         with grpc.insecure_channel(self.host) as channel:

@@ -67,11 +67,31 @@ def test_what_can_be_asked_cannot_write(server: Etcd) -> None:
     reader = client([server.host], StoreOptions())
     before = server.revision()
     assert [name for name in dir(reader) if not name.startswith("_")] == [
-        "ask", "begin", "close", "cluster_id", "expect_cluster", "finish", "name", "operations", "version"
+        "ask", "begin", "close", "cluster_id", "expect_cluster", "finish", "log_index", "name", "operations",
+        "version",
     ]  # fmt: skip
     reader.ask(ALL)
+    reader.log_index()
     reader.close()
     assert server.revision() == before
+
+
+def test_the_log_grows_with_every_change(server: Etcd) -> None:
+    reader = client([server.host], StoreOptions())
+    before = reader.log_index()
+    assert before >= server.revision()
+    for number in range(3):
+        server.load([("/bk/other", b"%d" % number)])
+    assert reader.log_index() >= before + 3
+    assert reader.operations == {"connect": 1, "status": 2}
+    reader.close()
+
+
+def test_without_an_endpoint_nothing_is_known_of_the_log() -> None:
+    reader = client([f"127.0.0.1:{free_port()}"], StoreOptions(timeout_s=5))
+    with pytest.raises(StoreError, match="cannot reach etcd"):
+        reader.log_index()
+    reader.close()
 
 
 def test_an_endpoint_that_is_not_there_is_left_for_the_next(server: Etcd, waits: list[float]) -> None:

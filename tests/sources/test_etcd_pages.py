@@ -120,3 +120,35 @@ def test_fewer_keys_than_were_counted_are_no_answer() -> None:
 
 def test_pages_keep_below_grpcs_own_limit() -> None:
     assert PAGE_BYTES * 2 == MESSAGE_LIMIT == 4 << 20
+
+
+def test_what_changed_comes_with_the_number_of_all_keys(server: Etcd, client: EtcdClient) -> None:
+    items = [(f"/bk/ledgers/{number:03d}", b"x") for number in range(100)]
+    since = server.load(items) + 1
+    revision = server.load([("/bk/ledgers/007", b"y"), ("/bk/ledgers/~", b"z"), ("/bk/other", b"")])
+    server.load([("/bk/ledgers/008", b"later")])
+    changed = EtcdPages(client, OPTIONS).changed(START, END, revision, since)
+    assert changed is not None
+    assert held(changed.pages) == [("/bk/ledgers/007", b"y"), ("/bk/ledgers/~", b"z")]
+    assert changed.count == 101
+    unchanged = EtcdPages(client, OPTIONS).changed(START, END, revision, revision + 1)
+    assert unchanged is not None
+    assert (held(unchanged.pages), unchanged.count) == ([], 101)
+
+
+def test_of_more_changes_than_a_few_pages_hold_there_is_no_answer(server: Etcd, client: EtcdClient) -> None:
+    revision = server.load([(f"/bk/ledgers/{number:03d}", b"x") for number in range(13)])
+    reader = EtcdPages(client, StoreOptions(rate_limit=3))
+    assert reader.changed(START, END, revision, 1) is None
+    changed = reader.changed(START, b"/bk/ledgers/012", revision, 1)
+    assert changed is not None
+    assert len(held(changed.pages)) == 12
+
+
+def test_names_come_without_values(server: Etcd, client: EtcdClient) -> None:
+    items = [(f"/bk/ledgers/{number:05d}", b"x" * 100) for number in range(LARGEST_PAGE + 100)]
+    revision = server.load(items)
+    found = list(EtcdPages(client, OPTIONS).names(START, END, revision))
+    assert [name.decode() for keys in found for name in keys.names] == [path for path, _ in items]
+    assert [len(keys.names) for keys in found] == [LARGEST_PAGE, 100]
+    assert {value for keys in found for value in keys.values} == {b""}

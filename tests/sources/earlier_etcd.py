@@ -1,0 +1,76 @@
+"""The ledgers of a running etcd read whole or since an earlier read, and rows kept as a run keeps them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.ledger_id import LedgerId
+from auditor.sources.earlier_ledgers import EarlierLedgers, find_ledgers
+from auditor.sources.etcd_live import EtcdStore
+from auditor.sources.ledger_rows import LEDGERS, ledger_rows
+from auditor.sources.store import StoreOptions, Tree, open_store
+from tests.corpora.cluster import metadata_bytes
+from tests.corpora.plain_readers import PlainLedger
+from tests.servers.etcd import Etcd
+
+ENSEMBLE = ("bk-a:3181", "bk-b:3181", "bk-c:3181")
+CLOSED, OPEN, LONGER = (
+    metadata_bytes(PlainLedger(state, 3, 3, 2, last, ((0, ENSEMBLE),)))
+    for state, last in (("CLOSED", 9), ("OPEN", None), ("CLOSED", 20))
+)
+DOUBLED = metadata_bytes(PlainLedger("CLOSED", 3, 3, 2, 9, ((0, (ENSEMBLE[0], *ENSEMBLE[:2])),)))
+GARBAGE = b"no metadata"
+
+
+def opened(server: Etcd, scope: str, **options: Any) -> EtcdStore:
+    store = open_store(f"etcd://{server.host}{scope}", StoreOptions(rate_limit=0, **options))
+    assert isinstance(store, EtcdStore)
+    return store
+
+
+def key(scope: str, ledger: int, of: int = 0) -> str:
+    return f"{scope}/{etcd.to_path(LedgerId(ledger, of))}"
+
+
+def whole(store: EtcdStore, wanted: int = 2) -> pa.Table:
+    """All ledgers at the moment that the store has pinned."""
+    parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, wanted)
+    batches = [
+        ledger_rows(batch, store.root, LayoutKind.ETCD) for part in parts for batch in store.read(part)
+    ]
+    return pa.Table.from_batches(batches, LEDGERS)
+
+
+def since(store: EtcdStore, earlier: EarlierLedgers, wanted: int = 2) -> pa.Table:
+    """The same, against what an earlier run read."""
+    parts = store.parts_since(earlier, wanted)
+    return pa.Table.from_batches(
+        [rows for part in parts for rows in store.rows_since(part, LEDGERS)], LEDGERS
+    )
+
+
+def kept(folder: Path, table: pa.Table, files: int = 2) -> EarlierLedgers:
+    """Write rows as a run's table, in so many files of small row groups."""
+    folder.mkdir()
+    share = table.num_rows // files + 1
+    names = [f"part-{number:05}.parquet" for number in range(files)]
+    for number, name in enumerate(names):
+        rows = table.slice(number * share, share)
+        pq.write_table(rows, folder / name, row_group_size=7, write_page_checksum=True)
+    return find_ledgers(str(folder), names)
+
+
+def told(table: pa.Table) -> list[dict[str, Any]]:
+    """What rows say, by their paths."""
+    return sorted(table.drop_columns(["reused"]).to_pylist(), key=lambda row: str(row["path"]))
+
+
+def taken(table: pa.Table) -> set[int]:
+    """The ledgers that were not read."""
+    return {row["ledger_id"] for row in table.to_pylist() if row["reused"]}

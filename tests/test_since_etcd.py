@@ -1,0 +1,105 @@
+"""Audits of a running etcd against an earlier run: the findings of a full one, and few ledgers read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from auditor.model.progress import Silent
+from tests.corpora.audited import Audited, Row, audit
+from tests.corpora.corpora import unpack
+from tests.servers.etcd import Etcd, running
+from tests.sources.earlier_etcd import CLOSED, GARBAGE, OPEN, key
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCOPE = "/bk/cluster1"
+LATER = "2200-01-01T00:00:00Z"
+"""Every ledger of a live etcd may have changed up to the moment at which it is read."""
+
+OF_THE_MOMENT = {"mtime", "reused", "stamp"}
+
+
+class StoppedError(Exception):
+    """The end of a run whose machine went away."""
+
+
+class StopAt(Silent):
+    """Ends a run when it comes to a stage."""
+
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        if name == self._stage:
+            raise StoppedError
+
+
+class Runs(NamedTuple):
+    since: Audited
+    full: Audited
+    listed: list[int]
+
+
+@pytest.fixture(scope="module")
+def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    home = tmp_path_factory.mktemp("since")
+    bookies = unpack("etcd", home / "corpus").bookies
+
+    with running(home / "server", saved=True) as server:
+        # Bookies' leases run out some time after a server was started.
+        server.ctl("del", "--prefix", f"{SCOPE}/bookies/writable/")
+        for number in range(100, 200):
+            server.load([(key(SCOPE, number), CLOSED)])
+
+        def again(name: str, **options: Any) -> Audited:
+            uri = f"etcd://{server.host}{SCOPE}"
+            return audit(spark, uri, bookies, home / name, index_time=LATER, **options)
+
+        with pytest.raises(StoppedError):
+            again("runs/1", progress=StopAt("members"))
+        # Between a run's beginning and its end: what it read first is older than what it reads now.
+        change(server, range(100, 110))
+        again("runs/1")
+        change(server, range(110, 120))
+        server.load([(key(SCOPE, 200), OPEN), (key(SCOPE, 120), GARBAGE)])
+        listed = [100 + number for number in (21, 99)]
+        for ledger in listed:
+            server.delete(key(SCOPE, ledger))
+        return Runs(again("runs/2", since=str(home / "runs/1")), again("full/1"), listed)
+
+
+def change(server: Etcd, ledgers: range) -> None:
+    server.load([(key(SCOPE, ledger), OPEN) for ledger in ledgers])
+
+
+def rows(run: Audited, table: str) -> list[str]:
+    return sorted(repr(_lasting(row)) for row in run.table(table))
+
+
+def _lasting(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in OF_THE_MOMENT}
+
+
+def test_the_findings_are_those_of_a_full_run(runs: Runs) -> None:
+    one, other = runs.since, runs.full
+    assert one.findings() == other.findings()
+    assert (one.report.verdict, one.report.counts) == (other.report.verdict, other.report.counts)
+    assert one.report.coverage == other.report.coverage
+    for table in ("ledgers", "ledgers_again", "unequal", "judged", "verdicts", "orphans", "bookies"):
+        assert rows(one, table) == rows(other, table), table
+
+
+def test_the_report_says_how_many_ledgers_were_not_read_again(runs: Runs) -> None:
+    taken = runs.since.report.run["reused"]
+    table = runs.since.table("ledgers")
+    reused = {row["ledger_id"] for row in table if row["reused"]}
+    assert taken["ledgers"] == {"reused": len(reused), "read": len(table) - len(reused)}
+    assert taken["notes"] == []
+    assert len(reused) > 80
+    # What changed after the earlier run had read it was changed before that run was at its end.
+    assert not reused & {*range(100, 121), *runs.listed, 200}
+    asked = [run.report.run["operations"]["ledger records read by tasks"] for run in (runs.since, runs.full)]
+    assert asked[1] - asked[0] == len(reused)
