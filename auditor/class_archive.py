@@ -35,13 +35,19 @@ UNUSED_S = 90 * 86_400
 _ELSEWHERE = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 """What Spark's launcher puts on the class path beside the jars."""
 
+_SAID_TO_JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+
 
 def archive_options(java: Java, make: bool = False, cache_dir: Path | None = None) -> tuple[str, ...]:
     """Java's options for the archive of this Java and this Spark, as Spark's settings quote them.
 
     Nothing where there is none. With ``make`` they have one made when the process ends, if it can be kept in
-    ``cache_dir`` (default: the user's cache directory).
+    ``cache_dir`` (default: the user's cache directory). Nothing, too, where the user tells Java of archives:
+    it does not start with two words on them.
     """
+    said = " ".join(os.environ.get(variable, "") for variable in _SAID_TO_JAVA)
+    if "-Xshare" in said or "Archive" in said:
+        return ()
     directory = cache_dir or user_cache()
     name = _name(java)
     part = directory / f"{name}.part"

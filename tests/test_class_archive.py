@@ -186,6 +186,17 @@ def test_without_a_cache_directory_nothing_is_kept(tmp_path: Path) -> None:
     assert archive_options(NO_JAVA, make=True, cache_dir=tmp_path / "file" / "below") == ()
 
 
+@pytest.mark.parametrize("said", ["-Xshare:off", "-Xmx1g -XX:SharedArchiveFile=/srv/own.jsa"])
+def test_what_the_user_tells_java_of_archives_holds(
+    said: str, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = find_java()
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xmx1g")
+    assert archive_options(java, cache_dir=made.parent)
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", said)
+    assert archive_options(java, make=True, cache_dir=made.parent) == ()
+
+
 SESSION = """
 import sys
 from pathlib import Path
