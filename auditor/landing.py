@@ -27,7 +27,7 @@ from auditor.task_errors import own_errors
 from auditor.task_watch import tasks_told
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 MANIFEST = "manifest.json"
 WHOLE = "_SUCCESS"
@@ -88,6 +88,16 @@ class RunDirectory:
         selected = fs.FileSelector(f"{self._base}/{name}", allow_not_found=True)
         return sum(info.size or 0 for info in self._files.get_file_info(selected))
 
+    def is_empty(self, name: str) -> bool:
+        """Whether a table that has landed has no rows."""
+        from pyarrow import parquet
+
+        selected = self._files.get_file_info(fs.FileSelector(f"{self._base}/{name}"))
+        tables = [info.path for info in selected if info.path.endswith(".parquet")]
+        if len(tables) > 1:  # Spark writes one file of an empty table, for its columns
+            return False
+        return not any(parquet.read_metadata(path, filesystem=self._files).num_rows for path in tables)
+
     def remove(self, name: str) -> None:
         """Take away a directory that was only a step on the way."""
         if self.exists(name):
@@ -135,7 +145,7 @@ class Landing:
                     made = make()
                     made.write.mode("overwrite").parquet(where)
                 read = read.schema(made.schema)  # else Spark runs a job to look what it has written
-            self._landed[name] = read.parquet(where)
+            self._landed[name] = self._landed_at(f"{below}/{name}", read)
         return self._landed[name]
 
     def rows(self, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
@@ -147,8 +157,13 @@ class Landing:
                 self.progress.stage(name)
                 self.run.write_table(f"tables/{name}", pa.Table.from_pylist(rows, schema=schema))
             read = self.spark.read.schema(from_arrow_schema(schema))
-            self._landed[name] = read.parquet(self.run.where(f"tables/{name}"))
+            self._landed[name] = self._landed_at(f"tables/{name}", read)
         return self._landed[name]
+
+    def _landed_at(self, name: str, read: DataFrameReader) -> DataFrame:
+        table = read.parquet(self.run.where(name))
+        # Told so, Spark drops every join with an empty table from the plans of the queries to come.
+        return table.where("false") if self.run.is_empty(name) else table
 
     def remember(self, key: str, value: Any) -> Any:
         """A fact that a resumed run must not see afresh: the first value it was given."""

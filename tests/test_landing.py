@@ -129,3 +129,31 @@ def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
     assert [row.asDict(recursive=True) for row in landed.collect()] == [
         {"a": 1, "d": [{"b": "x", "c": b"\x00\xff"}]}
     ]
+
+
+def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    ledgers = landing.land("ledgers", lambda: spark.range(4, numPartitions=2).toDF("ledger_id"))
+    nothing = landing.land(
+        "none", lambda: ledgers.where("ledger_id > 7").selectExpr("ledger_id", "'x' as at")
+    )
+    rows = landing.rows("rows", [], SCHEMA)
+    assert [landing.run.is_empty(f"tables/{name}") for name in ("ledgers", "none", "rows")] == [
+        False,
+        True,
+        True,
+    ]
+    assert nothing.schema == spark.read.parquet(landing.run.where("tables/none")).schema
+    assert nothing.count() == rows.count() == 0
+    assert rows.columns == ["bookie_id"]
+    joined = ledgers.join(nothing, "ledger_id", "left")
+    assert sorted((row.ledger_id, row.at) for row in joined.collect()) == [(each, None) for each in range(4)]
+    assert "Join" not in _optimised(joined)
+    assert "Join" in _optimised(ledgers.join(ledgers.where("ledger_id > 1"), "ledger_id", "left"))
+
+
+def _optimised(table: DataFrame) -> str:
+    text: str = table._jdf.queryExecution().optimizedPlan().toString()
+    return text
