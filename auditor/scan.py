@@ -12,7 +12,7 @@ from auditor.landing import Landing
 from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, moment
 from auditor.reusable import files_noted, ledgers_noted, noted
-from auditor.since import Since
+from auditor.since import Since, ledgers_read
 from auditor.sources import store_source
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.store import RESTARTS, ClusterNodes, ComparableStore, open_store
@@ -42,6 +42,7 @@ class MetadataScan:
         self._since = Since(None)
         self._ledgers: DataFrame | None = None
         self._taking = False
+        self._again_note: str | None = None
         self._store = open_store(uri, polite(self._options))
         try:
             self._look(landing)
@@ -109,7 +110,18 @@ class MetadataScan:
         return self._read("bookkeeper_ledgers", self.before, earlier=earlier.to_json())
 
     def _second(self) -> DataFrame:
-        return self._read("bookkeeper_ledgers_again", self.after)
+        """Read what a second scan keeps; against an earlier run, only what moved since the first one."""
+        at = self.after
+        if self._since.path is None or not isinstance(self._store, ComparableStore):
+            return self._read("bookkeeper_ledgers_again", at)
+        first = self._landing.run.where("tables/ledgers")
+        try:
+            facts = noted(self._landing, "ledgers")
+            earlier = ledgers_read(first, facts, self._store.root, self._store.history())
+        except (RunError, StoreError) as error:
+            self._again_note = f"the second scan read all ledgers: {error}"
+            return self._read("bookkeeper_ledgers_again", at)
+        return self._read("bookkeeper_ledgers_again", at, earlier=earlier.to_json())
 
     def _scanned(self, name: str, read: Callable[[], DataFrame]) -> DataFrame:
         """Land all ledgers as they are at one moment; where that moment is lost, at a newer one."""
@@ -182,6 +194,8 @@ class MetadataScan:
             notes.append("saved metadata: one scan stands for both")
         if self._restarts:
             notes.append(f"etcd compacted a revision while it was read: {self._restarts} scans began anew")
+        if self._again_note is not None:
+            notes.append(self._again_note)
         return [*notes, *dict.fromkeys((*self.before.notes, *self.after.notes))]
 
     def operations(self) -> dict[str, int]:

@@ -97,20 +97,7 @@ class Since:
         if not self.usable:
             return None
         table = f"{self.path}/tables/ledgers"
-        try:
-            facts = self._facts["ledgers"]
-            cluster, revision, ahead = facts["history"]
-            then = History(int(cluster), int(revision), (int(ahead[0]), int(ahead[1])))
-            same_scope, files = facts["scope"] == scope, dict(facts["files"])
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            why = f"its manifest does not say when they were read: {type(error).__name__}: {error}"
-            raise RunError(why) from error
-        if not same_scope or then.cluster != now.cluster:
-            raise RunError("it read another etcd, or another scope of it")
-        if not now.continues(then):
-            raise RunError(f"etcd was restored since it was read at revision {then.revision}")
-        _check_files(table, files)
-        found = find_ledgers(table, list(files))
+        found = ledgers_read(table, self._facts.get("ledgers"), scope, now)
         self._nothing = "no index"
         return found
 
@@ -130,6 +117,27 @@ class Since:
         self.notes += [f"{name} was read anew: {why}" for name, why in named]
         if more := len(changed) - len(named):
             self.notes.append(f"{more:,} more bookies were read anew for such reasons")
+
+
+def ledgers_read(table: str, facts: Any, scope: str, now: History) -> EarlierLedgers:
+    """What may be taken of a table of ledgers, by what was noted of it, where etcd stands at ``now``.
+
+    Raises:
+        RunError: none may, and why.
+    """
+    try:
+        cluster, revision, ahead = facts["history"]
+        then = History(int(cluster), int(revision), (int(ahead[0]), int(ahead[1])))
+        same_scope, files = facts["scope"] == scope, dict(facts["files"])
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        why = f"its manifest does not say when they were read: {type(error).__name__}: {error}"
+        raise RunError(why) from error
+    if not same_scope or then.cluster != now.cluster:
+        raise RunError("it read another etcd, or another scope of it")
+    if not now.continues(then):
+        raise RunError(f"etcd was restored since it was read at revision {then.revision}")
+    _check_files(table, files)
+    return find_ledgers(table, list(files))
 
 
 def check_since(option: str | None) -> None:

@@ -122,11 +122,10 @@ def _operations(
 
     counted = tables.availability.agg(F.count_if(F.expr("path is not null")).alias("files")).first()
     assert counted is not None
-    read = tables.ledgers.where("not coalesce(reused, false)")
-    scans = [read, *([again] if (again := metadata.again()) is not None else [])]
+    scans = [tables.ledgers, *([again] if (again := metadata.again()) is not None else [])]
     made = {
         **metadata.operations(),
-        "ledger records read by tasks": sum(scan.where("status != 'gap'").count() for scan in scans),
+        "ledger records read by tasks": sum(_taken(scan)["read"] for scan in scans),
         "marks and locks read by tasks": metadata.marks().where("kind != 'gap'").count(),
         "indexes read": counted["files"] - bookies.reused["reused"],
         "listings asked of bookies": asked.rows.where("state != 'gap'").count() if asked else 0,

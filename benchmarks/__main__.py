@@ -26,7 +26,7 @@ from benchmarks.results import as_json, as_markdown, as_text
 PARTS = {
     "codec": ("codec_java", "codec"),
     "scan": ("index", "rocksdb", "metadata", "zookeeper", "etcd", "rpc"),
-    "audit": ("audit", "start", "incremental"),
+    "audit": ("audit", "start", "incremental", "incremental_etcd"),
     "jvm": ("jvm",),
     "scale": ("scale", "skew"),
 }

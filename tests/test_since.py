@@ -271,7 +271,7 @@ def no_etcd(run: Path) -> None:
     [
         (lost_ledgers, "its files are no longer those that were written"),
         (ledgers_of_no_moment, "its manifest does not say when they were read: TypeError"),
-        (no_etcd, "its manifest does not say when they were read: KeyError"),
+        (no_etcd, "its manifest does not say when they were read: TypeError"),
     ],
 )
 def test_ledgers_of_a_run_that_is_not_whole_are_not_taken_but_its_indexes_are(

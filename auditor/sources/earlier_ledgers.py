@@ -82,7 +82,7 @@ class EarlierLedgers:
 
 
 class Piece(NamedTuple):
-    """All ledgers that a range of keys had, as rows of `LEDGERS`: from ``start``, and before ``end``."""
+    """All ledgers that a range of keys had, from ``start``, and before ``end``, as rows of `LEDGERS`."""
 
     start: bytes
     end: bytes
@@ -103,15 +103,19 @@ def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
     return EarlierLedgers(table, files, all(whole for _, whole in found))
 
 
-def pieces(earlier: EarlierLedgers, start: bytes, end: bytes) -> Iterator[Piece]:
+def pieces(
+    earlier: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
+) -> Iterator[Piece]:
     """The rows of a lot's files, piece by piece, with ranges that cover it end to end.
+
+    ``columns`` are some of `LEDGERS`: path, version and status at least.
 
     Raises:
         RunError: a file is missing, cut, damaged, or of another schema, or its rows are not in order.
     """
     waiting: pa.RecordBatch | None = None
     least = start
-    for rows in _batches(earlier):
+    for rows in _batches(earlier, columns.names):
         first, last = (key_bytes(rows["path"][at].as_py()) for at in (0, -1))
         ascending = pc.all(pc.less(rows["path"][:-1], rows["path"][1:]), min_count=0).as_py()
         if not (ascending and least <= first and last < end):
@@ -120,15 +124,15 @@ def pieces(earlier: EarlierLedgers, start: bytes, end: bytes) -> Iterator[Piece]
             yield Piece(start, first, waiting)
             start = first
         waiting, least = rows, last + b"\0"
-    nothing = pa.RecordBatch.from_pylist([], LEDGERS)
+    nothing = pa.RecordBatch.from_pylist([], columns)
     yield Piece(start, end, waiting if waiting is not None else nothing)
 
 
-def _batches(earlier: EarlierLedgers) -> Iterator[pa.RecordBatch]:
+def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of ledgers in their places, never none, few and small enough for a piece."""
     for name, _ in earlier.files:
         with opened(earlier.table, name, LEDGERS) as file:
-            for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
+            for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
                 listed = pc.is_in(batch["status"], pa.array(LISTED))
                 rows = batch if pc.all(listed).as_py() else batch.filter(listed)
                 share = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))

@@ -66,12 +66,13 @@ class _Reading:
         self._columns = columns
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        for piece in pieces(self._part.earlier, self._part.start, self._part.end):
+        part = self._part
+        for piece in pieces(part.earlier, part.start, part.end, self._columns):
             taken = self._taken(piece) if piece.rows.num_rows else None
             if taken is not None:
                 yield taken
             else:
-                for page in self._pages.read(piece.start, piece.end, self._part.moment.revision):
+                for page in self._pages.read(piece.start, piece.end, part.moment.revision):
                     if page.keys.names or page.gaps:
                         yield self._decoded(page)
 

@@ -62,9 +62,9 @@ LEDGERS = commented(
         "every member of any ensemble; groups: the judged entries it should hold, 24 bytes a group; "
         "depends: a segment with entries, or the open end, needs it",
     ),
-    ("reused", pa.bool_(), "taken from an earlier run (--since), which read it at this version"),
+    ("reused", pa.bool_(), "taken from an earlier scan (--since), which read it at this version"),
 )
-_AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", "high", "damage")
+_AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", "high", "damage", "reused")
 LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN])
 """What a second scan keeps of each row: enough to see what stood still."""
 

@@ -38,20 +38,21 @@ def key(scope: str, ledger: int, of: int = 0) -> str:
     return f"{scope}/{etcd.to_path(LedgerId(ledger, of))}"
 
 
-def whole(store: EtcdStore, wanted: int = 2) -> pa.Table:
+def whole(store: EtcdStore, wanted: int = 2, columns: pa.Schema = LEDGERS) -> pa.Table:
     """All ledgers at the moment that the store has pinned."""
     parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, wanted)
-    batches = [
-        ledger_rows(batch, store.root, LayoutKind.ETCD) for part in parts for batch in store.read(part)
-    ]
-    return pa.Table.from_batches(batches, LEDGERS)
+    read = [batch for part in parts for batch in store.read(part)]
+    rows = [ledger_rows(batch, store.root, LayoutKind.ETCD, columns) for batch in read]
+    return pa.Table.from_batches(rows, columns)
 
 
-def since(store: EtcdStore, earlier: EarlierLedgers, wanted: int = 2) -> pa.Table:
+def since(
+    store: EtcdStore, earlier: EarlierLedgers, wanted: int = 2, columns: pa.Schema = LEDGERS
+) -> pa.Table:
     """The same, against what an earlier run read."""
     parts = store.parts_since(earlier, wanted)
     return pa.Table.from_batches(
-        [rows for part in parts for rows in store.rows_since(part, LEDGERS)], LEDGERS
+        [rows for part in parts for rows in store.rows_since(part, columns)], columns
     )
 
 

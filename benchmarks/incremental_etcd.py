@@ -1,0 +1,109 @@
+"""The ledgers of a running etcd against an earlier run, one of a hundred changed, beside a full read.
+
+Both end with the rows of the table ledgers, without Spark; those of the earlier run lie in Parquet files. The
+rate limit counts what the store sends: with the default one it is what both wait for. Where ledgers were
+deleted all over the cluster, its keys are listed all over: that line is the worst case.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.ledger_id import LedgerId
+from auditor.sources.earlier_ledgers import EarlierLedgers, find_ledgers
+from auditor.sources.etcd_live import EtcdStore
+from auditor.sources.ledger_rows import LEDGERS, ledger_rows
+from auditor.sources.store import StoreOptions, Tree, open_store
+from benchmarks import ledger_records as made
+from benchmarks.measure import Line, alternate
+from tests.servers.etcd import Etcd, running
+
+KEYS = 100_000
+FILES = 4
+SCOPE = "/bk"
+TARGET = 10
+UNLIMITED, DEFAULT = StoreOptions(rate_limit=0), StoreOptions()
+
+
+def lines() -> Iterator[Line]:
+    """Rewritten ledgers, by processor time and by the clock, also at the default rate; then deleted ones."""
+    ids = ((number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(KEYS))
+    paths = [f"{SCOPE}/{etcd.to_path(LedgerId(id_))}" for id_ in ids]
+    values = [made.binary(message) for message in made.messages(KEYS)]
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder, "server")) as server:
+        server.load([(f"{SCOPE}/layout", b""), *zip(paths, values, strict=True)])
+        earlier = _earlier(Path(folder, "1"), _full(server, UNLIMITED))
+        server.load(list(zip(paths[::100], values[1::100], strict=True)))
+        for how, options, clock in (
+            ("our processor time", UNLIMITED, time.process_time),
+            ("elapsed", UNLIMITED, time.perf_counter),
+            (f"elapsed at the default {DEFAULT.rate_limit:,.0f} keys a second", DEFAULT, time.perf_counter),
+        ):
+            yield _line(f"ledgers of a live etcd, 1 % changed, {how}", server, earlier, options, clock)
+        earlier = _earlier(Path(folder, "2"), _full(server, UNLIMITED))
+        server.load(list(zip(paths[50::200], values[1::200], strict=True)))
+        for path in paths[150::200]:
+            server.delete(path)
+        stage = "  half of them deleted, all over, our processor time"
+        yield _line(stage, server, earlier, UNLIMITED, time.process_time)
+
+
+def _line(
+    stage: str, server: Etcd, earlier: EarlierLedgers, options: StoreOptions, clock: Callable[[], float]
+) -> Line:
+    ours, theirs = alternate(
+        lambda: _since(server, earlier, options), lambda: _full(server, options), clock=clock
+    )
+    found = _since(server, earlier, UNLIMITED)
+    if _told(found) != _told(_full(server, UNLIMITED)):
+        sys.exit(f"incremental: {stage}: not the rows of a full read")
+    taken = pc.sum(found["reused"]).as_py()
+    note = f"{taken:,} of {found.num_rows:,} rows taken"
+    return Line(stage, KEYS, "ledgers", ours, "all read", KEYS, theirs, target=TARGET, note=note)
+
+
+def _full(server: Etcd, options: StoreOptions) -> pa.Table:
+    store = _opened(server, options)
+    parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, FILES)
+    batches = [ledger_rows(batch, SCOPE, LayoutKind.ETCD) for part in parts for batch in store.read(part)]
+    store.close()
+    return pa.Table.from_batches(batches, LEDGERS)
+
+
+def _since(server: Etcd, earlier: EarlierLedgers, options: StoreOptions) -> pa.Table:
+    store = _opened(server, options)
+    parts = store.parts_since(earlier, FILES)
+    batches = [rows for part in parts for rows in store.rows_since(part, LEDGERS)]
+    store.close()
+    return pa.Table.from_batches(batches, LEDGERS)
+
+
+def _opened(server: Etcd, options: StoreOptions) -> EtcdStore:
+    store = open_store(f"etcd://{server.host}{SCOPE}", options)
+    assert isinstance(store, EtcdStore)
+    store.cluster()
+    return store
+
+
+def _told(table: pa.Table) -> pa.Table:
+    """Rows without the times at which they were read."""
+    return table.drop_columns(["mtime", "reused"]).sort_by("path").combine_chunks()
+
+
+def _earlier(run: Path, table: pa.Table) -> EarlierLedgers:
+    run.mkdir()
+    names = [f"part-{number:05}.parquet" for number in range(FILES)]
+    share = -(-table.num_rows // FILES)
+    for number, name in enumerate(names):
+        pq.write_table(table.slice(number * share, share), run / name, write_page_checksum=True)
+    return find_ledgers(str(run), names)
