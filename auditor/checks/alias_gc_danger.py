@@ -82,13 +82,15 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         tables.ledgers.where("undecidable = false")
         .join(held.select(*_LEDGER), [*_LEDGER], "left_semi")
         .select(*_LEDGER, F.explode("replicas").alias("r"))
+        .select(*_LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
+        # First of all: where no id is gone, Spark sees it before it reads any ledger.
+        .join(F.broadcast(gone), "alias")
     )
     same = alias_pairs(tables).withColumn("same_bookie", F.lit(True))
     rows = (
         pairs.join(F.broadcast(live), "bookie_id")
         .join(held, [*_LEDGER, "bookie_id"])
-        .join(due.select(*_LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups"), [*_LEDGER])
-        .join(F.broadcast(gone), "alias")
+        .join(due, [*_LEDGER])
         .join(F.broadcast(same), ["bookie_id", "alias"], "left")
         .where("groups = held or (same_bookie and length(groups) > 0)")
     )

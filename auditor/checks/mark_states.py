@@ -55,15 +55,19 @@ def deleted_marks(tables: Tables) -> DataFrame:
     """Marks of ledgers that no row of the ledger tree stands for, or could stand for."""
     from pyspark.sql import functions as F
 
-    known = tables.ledgers.where("ledger_id is not null").select(*LEDGER)
+    marks = named_marks(tables)
+    # Of all ledgers only those that a mark is of: what is joined stays as small as the marks are.
+    known = (
+        tables.ledgers.where("ledger_id is not null")
+        .select(*LEDGER)
+        .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
+    )
     # Marks are of scope 0; a gap without a scope could be of any.
     unclear = tables.ledgers.where(
         "status in ('misplaced', 'gap') and low is not null and coalesce(scope_id, 0) = 0"
     ).select("low", "high")
-    return (
-        named_marks(tables)
-        .join(known, [*LEDGER], "left_anti")
-        .join(F.broadcast(unclear), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti")
+    return marks.join(known, [*LEDGER], "left_anti").join(
+        F.broadcast(unclear), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti"
     )
 
 
