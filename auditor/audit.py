@@ -16,7 +16,7 @@ does: so what is on a disk and not in the metadata read afterwards can only have
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import partial, reduce
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from auditor import checks
 from auditor.asking import Asked, ask
-from auditor.bookie_scan import BookieScan
+from auditor.bookie_scan import BookieScan, Indexes
 from auditor.comparing import check_suppressions, compared
 from auditor.findings.confirm import confirm
 from auditor.findings.table import found, numbered
@@ -46,7 +46,7 @@ from auditor.sources.credentials import credentials_file, read_credentials
 from auditor.sources.uri import parse_metadata_uri
 from auditor.summary import cluster_of, gaps_shown, summarise
 from auditor.tables import ClusterFacts, Tables
-from auditor.tables.answers import combined, merged
+from auditor.tables.answers import merged
 from auditor.tables.contents import contents, doubted
 from auditor.tables.judged import judged
 from auditor.tables.marked import of_first_scan, stock
@@ -54,7 +54,7 @@ from auditor.tables.moved import moved
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.starts import STARTS
-from auditor.tables.unequal import expected, held, unequal
+from auditor.tables.unequal import expected, unequal
 from auditor.tables.verdicts import verdicts
 
 if TYPE_CHECKING:
@@ -101,14 +101,12 @@ class Audit:
             metadata.begin_with(since)
             metadata.ledgers()
             bookies = BookieScan(landing, metadata, self.bookies, self.options, since)
-            availability = bookies.availability()
-            pages = bookies.page_sizes(availability)
-            indexes = combined(held(availability, pages), bookies.overlapping(availability))
-            asked = ask(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
+            indexes = bookies.indexes()
+            asked = ask(landing, metadata, bookies, indexes.replicas, self.options) if bookies.rpc else None
             metadata.again()  # M1, after the indexes
             sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
             plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in bookies.members.values()))
-            tables = self._compare(landing, metadata, bookies, availability, indexes, pages, asked)
+            tables = self._compare(landing, metadata, bookies, indexes, asked)
             unsorted = _found(landing, metadata, tables)
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
             landing.run.remove("tables/checks")
@@ -172,19 +170,18 @@ class Audit:
         landing: Landing,
         metadata: MetadataScan,
         bookies: BookieScan,
-        availability: DataFrame,
-        indexes: DataFrame,
-        pages: Mapping[str, int],
+        indexes: Indexes,
         asked: Asked | None,
     ) -> Tables:
         """Join both sides and judge what differs; the tables that checks ask."""
+        availability, replicas = indexes.rows, indexes.replicas
         ledgers, again, marks = metadata.ledgers(), metadata.again(), stock(metadata.marks())
         moves = _moved(landing, metadata)
-        rows = bookies.bookies(availability, marks, pages, asked.bookies if asked else {})
+        rows = bookies.bookies(availability, marks, indexes.pages, asked.bookies if asked else {})
         states = bookies.states(rows)
         who = landing.rows("bookies", rows, BOOKIES)
         metadata.state()
-        told = merged(indexes, asked.rows.where("ledger_id is not null")) if asked else indexes
+        told = merged(replicas, asked.rows.where("ledger_id is not null")) if asked else replicas
         pairs = landing.land("unequal", lambda: unequal(expected(ledgers), told, bookies.foreign))
         answers = landing.land(
             "judged", lambda: judged(ledgers, pairs, states, round(self.options.grace * 1000))
@@ -193,7 +190,7 @@ class Audit:
         times = {name: state.index_time for name, state in states.items()}
         gone = landing.land(
             "orphans",
-            lambda: orphans(pairs, bookies.dated(indexes), ledgers, again, moves, metadata.scan_time, times),
+            lambda: orphans(pairs, bookies.dated(replicas), ledgers, again, moves, metadata.scan_time, times),
         )
         places = landing.rows("directories", bookies.directories(), DIRECTORIES)
         cookies, registrations = metadata.cookies(), metadata.registrations()
@@ -201,7 +198,7 @@ class Audit:
 
         def explained() -> DataFrame:
             asked = {row["bookie_id"] for row in doubted(pairs).collect()}
-            asked |= set(bookies.overlapping(availability))
+            asked |= set(indexes.overlapping)
             return contents(availability, ledgers, pairs, places, who, sorted(asked))
 
         marked = of_first_scan(marks.where("kind = 'mark'"), moves)
@@ -218,7 +215,7 @@ class Audit:
             contents=landing.land("contents", explained),
             identities=identity.identities,
             identity_edges=identity.edges,
-            availability=indexes.unionByName(availability.where("state in ('stray', 'gap', 'damaged')")),
+            availability=indexes.by_state,
             unequal=pairs,
             judged=answers,
             verdicts=classes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.errors import RunError
 from auditor.landing import Landing
@@ -19,12 +19,31 @@ from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
 from auditor.sources.collected_index import collected_availability, unreadable
 from auditor.sources.collected_places import collected_places, settled, without
+from auditor.sources.page_size import IndexShapes
+from auditor.tables.answers import combined
+from auditor.tables.by_state import by_state
 from auditor.tables.judgement import UNREAD, BookieState
 from auditor.tables.registry import registered_modes, registrations, store_cookies
 from auditor.tables.starts import starts
+from auditor.tables.unequal import held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+class Indexes(NamedTuple):
+    """What the bookies' indexes say.
+
+    ``rows`` is the table availability; ``replicas`` has one row a replica, with files that were cut
+    recognised; ``by_state`` has these too, and what is no index of a ledger, for questions after few of them.
+    ``overlapping`` are the bookies of which a ledger may have more than one row.
+    """
+
+    rows: DataFrame
+    replicas: DataFrame
+    by_state: DataFrame
+    pages: Mapping[str, int]
+    overlapping: Sequence[str]
 
 
 class BookieScan:
@@ -78,8 +97,17 @@ class BookieScan:
             ),
         )
 
-    def availability(self) -> DataFrame:
-        """I: what every bookie that has a readable directory says it holds, and what lies beside it."""
+    def indexes(self) -> Indexes:
+        """I: read all indexes, and land them."""
+        rows = self._availability()
+        shapes, overlapping = self._shapes(rows), self._overlapping(rows)
+        replicas = combined(held(rows, shapes.pages, shapes.cut), overlapping)
+        others = rows.where("state in ('stray', 'gap', 'damaged')")
+        apart = replicas.unionByName(others) if overlapping else by_state(rows, shapes)
+        return Indexes(rows, replicas, apart, shapes.pages, overlapping)
+
+    def _availability(self) -> DataFrame:
+        """What every bookie that has a readable directory says it holds, and what lies beside it."""
         spark = self._landing.spark
         found = [each for each in self.attribution.bookies.values() if each.index_directories]
         wanted = spark.sparkContext.defaultParallelism * self._options.parts_per_core
@@ -125,7 +153,7 @@ class BookieScan:
             self.attribution = self._settled.attribution
             return self._landing.land("availability", read)
 
-    def overlapping(self, availability: DataFrame) -> list[str]:
+    def _overlapping(self, availability: DataFrame) -> list[str]:
         """Bookies of which a ledger may have more than one row.
 
         Their index came in several pieces; or one of their databases has a ledger that belongs into another.
@@ -178,19 +206,14 @@ class BookieScan:
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie.index_time if bookie else None
 
-    def page_sizes(self, availability: DataFrame) -> dict[str, int]:
-        """Bytes an index page of each bookie, from the lengths of its files."""
+    def _shapes(self, availability: DataFrame) -> IndexShapes:
+        """How large each bookie's pages are, and what else is worth knowing before the indexes are asked."""
         from pyspark.sql import functions as F
 
-        sizes = availability.where("state = 'ok' and page_bytes > 0 and page_bytes % 512 = 0")
         # A length says no more than its least bit that is set: a few rows a bookie.
         power = F.least(F.col("page_bytes").bitwiseAND(-F.col("page_bytes")), F.lit(page_size.LARGEST))
-        lengths: dict[str, dict[int, int]] = {}
-        for row in (
-            sizes.groupBy("bookie_id", power.alias("length")).agg(F.count("*").alias("files")).collect()
-        ):
-            lengths.setdefault(row["bookie_id"], {})[row["length"]] = row["files"]
-        return page_size.page_sizes(lengths)
+        counted = availability.groupBy("bookie_id", "state", power.alias("length")).agg(F.count("*"))
+        return page_size.index_shapes((row[0], row[1], row[2], row[3]) for row in counted.collect())
 
     def states(self, rows: list[dict[str, Any]]) -> dict[str, BookieState]:
         """How far each bookie was read, from the rows of the table bookies."""

@@ -13,6 +13,7 @@ every length that the server wrote is a multiple of 8192, so of the size found, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 LARGEST = 8192
 """The server's default; a larger page is a multiple of it, so its files are whole pages of this size too."""
@@ -25,6 +26,42 @@ ENOUGH_FILES = 8
 
 CUT_PERCENT = 2
 """How many of the files may be cut; at least one."""
+
+
+@dataclass(frozen=True)
+class IndexShapes:
+    """What all rows of the table availability are like: a few figures a bookie.
+
+    ``pages`` is bytes a page by bookie, ``cut`` the bookies of which a file ends inside one, ``states`` all
+    that occur.
+    """
+
+    pages: dict[str, int]
+    cut: frozenset[str]
+    states: frozenset[str]
+
+
+def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
+    """Put together what is known of all indexes; a row is bookie, state, length and how many have these.
+
+    Lengths are powers of two that divide the files' own; None of what is no file.
+
+    >>> shapes = index_shapes([("bk1", "ok", 8192, 40), ("bk1", "ok", 512, 1), ("bk2", "limbo", None, 2)])
+    >>> shapes.pages, sorted(shapes.cut), sorted(shapes.states)
+    ({'bk1': 8192}, ['bk1'], ['limbo', 'ok'])
+    """
+    lengths: dict[str, dict[int, int]] = {}
+    found: list[tuple[str, int]] = []
+    states = set()
+    for bookie, state, length, count in rows:
+        states.add(state)
+        if state == "ok" and length:
+            found.append((bookie, length))
+            if length % SECTOR == 0:
+                lengths.setdefault(bookie, {})[length] = count
+    pages = page_sizes(lengths)
+    cut = frozenset(bookie for bookie, length in found if length % pages.get(bookie, SECTOR))
+    return IndexShapes(pages, cut, frozenset(states))
 
 
 def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:

@@ -7,7 +7,7 @@ outer: everything else is joined back for unequal rows only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # No page is smaller; a bookie without a page size has no file that ends on one.
 _SECTOR = 512
-_HELD_STATES = ("ok", "cut", "unreadable", "limbo", "not-indexed")
+HELD_STATES = ("ok", "cut", "unreadable", "limbo", "not-indexed")
 # In the order in which both sides are sorted: the scope, which is nearly always the same, last.
 _KEYS = ("ledger_id", "bookie_id", "scope_id")
 
@@ -35,22 +35,27 @@ def expected(ledgers: DataFrame) -> DataFrame:
     )
 
 
-def held(availability: DataFrame, page_sizes: Mapping[str, int]) -> DataFrame:
+def held(
+    availability: DataFrame, page_sizes: Mapping[str, int], cut: Collection[str] | None = None
+) -> DataFrame:
     """What the indexes say each bookie holds, with an index cut inside a page recognised.
 
-    ``page_sizes`` is bytes a page by bookie (`auditor.sources.page_size`); the files do not keep it.
+    ``page_sizes`` is bytes a page by bookie (`auditor.sources.page_size`); the files do not keep it. ``cut``
+    are the bookies that may have such a file, None: all of them.
     """
     from pyspark.sql import functions as F
 
-    rows = availability.where(F.col("state").isin(*_HELD_STATES))
+    rows = availability.where(F.col("state").isin(*HELD_STATES))
+    if cut is not None and not cut:
+        return rows
     spark = availability.sparkSession
     pages = spark.createDataFrame(list(page_sizes.items()), "bookie_id string, page_size int")
-    cut = (F.col("state") == "ok") & (F.col("page_bytes") % F.coalesce("page_size", F.lit(_SECTOR)) != 0)
+    short = (F.col("state") == "ok") & (F.col("page_bytes") % F.coalesce("page_size", F.lit(_SECTOR)) != 0)
     return (
         rows.join(F.broadcast(pages), "bookie_id", "left")
-        .withColumn("reason", F.when(cut, F.lit("the file ends inside a page")).otherwise(F.col("reason")))
-        .withColumn("offset", F.when(cut, F.col("page_bytes") + 1024).otherwise(F.col("offset")))
-        .withColumn("state", F.when(cut, F.lit("cut")).otherwise(F.col("state")))
+        .withColumn("reason", F.when(short, F.lit("the file ends inside a page")).otherwise(F.col("reason")))
+        .withColumn("offset", F.when(short, F.col("page_bytes") + 1024).otherwise(F.col("offset")))
+        .withColumn("state", F.when(short, F.lit("cut")).otherwise(F.col("state")))
         .drop("page_size")
     )
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.sources.page_size import page_sizes
+from auditor.sources.page_size import index_shapes, page_sizes
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,28 @@ def test_of_few_or_many_files_only_a_few_are_called_cut(counts: dict[int, int]) 
     cut = sum(count for length, count in whole.items() if length % size)
     assert size in (512, 1024, 2048, 4096, 8192)
     assert cut <= max(1, sum(whole.values()) // 50)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "cut"),
+    [
+        pytest.param({8192: 40, None: 3, 0: 2}, False, id="whole pages, header alone, no file"),
+        pytest.param({8192: 40, 512: 1}, True, id="a file that ends inside a page"),
+        pytest.param({1024: 40, 4: 1}, True, id="a file that ends inside a sector"),
+        pytest.param({4: 1}, True, id="no other file to tell the page by"),
+        pytest.param({None: 1}, False, id="no file at all"),
+    ],
+)
+def test_a_bookie_has_a_cut_file_if_one_is_no_multiple_of_its_pages(
+    lengths: dict[int | None, int], cut: bool
+) -> None:
+    shapes = index_shapes(("bk", "ok", length, count) for length, count in lengths.items())
+    whole = {length: count for length, count in lengths.items() if length and length % 512 == 0}
+    assert shapes.pages == (page_sizes({"bk": whole}) if whole else {})
+    assert shapes.cut == ({"bk"} if cut else set())
+
+
+def test_files_that_are_not_ok_tell_no_page_size_and_are_not_cut() -> None:
+    shapes = index_shapes([("bk", "cut", 4, 1), ("bk", "unreadable", 512, 9)])
+    assert (shapes.pages, shapes.cut) == ({}, frozenset())
+    assert shapes.states == {"cut", "unreadable"}

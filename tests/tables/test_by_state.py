@@ -1,0 +1,67 @@
+"""Each state of an index apart: the same rows, and no look at a table for a state that does not occur."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from auditor.sources.page_size import IndexShapes, index_shapes
+from auditor.tables.by_state import by_state
+from auditor.tables.unequal import held
+from tests.tables.rows import Row, availability, index
+
+WHOLE = [index(number, "bk1", {0}, page_bytes=8192, path=f"/bk1/{number}") for number in range(9)]
+SHORT = index(9, "bk1", {0, 1}, page_bytes=512, path="/bk1/9")
+ODD = [
+    index(10, "bk2", {2}, state="not-indexed", storage="rocksdb", reason="not listed"),
+    index(11, "bk2", {3}, state="limbo", storage="rocksdb"),
+    index(12, "bk2", state="unreadable", path="/bk2/12", reason="bad magic", offset=0),
+    index(13, "bk3", {4}, state="cut", path="/bk3/13", page_bytes=8191, offset=9208),
+    index(14, "bk3", {4}, path="/bk3/14", page_bytes=1024),
+    index(15, "bk3", {4}, path="/bk3/15", page_bytes=100),
+    index(None, "bk3", state="stray", path="/bk3/notes.txt"),
+    index(None, "bk3", state="gap", path="/bk3/0", reason="not listed"),
+    index(None, "bk2", state="damaged", path="/bk2/ledgers", reason="a log is missing"),
+]
+
+
+def shapes_of(rows: list[Row]) -> IndexShapes:
+    lengths = [row.get("page_bytes") for row in rows]
+    powers = [None if length is None else min(length & -length, 8192) for length in lengths]
+    return index_shapes(
+        (row["bookie_id"], row["state"], power, 1) for row, power in zip(rows, powers, strict=True)
+    )
+
+
+def told(frame: DataFrame) -> list[str]:
+    return sorted(str(row.asDict()) for row in frame.collect())
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param(WHOLE, id="all is well"),
+        pytest.param([*WHOLE, *ODD[:3]], id="damage and no file that ends inside a page"),
+        pytest.param([*WHOLE, SHORT], id="one cut file"),
+        pytest.param([*WHOLE, SHORT, *ODD], id="everything"),
+    ],
+)
+def test_the_rows_are_those_of_all_indexes_and_of_what_is_none(spark: SparkSession, rows: list[Row]) -> None:
+    shapes, frame = shapes_of(rows), availability(spark, *rows)
+    plain = held(frame, shapes.pages).unionByName(frame.where("state in ('stray', 'gap', 'damaged')"))
+    assert told(by_state(frame, shapes)) == told(plain)
+    assert told(held(frame, shapes.pages, shapes.cut)) == told(held(frame, shapes.pages))
+
+
+def test_a_question_after_a_state_that_does_not_occur_reads_no_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [*WHOLE, ODD[1]]
+    availability(spark, *rows).write.parquet(str(tmp_path / "table"))
+    frame = by_state(spark.read.parquet(str(tmp_path / "table")), shapes_of(rows))
+    assert frame.where("state in ('cut', 'unreadable')").inputFiles() == []
+    assert frame.where("state = 'not-indexed'").inputFiles() == []
+    assert frame.where("state = 'limbo'").inputFiles() != []
