@@ -22,7 +22,7 @@ from auditor.session import build_session
 from auditor.sources.ledger_replicas import binary
 from benchmarks.measure import Line, alternate
 
-ROWS = 1_000_000
+ROWS = 4_000_000
 TASKS = 2
 BATCH_ROWS = 65_536
 LEDGERS = 300_000
