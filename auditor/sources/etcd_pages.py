@@ -101,14 +101,23 @@ class EtcdPages:
             CompactedError, StoreError: see `EtcdClient.finish`.
         """
         read = expected = 0
-        for page, answer in self._all(Asked(start, end, revision, self._limit)):
+        for page, answer in self._all(self._client.begin(Asked(start, end, revision, self._limit))):
             read += len(answer.keys.names)
             expected = max(expected, answer.count)
             yield page
         self._check(start, read, expected, revision)
 
-    def changed(self, start: bytes, end: bytes, revision: int, since: int) -> Changed | None:
-        """What of a range was last changed at the revision ``since`` or later.
+    @property
+    def asks_ahead(self) -> bool:
+        """Whether another question may be on its way while an answer is used."""
+        return self._in_flight > 1
+
+    def ask_changed(self, start: bytes, end: bytes, revision: int, since: int) -> Pending:
+        """Ask what of a range was last changed at the revision ``since`` or later; `changed` waits for it."""
+        return self._client.begin(Asked(start, end, revision, self._limit, since=since))
+
+    def changed(self, pending: Pending) -> Changed | None:
+        """What of a range has changed, as it was asked.
 
         None where that is more than `CHANGED_PAGES` pages: for each the server goes through all that is left
         of the range.
@@ -117,7 +126,7 @@ class EtcdPages:
         """
         found: list[Page] = []
         count = 0
-        for page, answer in self._all(Asked(start, end, revision, self._limit, since=since)):
+        for page, answer in self._all(pending):
             if len(found) == CHANGED_PAGES:
                 return None
             found.append(page)
@@ -127,7 +136,8 @@ class EtcdPages:
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
         """The keys of a range as `read` gives them, without values."""
         read = expected = 0
-        for page, answer in self._all(Asked(start, end, revision, self._largest, bare=True)):
+        asked = Asked(start, end, revision, self._largest, bare=True)
+        for page, answer in self._all(self._client.begin(asked)):
             read += len(answer.keys.names)
             expected = max(expected, answer.count)
             yield page.keys
@@ -140,9 +150,9 @@ class EtcdPages:
                 f"counted at revision {revision}"
             )
 
-    def _all(self, asked: Asked) -> Iterator[tuple[Page, Answer]]:
-        """Ask, and ask on from the last key, until there is no more."""
-        pending: Pending | None = self._client.begin(asked)
+    def _all(self, sent: Pending) -> Iterator[tuple[Page, Answer]]:
+        """Wait for an answer, and ask on from its last key, until there is no more."""
+        pending: Pending | None = sent
         while pending is not None:
             asked = pending.asked
             try:
@@ -161,7 +171,7 @@ class EtcdPages:
             if answer.more and answer.keys.names:
                 limit = asked.limit if asked.bare else self._limit
                 following = replace(asked, start=answer.keys.names[-1] + b"\0", limit=limit)
-                if self._in_flight > 1:
+                if self.asks_ahead:
                     pending = self._client.begin(following)
                     yield page, answer
                 else:

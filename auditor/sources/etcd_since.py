@@ -18,8 +18,10 @@ row has that of this run's revision.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +31,7 @@ from numpy.typing import NDArray
 from auditor.keys.etcd import key_text
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.earlier_ledgers import EarlierLedgers, Piece, pieces
+from auditor.sources.etcd_client import Pending
 from auditor.sources.etcd_pages import EtcdPages, Page, batch_of
 from auditor.sources.ledger_rows import ledger_rows
 from auditor.sources.store import Part
@@ -56,6 +59,14 @@ class SincePart(Part):
     earlier: EarlierLedgers
 
 
+class _Sent(NamedTuple):
+    """A piece, and the question on its way that its rows are compared with; None: it has no rows."""
+
+    piece: Piece
+    since: int
+    pending: Pending | None
+
+
 class _Reading:
     """Reads one part into rows of some columns of the table ledgers."""
 
@@ -67,23 +78,41 @@ class _Reading:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         part = self._part
+        sent: deque[_Sent] = deque()
         for piece in pieces(part.earlier, part.start, part.end, self._columns):
-            taken = self._taken(piece) if piece.rows.num_rows else None
-            if taken is not None:
-                yield taken
-            else:
-                for page in self._pages.read(piece.start, piece.end, part.moment.revision):
-                    if page.keys.names or page.gaps:
-                        yield self._decoded(page)
+            sent.append(self._asked(piece))
+            while len(sent) > self._pages.asks_ahead:
+                yield from self._read(sent.popleft())
+        for each in sent:
+            yield from self._read(each)
 
-    def _taken(self, piece: Piece) -> pa.RecordBatch | None:
-        """The rows of a piece as they are now, in order; None where the range must be read whole."""
+    def _asked(self, piece: Piece) -> _Sent:
+        """Ask what has changed of a piece."""
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
+        if not len(versions):
+            return _Sent(piece, 0, None)
         newest = min(WITNESSES, 1 + len(versions) // 4)
         since = int(np.partition(versions, -newest)[-newest])
-        changed = self._pages.changed(piece.start, piece.end, self._part.moment.revision, since)
+        revision = self._part.moment.revision
+        return _Sent(piece, since, self._pages.ask_changed(piece.start, piece.end, revision, since))
+
+    def _read(self, sent: _Sent) -> Iterator[pa.RecordBatch]:
+        taken = self._taken(sent)
+        if taken is not None:
+            yield taken
+            return
+        start, end, _ = sent.piece
+        for page in self._pages.read(start, end, self._part.moment.revision):
+            if page.keys.names or page.gaps:
+                yield self._decoded(page)
+
+    def _taken(self, sent: _Sent) -> pa.RecordBatch | None:
+        """The rows of a piece as they are now, in order; None where the range must be read whole."""
+        piece, since, pending = sent
+        changed = self._pages.changed(pending) if pending is not None else None
         if changed is None:
             return None
+        versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         found = Page.joined(changed.pages)
         now = _Versions.of(found.keys.names, found.keys.changed)
         if not (now.agree(piece.rows) & (versions >= since)).any():

@@ -8,7 +8,7 @@ import pytest
 
 from auditor.errors import StoreError
 from auditor.sources.etcd_client import MESSAGE_LIMIT, Answer, Asked, EtcdClient, Keys
-from auditor.sources.etcd_pages import LARGEST_PAGE, PAGE_BYTES, EtcdPages, Page
+from auditor.sources.etcd_pages import LARGEST_PAGE, PAGE_BYTES, Changed, EtcdPages, Page
 from auditor.sources.store import StoreOptions
 from tests.servers.etcd import Etcd, running
 
@@ -122,16 +122,20 @@ def test_pages_keep_below_grpcs_own_limit() -> None:
     assert PAGE_BYTES * 2 == MESSAGE_LIMIT == 4 << 20
 
 
+def changed_since(reader: EtcdPages, end: bytes, revision: int, since: int) -> Changed | None:
+    return reader.changed(reader.ask_changed(START, end, revision, since))
+
+
 def test_what_changed_comes_with_the_number_of_all_keys(server: Etcd, client: EtcdClient) -> None:
     items = [(f"/bk/ledgers/{number:03d}", b"x") for number in range(100)]
     since = server.load(items) + 1
     revision = server.load([("/bk/ledgers/007", b"y"), ("/bk/ledgers/~", b"z"), ("/bk/other", b"")])
     server.load([("/bk/ledgers/008", b"later")])
-    changed = EtcdPages(client, OPTIONS).changed(START, END, revision, since)
+    changed = changed_since(EtcdPages(client, OPTIONS), END, revision, since)
     assert changed is not None
     assert held(changed.pages) == [("/bk/ledgers/007", b"y"), ("/bk/ledgers/~", b"z")]
     assert changed.count == 101
-    unchanged = EtcdPages(client, OPTIONS).changed(START, END, revision, revision + 1)
+    unchanged = changed_since(EtcdPages(client, OPTIONS), END, revision, revision + 1)
     assert unchanged is not None
     assert (held(unchanged.pages), unchanged.count) == ([], 101)
 
@@ -139,8 +143,8 @@ def test_what_changed_comes_with_the_number_of_all_keys(server: Etcd, client: Et
 def test_of_more_changes_than_a_few_pages_hold_there_is_no_answer(server: Etcd, client: EtcdClient) -> None:
     revision = server.load([(f"/bk/ledgers/{number:03d}", b"x") for number in range(13)])
     reader = EtcdPages(client, StoreOptions(rate_limit=3))
-    assert reader.changed(START, END, revision, 1) is None
-    changed = reader.changed(START, b"/bk/ledgers/012", revision, 1)
+    assert changed_since(reader, END, revision, 1) is None
+    changed = changed_since(reader, b"/bk/ledgers/012", revision, 1)
     assert changed is not None
     assert len(held(changed.pages)) == 12
 

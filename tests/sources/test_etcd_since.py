@@ -75,6 +75,7 @@ def change(server: Etcd, path: str, value: bytes | str | None) -> None:
     st.integers(1, 3),
     st.sampled_from([2, 4, 5_000]),
     st.sampled_from([1, 500]),
+    st.sampled_from([1, 4]),
     st.booleans(),
 )
 def test_what_is_read_since_an_earlier_run_is_what_a_full_read_gives(
@@ -84,6 +85,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_read_gives(
     wanted: int,
     piece: int,
     page: int,
+    in_flight: int,
     compacted: bool,
 ) -> None:
     scope = f"/bk{next(SCOPES)}"
@@ -93,7 +95,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_read_gives(
         patch.setattr("auditor.sources.earlier_ledgers.PIECE_ROWS", piece)
         patch.setattr("auditor.sources.etcd_pages.FIRST_PAGE", page)
         patch.setattr("auditor.sources.etcd_client.MESSAGE_LIMIT", MESSAGE_BYTES)
-        store = opened(server, scope)
+        store = opened(server, scope, in_flight=in_flight)
         store.cluster()
         before, then = whole(store), store.history()
         for number, changes in enumerate(steps):
