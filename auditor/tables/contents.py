@@ -89,15 +89,17 @@ def contents(
 
     places = _places(directories, bookies)
     doubtful = F.col("bookie_id").isin(list(doubted))
-    seen = _seen(availability.where(~doubtful), places)
-    plain = _of_owners(seen, ledgers, unequal, places.where(~F.col("owner").isin(list(doubted))))
+    sure = availability.where(~doubtful)
+    plain = _of_owners(sure, ledgers, unequal, places.where(~F.col("owner").isin(list(doubted))))
     if not doubted:
         return plain
     counts = _counts(_seen(availability.where(doubtful), places).join(_members(ledgers, unequal), [*_LEDGER]))
     return plain.unionByName(_ranked(counts, places, bookies))
 
 
-def _of_owners(seen: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: DataFrame) -> DataFrame:
+def _of_owners(
+    availability: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: DataFrame
+) -> DataFrame:
     """What each owner explains of its directories: all replicas, but for those that are unequal."""
     from pyspark.sql import functions as F
 
@@ -108,8 +110,10 @@ def _of_owners(seen: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: 
         .select(*_LEDGER, F.expr(_MEMBERS.format(lacks="false")).alias("members"))
     )
     mine = "exists(members, m -> m.id = owner{})"
+    # Of all paths only those of unequal pairs are looked at twice.
+    unlike = availability.join(pairs, [*_LEDGER, "bookie_id"], "left_semi")
     odd = (
-        seen.join(pairs, [*_LEDGER, "bookie_id"], "left_semi")
+        _seen(unlike, places)
         .join(known, [*_LEDGER], "left")
         .groupBy("key")
         .agg(
@@ -119,7 +123,13 @@ def _of_owners(seen: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: 
             _times(F.expr(mine.format(" and m.should = held"))).alias("known_exact"),
         )
     )
-    number = seen.groupBy("key").agg(F.count("*").alias("all")).join(odd, "key", "left").fillna(0)
+    number = (
+        _seen(availability, places)
+        .groupBy("key")
+        .agg(F.count("*").alias("all"))
+        .join(odd, "key", "left")
+        .fillna(0)
+    )
     healthy = F.col("all") - F.col("odd")
     return (
         number.join(F.broadcast(places), "key")
@@ -183,15 +193,19 @@ def _seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     """The ledgers in each directory: its key, ledger, bookie_id, hashes of owner and of what is held."""
     from pyspark.sql import functions as F
 
-    below = F.concat("name", F.lit("/current/")).alias("below")
-    named = places.select("owner", "key", F.explode("names").alias("name")).select("owner", "key", below)
+    current = F.concat("name", F.lit("/current")).alias("current")
+    named = places.select("owner", "key", F.explode("names").alias("name")).select(
+        "owner", "key", current, F.concat(current, F.lit("/")).alias("below")
+    )
     held = F.when((F.col("state") == "ok") & (F.length("groups") > 0), F.xxhash64("groups"))
     rows = availability.where(F.col("state").isin(*_THERE) & F.col("ledger_id").isNotNull()).select(
         *_LEDGER, "bookie_id", "path", held.alias("held")
     )
     # A bookie has few directories: to try each of them takes less time than to cut a path.
-    path = F.concat("path", F.lit("/"))
-    lies_there = (F.col("bookie_id") == F.col("owner")) & path.startswith(F.col("below"))
+    path = F.col("path")
+    lies_there = (F.col("bookie_id") == F.col("owner")) & (
+        path.startswith(F.col("below")) | (path == F.col("current"))
+    )
     return rows.join(F.broadcast(named), lies_there).select(
         *_LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
