@@ -22,7 +22,7 @@ AT_ONCE = 1_000
 _SETTINGS: dict[str, str | int] = {
     "journalSyncData": "false",  # it is the reading that is measured
     "pageLimit": 16_000,  # more pages than a bookie has ledgers: all of them stay in memory
-    "openFileLimit": 1_500,  # twice: to write and to read; and five bookies share the descriptors of one process
+    "openFileLimit": 1_500,  # to write, and as many to read; five bookies share one process's descriptors
     "numReadWorkerThreads": 8,
     "dbStorage_writeCacheMaxSizeMb": 64,
     "dbStorage_readAheadCacheMaxSizeMb": 16,

@@ -9,10 +9,10 @@ question alone: reading both sides and joining them by Spark, and the same in on
 On DbLedgerStorage a bookie gives no listing, and the check waits for it: 100 ledgers in 5 seconds. It is
 given its first ledgers only, and rates are compared.
 
-Last stands the whole command from a cold start, against the warm check: on the same bookies, and on five
-times as many ledgers, which are made up (nobody waits until bookies have written them); the check is then
-taken to go on at the rate that it had. `BENCHMARK_LEDGERS` in the environment is the number of real ledgers
-(20,000).
+Last stands what begins with a cold start, against the warm check: the check's question alone, session and
+all, and the whole command. They are asked of the same bookies, and of five and ten times as many ledgers,
+which are made up (nobody waits until bookies have written them); the check is then taken to go on at the rate
+that it had. `BENCHMARK_LEDGERS` in the environment is the number of real ledgers (20,000).
 """
 
 from __future__ import annotations
@@ -32,28 +32,29 @@ from typing import TYPE_CHECKING
 from auditor import Audit, AuditOptions, open_run, register
 from auditor.model.report import HEALTHY
 from auditor.session import build_session
-from auditor.tables.unequal import expected, held, unequal
 from benchmarks.checked_bookies import ENTRIES, WRITE_QUORUM, CheckedBookies, checked_bookies
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files
 from benchmarks.cluster_store import write_snapshot
-from benchmarks.measure import Line
+from benchmarks.measure import Line, alternate
 from benchmarks.one_process import differing_pairs
+from benchmarks.spark_join import differing_pairs as joined_by_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROUNDS, COLD_ROUNDS = 3, 2
-TASKS = 4
-"""Tasks that each side is read by: the ledgers are few, and a task costs as much as a thousand of them."""
-
-MADE_UP = 5
+MADE_UP = (5, 10)
 """How many ledgers are made up for each real one."""
+
+DIFFERING = {"orphan-ledger": 1, "below-ack-quorum": 1, "entry-lost": 2}
+"""How many pairs differ for each finding that is planted in the made-up ones."""
 
 STALLED = 200
 """Ledgers that the check is given where it stalls: two waits of five seconds."""
 
 DB = "DbLedgerStorage"
+COLD_JOIN, COLD_WHOLE = "reading and join, cold, session and all", "whole command, cold"
 OPTIONS = AuditOptions(master="local[2]", rate_limit=0, grace=0)
 
 
@@ -93,11 +94,7 @@ class Contest:
     def join(self) -> float:
         """Read metadata and indexes as Spark tables, join them, and count the pairs that differ."""
         begun = time.perf_counter()
-        scan = self.spark.read.format("bookkeeper_ledgers").option("metadata", self.uri)
-        ledgers = scan.option("rate_limit", 0).option("parts", TASKS).load()
-        scan = self.spark.read.format("bookkeeper_indexes").option("bookies", str(self.cluster.directory))
-        indexes = scan.option("tasks", TASKS).load()
-        self._none(unequal(expected(ledgers), held(indexes, {}), []).count())
+        self._none(joined_by_spark(self.spark, self.uri, str(self.cluster.directory)))
         return time.perf_counter() - begun
 
     def one_process(self) -> float:
@@ -171,35 +168,59 @@ def _in_turn(contest: Contest) -> Iterator[Line]:
         stage = f"{contest.storage}, {name}"
         yield Line(stage, contest.ledgers, "ledgers", seconds, *rival, goal=goal, target=target, note=told)
     if contest.storage != DB:
-        cold = min(
-            _command(contest.uri, contest.cluster.directory, contest.out()) for _ in range(COLD_ROUNDS)
+        bookies = str(contest.cluster.directory)
+        cold = (
+            lambda: _joined(contest.uri, bookies, 0),
+            lambda: _command(contest.uri, bookies, contest.out()),
         )
-        yield Line("whole command, cold", contest.ledgers, "ledgers", cold, *rival, note="real bookies")
-        yield _made_up(contest.ledgers * MADE_UP, rival, contest.root / "made-up")
+        join, whole = alternate(*cold, rounds=COLD_ROUNDS)
+        yield Line(COLD_JOIN, contest.ledgers, "ledgers", join, *rival, note="real bookies")
+        yield Line(COLD_WHOLE, contest.ledgers, "ledgers", whole, *rival, note="real bookies")
+        for times in MADE_UP:
+            yield from _made_up(contest, contest.ledgers * times, rival)
 
 
-def _made_up(ledgers: int, rival: tuple[str, int, float], root: Path) -> Line:
+def _made_up(contest: Contest, ledgers: int, rival: tuple[str, int, float]) -> Iterator[Line]:
+    cluster, root = Cluster(ledgers), contest.root / f"made-up-{ledgers}"
     root.mkdir()
-    cluster = Cluster(ledgers)
-    uri = write_snapshot(cluster, root / "zookeeper")
+    uri, bookies = write_snapshot(cluster, root / "zookeeper"), str(root / "bookies")
     write_index_files(cluster, root / "bookies")
-    cold = []
-    for number in range(COLD_ROUNDS):
-        out = str(root / f"run-{number}")
-        cold.append(_command(uri, root / "bookies", out, code=1))
+    planted = cluster.findings()
+    differing = sum(DIFFERING[id] for id, _, _ in planted)
+    runs = (str(root / f"run-{number}") for number in count())
+
+    def warm() -> None:
+        if joined_by_spark(contest.spark, uri, bookies) != differing:
+            sys.exit(f"of {ledgers:,} made-up ledgers other pairs differ than were planted")
+
+    def command() -> None:
+        out = next(runs)
+        _command(uri, bookies, out, code=int(bool(planted)))
         found = {(each.id, each.ledger_id, each.bookie_id) for each in open_run(out).findings}
-        if found != cluster.findings():
-            sys.exit(f"{len(found ^ cluster.findings())} findings are missing or were not planted")
-    note = "made-up cluster; the check at its rate of before"
-    return Line("whole command, cold", ledgers, "ledgers", min(cold), *rival, goal=1, target=1, note=note)
+        if found != planted:
+            sys.exit(f"{len(found ^ planted)} findings are missing or were not planted")
+
+    ways = (warm, lambda: _joined(uri, bookies, differing), command)
+    seconds = alternate(*ways, rounds=COLD_ROUNDS)
+    note = f"{ledgers:,} made-up ledgers; the check at its rate of before"
+    for name, took, goal, target in zip(
+        ("reading and join, Spark", COLD_JOIN, COLD_WHOLE), seconds, (2, 1, None), (6, 1, 1), strict=True
+    ):
+        yield Line(name, ledgers, "ledgers", took, *rival, goal=goal, target=target, note=note)
 
 
-def _command(uri: str, bookies: Path, out: str, code: int = 0) -> float:
-    """The seconds of `bkaudit audit` in a process of its own."""
+def _joined(uri: str, bookies: str, differing: int) -> None:
+    """Ask the check's question alone, in a process and a session of its own."""
+    command = [sys.executable, "-m", "benchmarks.spark_join", uri, bookies]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.stdout.strip() != str(differing):
+        sys.exit(f"{differing} pairs should differ: {done.stdout}\n{done.stderr}")
+
+
+def _command(uri: str, bookies: str, out: str, code: int = 0) -> None:
+    """The whole command, `bkaudit audit`, in a process of its own."""
     command = [sys.executable, "-c", "from auditor.cli import main; main()", "audit", "--metadata", uri]
-    command += ["--bookies", str(bookies), "--out", out, "--master", OPTIONS.master, "--rate-limit", "0"]
-    begun = time.perf_counter()
+    command += ["--bookies", bookies, "--out", out, "--master", OPTIONS.master, "--rate-limit", "0"]
     done = subprocess.run([*command, "--grace", "0"], capture_output=True, text=True, check=False)
     if done.returncode != code:
         sys.exit(f"bkaudit audit ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-    return time.perf_counter() - begun
