@@ -52,7 +52,8 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
     with running(home / "server", saved=True) as server:
         # Bookies' leases run out some time after a server was started.
-        server.ctl("del", "--prefix", f"{SCOPE}/bookies/writable/")
+        for mode in ("writable", "readonly"):
+            server.ctl("del", "--prefix", f"{SCOPE}/bookies/{mode}/")
         for number in range(100, 200):
             server.load([(key(SCOPE, number), CLOSED)])
 
