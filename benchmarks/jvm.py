@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from auditor import Audit, AuditOptions, open_run, register
 from auditor.model.report import HEALTHY
 from auditor.session import build_session
-from benchmarks.checked_bookies import ENTRIES, WRITE_QUORUM, CheckedBookies, checked_bookies
+from benchmarks.checked_bookies import ENSEMBLE, ENTRIES, WRITE_QUORUM, CheckedBookies, checked_bookies
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files
 from benchmarks.cluster_store import write_snapshot
@@ -104,15 +104,17 @@ class Contest:
         self._none(differing_pairs(self.uri, directories))
         return time.perf_counter() - begun
 
-    def find_what_is_lost(self) -> None:
-        """Take a ledger away from a stopped bookie: the audit must find it, and no other."""
-        ledger, bookie = self.ledgers, self.cluster.ids[0]
-        members = self.cluster.ids[:3]
-        self.cluster.write(ledger, members, WRITE_QUORUM, WRITE_QUORUM, ENTRIES)
+    def write_one_to_lose(self) -> None:
+        """One ledger more, on bookies that are known; before the check, which leaves no descriptors over."""
+        self.cluster.write(self.ledgers, self.cluster.ids[:ENSEMBLE], WRITE_QUORUM, WRITE_QUORUM, ENTRIES)
         self.cluster.flush()
+
+    def find_what_is_lost(self) -> None:
+        """Take that ledger away from a stopped bookie: the audit must find it, and no other."""
+        ledger, bookie = self.ledgers, self.cluster.ids[0]
         self.cluster.stop(bookie)
         if self.storage == DB:
-            striped_there = [entry for entry in range(ENTRIES) if -entry % len(members) < WRITE_QUORUM]
+            striped_there = [entry for entry in range(ENTRIES) if -entry % ENSEMBLE < WRITE_QUORUM]
             self.cluster.forget_entries(bookie, ledger, striped_there)
             self.cluster.forget_ledger(bookie, ledger)
         else:
@@ -147,6 +149,7 @@ def lines() -> Iterator[Line]:
                 print(f"{storage}: writing {ledgers:,} ledgers", file=sys.stderr)
                 with checked_bookies(root / storage, storage, ledgers) as (cluster, uri):
                     contest = Contest(cluster, uri, storage, ledgers, spark, root / storage)
+                    contest.write_one_to_lose()
                     yield from _in_turn(contest)
                     contest.find_what_is_lost()
         finally:
