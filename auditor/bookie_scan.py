@@ -21,7 +21,7 @@ from auditor.sources.collected_index import collected_availability, unreadable
 from auditor.sources.collected_places import collected_places, settled, without
 from auditor.sources.page_size import IndexShapes
 from auditor.tables.answers import combined
-from auditor.tables.by_state import by_state
+from auditor.tables.by_state import OTHERS, by_state
 from auditor.tables.judgement import UNREAD, BookieState
 from auditor.tables.registry import registered_modes, registrations, store_cookies
 from auditor.tables.starts import starts
@@ -99,10 +99,12 @@ class BookieScan:
 
     def indexes(self) -> Indexes:
         """I: read all indexes, and land them."""
+        from pyspark.sql import functions as F
+
         rows = self._availability()
         shapes, overlapping = self._shapes(rows), self._overlapping(rows)
         replicas = combined(held(rows, shapes.pages, shapes.cut), overlapping)
-        others = rows.where("state in ('stray', 'gap', 'damaged')")
+        others = rows.where(F.col("state").isin(*OTHERS))
         apart = replicas.unionByName(others) if overlapping else by_state(rows, shapes)
         return Indexes(rows, replicas, apart, shapes.pages, overlapping)
 

@@ -20,7 +20,7 @@ from auditor.model.report import Cluster, Report, Reused, Taken
 from auditor.reusable import REUSABLE, bookie_facts, files_of, writer
 from auditor.runs import open_run
 from auditor.sources.bookie_owners import AttributedBookie
-from auditor.sources.earlier_files import opened
+from auditor.sources.earlier_files import extremes, opened
 from auditor.sources.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.index_columns import SCHEMA
 from auditor.sources.index_parts import Earlier, IndexPart
@@ -230,15 +230,14 @@ def _check_files(table: str, noted: Mapping[str, int]) -> None:
 
 def _file(table: str, name: str) -> _File:
     with opened(table, name, SCHEMA) as file:
-        column = file.schema_arrow.get_field_index("bookie_id")
-        groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
-        known = [group.column(column).statistics for group in groups]
-    if not all(each is not None and each.has_min_max for each in known):
+        ends = extremes(file, "bookie_id")
+    known = [each for each in ends if each is not None]
+    if len(known) < len(ends):
         return _File(name, None, None)
     return _File(
         name,
-        min((each.min for each in known), default=None),
-        max((each.max for each in known), default=None),
+        min((lowest for lowest, _ in known), default=None),
+        max((highest for _, highest in known), default=None),
     )
 
 

@@ -20,7 +20,6 @@ from auditor.model.report import (
     Impact,
     Replicas,
     Report,
-    Reused,
     Run,
     Taken,
 )
@@ -52,6 +51,7 @@ def summarise(
 
     ``gaps`` are those of `gaps_shown`.
     """
+    taken = _taken(tables.ledgers)
     run = Run(
         version=program_version(),
         started=started,
@@ -60,22 +60,16 @@ def summarise(
         live=metadata.live,
         positions=metadata.positions(),
         bookie_sources=list(bookies.sources),
-        operations=_operations(tables, metadata, bookies, asked),
+        operations=_operations(tables, metadata, bookies, asked, taken),
         gaps=gaps,
         notes=[*metadata.notes(), *bookies.notes(), *compared.notes, *([] if since.path else since.notes)],
         tally=compared.tally(),
         impact=impact(findings, tables.ledgers),
         changes=compared.counted(),
         suppressions=compared.suppressions(),
-        reused=_reused(since, tables, bookies),
+        reused=since.told(bookies.reused, taken),
     )
     return Report.make(run, cluster_of(metadata), _coverage(tables), _samples(findings, options.samples))
-
-
-def _reused(since: Since, tables: Tables, bookies: BookieScan) -> Reused | None:
-    if since.path is None:
-        return None
-    return since.told(bookies.reused, _taken(tables.ledgers))
 
 
 def _taken(ledgers: DataFrame) -> Taken:
@@ -115,17 +109,17 @@ def _coverage(tables: Tables) -> Coverage:
 
 
 def _operations(
-    tables: Tables, metadata: MetadataScan, bookies: BookieScan, asked: Asked | None
+    tables: Tables, metadata: MetadataScan, bookies: BookieScan, asked: Asked | None, first: Taken
 ) -> dict[str, int]:
-    """What was asked of the sources; all of it is reading."""
+    """What was asked of the sources; all of it is reading. ``first`` is of the first scan of ledgers."""
     from pyspark.sql import functions as F
 
     counted = tables.availability.agg(F.count_if(F.expr("path is not null")).alias("files")).first()
     assert counted is not None
-    scans = [tables.ledgers, *([again] if (again := metadata.again()) is not None else [])]
+    scans = [first, *([_taken(again)] if (again := metadata.again()) is not None else [])]
     made = {
         **metadata.operations(),
-        "ledger records read by tasks": sum(_taken(scan)["read"] for scan in scans),
+        "ledger records read by tasks": sum(scan["read"] for scan in scans),
         "marks and locks read by tasks": metadata.marks().where("kind != 'gap'").count(),
         "indexes read": counted["files"] - bookies.reused["reused"],
         "listings asked of bookies": asked.rows.where("state != 'gap'").count() if asked else 0,

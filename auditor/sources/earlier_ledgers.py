@@ -20,11 +20,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from auditor.errors import RunError
 from auditor.keys.etcd import key_bytes
-from auditor.sources.earlier_files import opened
+from auditor.sources.earlier_files import extremes, opened
 from auditor.sources.ledger_rows import LEDGERS
 
 PIECE_ROWS = 5_000
@@ -143,7 +142,7 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
 def _looked_at(table: str, name: str) -> tuple[LedgerFile | None, bool]:
     """The file if it has ledgers in their places, and whether it has nothing else."""
     with opened(table, name, LEDGERS) as file:
-        paths, statuses = _extremes(file, "path"), _extremes(file, "status")
+        paths, statuses = extremes(file, "path"), extremes(file, "status")
         if None not in paths and not any(_may_be_odd(each) for each in statuses):
             first = min((each[0] for each in paths if each is not None), default=None)
             return LedgerFile(name, first) if first is not None else None, True
@@ -158,11 +157,3 @@ def _looked_at(table: str, name: str) -> tuple[LedgerFile | None, bool]:
 def _may_be_odd(statuses: tuple[str, str] | None) -> bool:
     """Whether rows with statuses between these two can be of anything but ledgers in their places."""
     return statuses is None or any(statuses[0] <= odd <= statuses[1] for odd in _UNLISTED)
-
-
-def _extremes(file: pq.ParquetFile, column: str) -> list[tuple[str, str] | None]:
-    """The least and the greatest value of a column in each row group, where they are known."""
-    # A struct has several columns in Parquet, but those asked for here lie before the first.
-    at = file.schema_arrow.get_field_index(column)
-    known = [file.metadata.row_group(number).column(at).statistics for number in range(file.num_row_groups)]
-    return [(each.min, each.max) if each is not None and each.has_min_max else None for each in known]

@@ -100,12 +100,7 @@ class EtcdPages:
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
         """
-        read = expected = 0
-        for page, answer in self._all(self._client.begin(Asked(start, end, revision, self._limit))):
-            read += len(answer.keys.names)
-            expected = max(expected, answer.count)
-            yield page
-        self._check(start, read, expected, revision)
+        yield from self._counted(Asked(start, end, revision, self._limit))
 
     @property
     def asks_ahead(self) -> bool:
@@ -135,19 +130,20 @@ class EtcdPages:
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
         """The keys of a range as `read` gives them, without values."""
+        for page in self._counted(Asked(start, end, revision, self._largest, bare=True)):
+            yield page.keys
+
+    def _counted(self, asked: Asked) -> Iterator[Page]:
+        """All pages of a range, which must have as many keys as the server counts."""
         read = expected = 0
-        asked = Asked(start, end, revision, self._largest, bare=True)
         for page, answer in self._all(self._client.begin(asked)):
             read += len(answer.keys.names)
             expected = max(expected, answer.count)
-            yield page.keys
-        self._check(start, read, expected, revision)
-
-    def _check(self, start: bytes, read: int, expected: int, revision: int) -> None:
+            yield page
         if read != expected:
             raise StoreError(
-                f"{self._client.name} gave {read} keys from {key_text(start)} on, of {expected} that it "
-                f"counted at revision {revision}"
+                f"{self._client.name} gave {read} keys from {key_text(asked.start)} on, of {expected} that "
+                f"it counted at revision {asked.revision}"
             )
 
     def _all(self, sent: Pending) -> Iterator[tuple[Page, Answer]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from auditor.sources.page_size import IndexShapes
 
-_OTHERS = ("stray", "gap", "damaged")
+OTHERS = ("stray", "gap", "damaged")
 """States of what is no index of a ledger."""
 
 
@@ -35,7 +35,7 @@ def by_state(availability: DataFrame, shapes: IndexShapes) -> DataFrame:
         return rows.withColumn("state", F.lit(state))
 
     may_be_cut = F.col("bookie_id").isin(*shapes.cut)
-    parts = [of(state) for state in (*HELD_STATES, *_OTHERS) if state in shapes.states]
+    parts = [of(state) for state in (*HELD_STATES, *OTHERS) if state in shapes.states]
     if shapes.cut:
         # No others than these are any longer when they are taken for cut.
         parts.append(held(availability.where((F.col("state") == "ok") & may_be_cut), shapes.pages))

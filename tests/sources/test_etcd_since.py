@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from auditor.sources.etcd_live import EtcdStore
 from auditor.sources.ledger_rows import LEDGERS_AGAIN
+from auditor.sources.store import History
 from tests.servers.etcd import Etcd, running
 from tests.sources.earlier_etcd import (
     CLOSED,
@@ -66,6 +67,14 @@ def change(server: Etcd, path: str, value: bytes | str | None) -> None:
         server.delete(path)
     if value is not None:
         server.load([(path, value if isinstance(value, bytes) else CLOSED)])
+
+
+def history(server: Etcd, scope: str) -> History:
+    store = opened(server, scope)
+    store.cluster()
+    found = store.history()
+    store.close()
+    return found
 
 
 @settings(max_examples=20, deadline=None)
@@ -186,17 +195,11 @@ def test_a_restored_etcd_is_found_out_whatever_revision_it_has_reached(
         server.save(Path(folder, "snapshot.db"))
         for ledger in range(lost):
             server.load([(key(scope, ledger), OPEN)])
-        store = opened(server, scope)
-        store.cluster()
-        then = store.history()
-        store.close()
+        then = history(server, scope)
         server.put_back(Path(folder, "snapshot.db"))
         for ledger in range(anew):
             server.load([(key(scope, ledger), LONGER)])
-        store = opened(server, scope)
-        store.cluster()
-        now = store.history()
-        store.close()
+        now = history(server, scope)
     assert now.cluster == then.cluster, "nothing else tells them apart"
     assert not now.continues(then)
 
