@@ -14,12 +14,14 @@ from auditor.model.report import Taken
 from auditor.reusable import files_noted, indexes_noted
 from auditor.scan import MetadataScan
 from auditor.since import Since
-from auditor.sources import bookie_owners, index_parts, index_source, page_size
+from auditor.sources import bookie_owners, index_parts, page_size
 from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
 from auditor.sources.collected_index import collected_availability, unreadable
 from auditor.sources.collected_places import collected_places, settled, without
+from auditor.sources.index_source import IndexSource
 from auditor.sources.page_size import IndexShapes
+from auditor.sources.source_rows import source_rows
 from auditor.tables.answers import combined
 from auditor.tables.by_state import OTHERS, by_state
 from auditor.tables.judgement import UNREAD, BookieState
@@ -80,7 +82,6 @@ class BookieScan:
         )
         self._settled = settled(self._attributed, self._collected)
         self.attribution = self._settled.attribution
-        index_source.register(landing.spark)
 
     def _members(self) -> DataFrame:
         """Who is in ensembles: one row a bookie. What the server would refuse as an id is no bookie."""
@@ -137,7 +138,7 @@ class BookieScan:
         spark = self._landing.spark
 
         def read() -> DataFrame:
-            here = spark.read.format("bookkeeper_indexes").option("parts", index_parts.to_json(parts)).load()
+            here = source_rows(spark, IndexSource({"parts": index_parts.to_json(parts)}))
             whole, owners = self._collected.whole, self._settled.owner_of_piece
             return here.unionByName(collected_availability(spark, whole, owners)) if whole else here
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.progress import Progress
-from auditor.sources import entry_logs, index_parts, index_source
+from auditor.sources import entry_logs, index_parts
 from auditor.sources.collected_pieces import Piece
 from auditor.sources.collection import Collection, TableFile
 from auditor.sources.collection_writer import AVAILABILITY, COMPRESSION, batches_of
 from auditor.sources.index_parts import IndexPart
+from auditor.sources.index_source import IndexSource
+from auditor.sources.source_rows import source_rows
 from auditor.task_watch import tasks_told
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ def read_in_spark(
     progress: Progress,
 ) -> Mapping[str, tuple[TableFile, ...]]:
     """Write ``availability`` of pieces, cut into ``parts``, and ``entry_logs`` of directories."""
-    index_source.register(spark)
     tables = {
         "availability": _availability(spark, pieces, parts),
         "entry_logs": _entry_logs(spark, logs),
@@ -43,7 +44,7 @@ def read_in_spark(
 def _availability(spark: SparkSession, pieces: Sequence[Piece], parts: Sequence[IndexPart]) -> DataFrame:
     from pyspark.sql import functions as F
 
-    rows = spark.read.format(index_source.FORMAT).option("parts", index_parts.to_json(parts)).load()
+    rows = source_rows(spark, IndexSource({"parts": index_parts.to_json(parts)}))
     ids = spark.createDataFrame(
         [(piece.id, piece.bookie_id) for piece in pieces], "piece string, named string"
     )

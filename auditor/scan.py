@@ -13,10 +13,11 @@ from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, moment
 from auditor.reusable import files_noted, ledgers_noted, noted
 from auditor.since import Since, ledgers_read
-from auditor.sources import store_source
 from auditor.sources.layout_choice import choose_layout
+from auditor.sources.source_rows import source_rows
 from auditor.sources.store import RESTARTS, ClusterNodes, ComparableStore, open_store
 from auditor.sources.store_options import polite
+from auditor.sources.store_source import LedgerAgainSource, LedgerSource, MarkSource, StoreSource
 from auditor.tables.cluster_state import CLUSTER, cluster_state
 from auditor.tables.registry import (
     COOKIES,
@@ -63,7 +64,6 @@ class MetadataScan:
         observed = landing.remember("scan_time", self.before.scan_time)
         given = self._options.scan_time
         self.scan_time: int = observed if given is None else moment(given)
-        store_source.register(landing.spark)
 
     def begin_with(self, since: Since) -> None:
         """Take from an earlier run the ledgers that have not changed since, where the store tells."""
@@ -94,7 +94,7 @@ class MetadataScan:
         """Read ledgers, without the earlier run where a reason says that it is not usable."""
         self._taking = False
         if not isinstance(self._store, ComparableStore):
-            return self._read("bookkeeper_ledgers", self.before)
+            return self._read(LedgerSource, self.before)
         now, earlier = None, None
         try:
             now = self._store.history()
@@ -105,23 +105,23 @@ class MetadataScan:
         notes = [f"no ledger was taken from {self._since.name}: {unusable}"] if told else []
         ledgers_noted(self._landing, self._store.root, now, notes)
         if earlier is None:
-            return self._read("bookkeeper_ledgers", self.before)
+            return self._read(LedgerSource, self.before)
         self._taking = True
-        return self._read("bookkeeper_ledgers", self.before, earlier=earlier.to_json())
+        return self._read(LedgerSource, self.before, earlier=earlier.to_json())
 
     def _second(self) -> DataFrame:
         """Read what a second scan keeps; against an earlier run, only what moved since the first one."""
         at = self.after
         if self._since.path is None or not isinstance(self._store, ComparableStore):
-            return self._read("bookkeeper_ledgers_again", at)
+            return self._read(LedgerAgainSource, at)
         first = self._landing.run.where("tables/ledgers")
         try:
             facts = noted(self._landing, "ledgers")
             earlier = ledgers_read(first, facts, self._store.root, self._store.history())
         except (RunError, StoreError) as error:
             self._again_note = f"the second scan read all ledgers: {error}"
-            return self._read("bookkeeper_ledgers_again", at)
-        return self._read("bookkeeper_ledgers_again", at, earlier=earlier.to_json())
+            return self._read(LedgerAgainSource, at)
+        return self._read(LedgerAgainSource, at, earlier=earlier.to_json())
 
     def _scanned(self, name: str, read: Callable[[], DataFrame]) -> DataFrame:
         """Land all ledgers as they are at one moment; where that moment is lost, at a newer one."""
@@ -148,7 +148,7 @@ class MetadataScan:
 
     def marks(self) -> DataFrame:
         """Marks and locks, read last: they explain what is being repaired at this moment."""
-        return self._landing.land("marks", lambda: self._read("bookkeeper_marks", self.after))
+        return self._landing.land("marks", lambda: self._read(MarkSource, self.after))
 
     def cookies(self) -> DataFrame:
         """The cookies of the store."""
@@ -206,10 +206,10 @@ class MetadataScan:
         """Let go of the store."""
         self._store.close()
 
-    def _read(self, table: str, at: ClusterNodes, **more: str) -> DataFrame:
+    def _read(self, source: type[StoreSource], at: ClusterNodes, **more: str) -> DataFrame:
         at_once = self._landing.spark.sparkContext.defaultParallelism
-        reader = self._landing.spark.read.format(table).option("metadata", self.uri)
         settings: dict[str, Any] = {
+            "metadata": self.uri,
             **asdict(polite(self._options)),
             "layout": self.layout.value,
             "parts": at_once * self._options.parts_per_core,
@@ -218,4 +218,4 @@ class MetadataScan:
         if at.revision is not None:
             settings |= {"revision": at.revision, "revision_time": at.scan_time}
         given = {key: str(value) for key, value in settings.items() if value is not None}
-        return reader.options(**given, **more).load()
+        return source_rows(self._landing.spark, source({**given, **more}))

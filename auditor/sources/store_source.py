@@ -35,7 +35,7 @@ _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
 _NAMES = ("metadata", "layout", "credentials", "earlier", *_NUMBERS)
 
 
-class _StoreSource(DataSource):
+class StoreSource(DataSource):
     """What the tables share: where the store is, and how politely it is read.
 
     Options: ``metadata`` (required), a metadata URI; ``layout``, one of `LayoutKind`'s values, where it is
@@ -51,6 +51,7 @@ class _StoreSource(DataSource):
     columns: pa.Schema
 
     def schema(self) -> StructType:
+        """The columns, each with its meaning as the comment."""
         schema = from_arrow_schema(self.columns)
         assert isinstance(schema, StructType)
         return schema
@@ -94,10 +95,10 @@ def _number(source: str, option: str, text: str) -> int | float:
     return value
 
 
-class LedgerSource(_StoreSource):
+class LedgerSource(StoreSource):
     """Every ledger of a store, decoded, and what each bookie should hold of it.
 
-    Use: ``spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()``. Options: `_StoreSource`.
+    Use: ``spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()``. Options: `StoreSource`.
     """
 
     tree = Tree.LEDGERS
@@ -109,7 +110,7 @@ class LedgerSource(_StoreSource):
         return "bookkeeper_ledgers"
 
 
-class LedgerAgainSource(_StoreSource):
+class LedgerAgainSource(StoreSource):
     """The same ledgers for who has read them already: which there are now, and at which version.
 
     Use: ``spark.read.format("bookkeeper_ledgers_again")``, with the options of `LedgerSource`, whose rows it
@@ -125,10 +126,10 @@ class LedgerAgainSource(_StoreSource):
         return "bookkeeper_ledgers_again"
 
 
-class MarkSource(_StoreSource):
+class MarkSource(StoreSource):
     """Every under-replication mark and lock of a store.
 
-    Use: ``spark.read.format("bookkeeper_marks").option("metadata", uri).load()``. Options: `_StoreSource`.
+    Use: ``spark.read.format("bookkeeper_marks").option("metadata", uri).load()``. Options: `StoreSource`.
     """
 
     tree = Tree.MARKS

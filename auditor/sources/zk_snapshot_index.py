@@ -18,7 +18,7 @@ from auditor.errors import DecodeError
 from auditor.keys import scoped
 from auditor.sources.store import Tree, Znode, tree_of
 
-SLICE_RECORDS = 100_000
+SLICE_RECORDS = 20_000
 SLICE_BYTES = 64 * 1024 * 1024
 
 _ZERO, _NINE, _L = b"09L"
