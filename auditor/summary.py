@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from auditor.asking import Asked
 from auditor.bookie_scan import BookieScan
 from auditor.checks.check import LEDGER
 from auditor.comparing import Compared
+from auditor.counted import counted
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
 from auditor.model.finding import Finding, Severity
@@ -51,7 +53,8 @@ def summarise(
 
     ``gaps`` are those of `gaps_shown`.
     """
-    taken = _taken(tables.ledgers)
+    counts = _counts(tables, metadata, asked)
+    reused, read = counts["ledgers"]
     run = Run(
         version=program_version(),
         started=started,
@@ -60,27 +63,18 @@ def summarise(
         live=metadata.live,
         positions=metadata.positions(),
         bookie_sources=list(bookies.sources),
-        operations=_operations(tables, metadata, bookies, asked, taken),
+        operations=_operations(metadata, bookies, counts),
         gaps=gaps,
         notes=[*metadata.notes(), *bookies.notes(), *compared.notes, *([] if since.path else since.notes)],
         tally=compared.tally(),
         impact=impact(findings, tables.ledgers),
         changes=compared.counted(),
         suppressions=compared.suppressions(),
-        reused=since.told(bookies.reused, taken),
+        reused=since.told(bookies.reused, Taken(reused=reused, read=read)),
     )
-    return Report.make(run, cluster_of(metadata), _coverage(tables), _samples(findings, options.samples))
-
-
-def _taken(ledgers: DataFrame) -> Taken:
-    """How many ledgers were taken from an earlier run, and how many were read."""
-    from pyspark.sql import functions as F
-
-    again = F.coalesce("reused", F.lit(False))
-    counted = (F.count_if(again).alias("reused"), F.count_if(~again).alias("read"))
-    row = ledgers.where("status != 'gap'").agg(*counted).first()
-    assert row is not None
-    return Taken(reused=row["reused"], read=row["read"])
+    return Report.make(
+        run, cluster_of(metadata), _coverage(tables, counts), _samples(findings, options.samples)
+    )
 
 
 def cluster_of(metadata: MetadataScan) -> Cluster:
@@ -88,41 +82,47 @@ def cluster_of(metadata: MetadataScan) -> Cluster:
     return Cluster(metadata.instance_id, metadata.uri, metadata.layout.value)
 
 
-def _coverage(tables: Tables) -> Coverage:
-    from pyspark.sql import functions as F
+def _counts(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> dict[str, tuple[int, ...]]:
+    """The numbers that a report has of large tables."""
+    reused = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
+    decided = "count_if(class = potential_class and class != 'undecided')"
+    of: dict[str, tuple[DataFrame, Sequence[str]]] = {
+        "verdicts": (tables.verdicts, ("count(*)", decided)),
+        "judged": (tables.judged, ("sum(size(unknown))",)),
+        "ledgers": (tables.ledgers.where("status != 'gap'"), reused),
+        "marks": (metadata.marks().where("kind != 'gap'"), ("count(*)",)),
+        "availability": (tables.availability, ("count_if(path is not null)",)),
+    }
+    if (again := metadata.again()) is not None:
+        of["ledgers_again"] = (again.where("status != 'gap'"), reused)
+    if asked:
+        of["answers"] = (asked.rows.where("state != 'gap'"), ("count(*)",))
+    return counted(of)
 
-    ledgers = tables.verdicts.agg(
-        F.count("*").alias("total"),
-        F.count_if(F.expr("class = potential_class and class != 'undecided'")).alias("decided"),
-    ).first()
-    unknown = tables.judged.agg(F.coalesce(F.sum(F.size("unknown")), F.lit(0)).alias("pairs")).first()
+
+def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:
     rows = tables.bookies.where("named or found").orderBy("bookie_id").collect()
-    assert ledgers is not None
-    assert unknown is not None
     unread = tuple(row["bookie_id"] for row in rows if row["read"] != "read")
     expected = sum(row["replicas"] for row in rows)
+    [unknown] = counts["judged"]
     return Coverage(
-        Decided(ledgers["total"], ledgers["decided"]),
+        Decided(*counts["verdicts"]),
         BookiesRead(len(rows), len(rows) - len(unread), unread),
-        Replicas(expected, expected - unknown["pairs"]),
+        Replicas(expected, expected - unknown),
     )
 
 
 def _operations(
-    tables: Tables, metadata: MetadataScan, bookies: BookieScan, asked: Asked | None, first: Taken
+    metadata: MetadataScan, bookies: BookieScan, counts: Mapping[str, tuple[int, ...]]
 ) -> dict[str, int]:
-    """What was asked of the sources; all of it is reading. ``first`` is of the first scan of ledgers."""
-    from pyspark.sql import functions as F
-
-    counted = tables.availability.agg(F.count_if(F.expr("path is not null")).alias("files")).first()
-    assert counted is not None
-    scans = [first, *([_taken(again)] if (again := metadata.again()) is not None else [])]
+    """What was asked of the sources; all of it is reading."""
+    scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
     made = {
         **metadata.operations(),
-        "ledger records read by tasks": sum(scan["read"] for scan in scans),
-        "marks and locks read by tasks": metadata.marks().where("kind != 'gap'").count(),
-        "indexes read": counted["files"] - bookies.reused["reused"],
-        "listings asked of bookies": asked.rows.where("state != 'gap'").count() if asked else 0,
+        "ledger records read by tasks": sum(read for _, read in scans),
+        "marks and locks read by tasks": sum(counts["marks"]),
+        "indexes read": sum(counts["availability"]) - bookies.reused["reused"],
+        "listings asked of bookies": sum(counts.get("answers", ())),
     }
     return {name: count for name, count in made.items() if count}
 

@@ -59,6 +59,7 @@ FLOORS = (
         "last_complete",
         "asking",
         "summary",
+        "counted",
         "comparing",
         "difference",
         "history",
