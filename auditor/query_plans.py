@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SMALL_BYTES = 2 << 20
-"""Of Parquet, ledgers and indexes together: some 35,000 ledgers, each on three bookies."""
+SMALL_BYTES = 16 << 20
+"""Of Parquet, ledgers and indexes together: some 200,000 ledgers, each on three bookies."""
 
 _PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",
@@ -43,13 +43,17 @@ _ROWS = 1_000_000
 
 def plan_for(spark: SparkSession, table_bytes: int, replicas: int) -> None:
     """Set a session for queries of tables of this size, and of so many replicas to compare."""
-    cores = spark.sparkContext.defaultParallelism
-    had = int(spark.conf.get(_PARTITIONS) or cores)
+    cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
     small = table_bytes <= SMALL_BYTES
     for key, value in (_PLANNED_ONCE if small else _IN_MEMORY).items():
         spark.conf.set(key, value)
-    partitions = min(cores, had) if small else max(2 * cores, had, 2 * replicas // _ROWS)
-    spark.conf.set(_PARTITIONS, str(partitions))
+    wanted = min(cores, had) if small else max(2 * cores, had, 2 * replicas // _ROWS)
+    spark.conf.set(_PARTITIONS, str(wanted))
+
+
+def partitions(spark: SparkSession) -> int:
+    """How many partitions `plan_for` has chosen."""
+    return int(spark.conf.get(_PARTITIONS) or spark.sparkContext.defaultParallelism)
 
 
 @contextmanager
