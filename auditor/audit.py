@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from auditor import checks
 from auditor.asking import Asked, ask
@@ -35,7 +35,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
 from auditor.model.version import program_version
-from auditor.query_plans import plan_for, settings_kept
+from auditor.query_plans import partitions, plan_for, settings_kept
 from auditor.run_lock import run_lock
 from auditor.scan import MetadataScan
 from auditor.session import build_session
@@ -233,6 +233,7 @@ class Audit:
                 has_marks=metadata.keeps_marks and marks.where("kind = 'gap'").isEmpty(),
                 instance_id_missing=metadata.instance_id_missing(),
             ),
+            known_empty=_known_empty(landing, rows),
         )
 
 
@@ -240,6 +241,14 @@ def _moved(landing: Landing, metadata: MetadataScan) -> DataFrame | None:
     """What two scans of a live store differ in; None where one scan stands for both."""
     again = metadata.again()
     return None if again is None else landing.land("moved", lambda: moved(metadata.ledgers(), again))
+
+
+def _known_empty(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:
+    """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
+    derived = {"marks": "locks", "judged": "over_replicated"}
+    empty = landing.empty | {derived[name] for name in landing.empty & derived.keys()}
+    some_gone = any(row["named"] and not row["registered"] for row in bookies)
+    return frozenset(empty if some_gone else empty | {"unregistered"})
 
 
 def _found(landing: Landing, metadata: MetadataScan, tables: Tables) -> DataFrame:
@@ -251,7 +260,8 @@ def _found(landing: Landing, metadata: MetadataScan, tables: Tables) -> DataFram
     moves = _moved(landing, metadata)
 
     def of(group: str) -> DataFrame:
-        return confirm(found([check for check in checks.ALL if check.group == group], tables), moves)
+        said = confirm(found([check for check in checks.ALL if check.group == group], tables), moves)
+        return said.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
 
     said = [landing.land(group, partial(of, group), "tables/checks") for group in checks.GROUPS]
     return reduce(lambda some, more: some.unionByName(more), said)

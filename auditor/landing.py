@@ -133,6 +133,8 @@ class Landing:
         self.run = run
         self.progress = progress
         self._landed: dict[str, DataFrame] = {}
+        self.empty: set[str] = set()
+        """Names of the tables that have landed without a row."""
 
     def land(self, name: str, make: Callable[[], DataFrame], below: str = "tables") -> DataFrame:
         """The table as it lies on disk, made first where it is not whole yet."""
@@ -145,7 +147,7 @@ class Landing:
                     made = make()
                     made.write.mode("overwrite").parquet(where)
                 read = read.schema(made.schema)  # else Spark runs a job to look what it has written
-            self._landed[name] = self._landed_at(f"{below}/{name}", read)
+            self._landed[name] = self._landed_at(name, below, read)
         return self._landed[name]
 
     def rows(self, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
@@ -157,13 +159,16 @@ class Landing:
                 self.progress.stage(name)
                 self.run.write_table(f"tables/{name}", pa.Table.from_pylist(rows, schema=schema))
             read = self.spark.read.schema(from_arrow_schema(schema))
-            self._landed[name] = self._landed_at(f"tables/{name}", read)
+            self._landed[name] = self._landed_at(name, "tables", read)
         return self._landed[name]
 
-    def _landed_at(self, name: str, read: DataFrameReader) -> DataFrame:
-        table = read.parquet(self.run.where(name))
+    def _landed_at(self, name: str, below: str, read: DataFrameReader) -> DataFrame:
+        table = read.parquet(self.run.where(f"{below}/{name}"))
+        if not self.run.is_empty(f"{below}/{name}"):
+            return table
+        self.empty.add(name)
         # Told so, Spark drops every join with an empty table from the plans of the queries to come.
-        return table.where("false") if self.run.is_empty(name) else table
+        return table.where("false")
 
     def remember(self, key: str, value: Any) -> Any:
         """A fact that a resumed run must not see afresh: the first value it was given."""

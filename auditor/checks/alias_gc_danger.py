@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LEDGER = ("scope_id", "ledger_id")
 
 
-@check(Severity.CRITICAL, group="identity")
+@check(Severity.CRITICAL, group="identity", of="unregistered")
 def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds, entry for entry, what ledgers ask of an id that is no longer there.
 
@@ -69,11 +69,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    bookies = tables.bookies
-    live = bookies.where("registered is not null and not foreign_instance").select("bookie_id")
-    gone = bookies.where("named and registered is null and not found").select(
-        F.col("bookie_id").alias("alias"), "has_cookie"
-    )
+    live = tables.bookies.where("registered is not null and not foreign_instance").select("bookie_id")
+    gone = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
     pairs = tables.over_replicated.where("not locked").select(*_LEDGER, "bookie_id", "state")
     held = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
         *_LEDGER, "bookie_id", "held"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.CRITICAL, group="identity")
+@check(Severity.CRITICAL, group="identity", of="identity_edges")
 def bookie_alias(tables: Tables) -> DataFrame:
     """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.
 

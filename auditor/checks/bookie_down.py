@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="identity")
+@check(Severity.WARNING, group="identity", of="unregistered")
 def bookie_down(tables: Tables) -> DataFrame:
     """A bookie that ledgers name has a cookie and is not registered.
 
@@ -50,7 +50,7 @@ def bookie_down(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     return finding_rows(
-        tables.bookies.where("named and has_cookie and registered is null"),
+        tables.unregistered.where("has_cookie"),
         bookie_id="bookie_id",
         message=words(
             F.col("bookie_id"),

@@ -43,13 +43,15 @@ class Check:
 
     Its id, title and manual page are those of its function. A check that leaves a section of its manual
     page out, or the risk of a command, cannot be made: TypeError. ``severity`` is what its findings have
-    unless they say otherwise; ``aliases`` are ids that it had before.
+    unless they say otherwise; ``aliases`` are ids that it had before. ``of`` is the field of `Tables` without
+    whose rows it finds nothing, if there is one: where that is known to have none, nobody needs to ask.
     """
 
     severity: Severity
     group: Group
     find: Find
     aliases: tuple[str, ...] = ()
+    of: str | None = None
 
     def __post_init__(self) -> None:
         if self.group not in GROUPS:
@@ -63,11 +65,13 @@ class Check:
 
     def __call__(self, tables: Tables) -> DataFrame:
         """Ask it: one row a finding, in the columns and types of FINDING_COLUMNS."""
-        from pyspark.sql import functions as F
+        return self.find(tables).selectExpr(*self.columns)
 
-        severity = F.coalesce("severity", F.lit(self.severity.value)).alias("severity")
-        others = [name for name in FINDING_COLUMNS if name != "severity"]
-        return self.find(tables).select(severity, *others)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """FINDING_COLUMNS in SQL, of what ``find`` gives: its own severity where a finding has none."""
+        own = f"coalesce(severity, '{self.severity}') AS severity"
+        return tuple(own if name == "severity" else name for name in FINDING_COLUMNS)
 
     @property
     def id(self) -> str:
@@ -94,7 +98,9 @@ class Check:
         return inspect.getdoc(self.find) or ""
 
 
-def check(severity: Severity, *, group: Group, aliases: tuple[str, ...] = ()) -> Callable[[Find], Check]:
+def check(
+    severity: Severity, *, group: Group, aliases: tuple[str, ...] = (), of: str | None = None
+) -> Callable[[Find], Check]:
     """Turn a documented function into a `Check`.
 
     >>> @check(Severity.NOTE, group="storage")
@@ -102,4 +108,4 @@ def check(severity: Severity, *, group: Group, aliases: tuple[str, ...] = ()) ->
     Traceback (most recent call last):
     TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
-    return lambda find: Check(severity, group, find, aliases)
+    return lambda find: Check(severity, group, find, aliases, of)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="storage")
+@check(Severity.NOTE, group="storage", of="over_replicated")
 def copy_in_flight(tables: Tables) -> DataFrame:
     """A bookie holds entries of a marked or locked ledger whose ensembles do not name it yet.
 

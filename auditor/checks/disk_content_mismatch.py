@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity")
+@check(Severity.ERROR, group="identity", of="contents")
 def disk_content_mismatch(tables: Tables) -> DataFrame:
     """The ledgers in a directory are those of another bookie than the one it is counted for.
 

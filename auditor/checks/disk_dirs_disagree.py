@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity")
+@check(Severity.ERROR, group="identity", of="directories")
 def disk_dirs_disagree(tables: Tables) -> DataFrame:
     """The VERSION files of one bookie name different directories.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity")
+@check(Severity.ERROR, group="identity", of="directories")
 def disk_id_mismatch(tables: Tables) -> DataFrame:
     """A directory in a bookie's place carries the cookie of another bookie.
 

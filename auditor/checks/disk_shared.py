@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.CRITICAL, group="identity")
+@check(Severity.CRITICAL, group="identity", of="directories")
 def disk_shared(tables: Tables) -> DataFrame:
     """One directory of a bookie was found in the places of two bookies.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.CRITICAL, group="identity")
+@check(Severity.CRITICAL, group="identity", of="directories")
 def disk_version_missing(tables: Tables) -> DataFrame:
     """A directory that a bookie's cookies name is there and has no VERSION.
 

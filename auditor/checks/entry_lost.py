@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.CRITICAL, group="replication")
+@check(Severity.CRITICAL, group="replication", of="judged")
 def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
 

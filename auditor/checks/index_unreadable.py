@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="storage")
+@check(Severity.ERROR, group="storage", of="availability")
 def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="storage")
+@check(Severity.ERROR, group="storage", of="availability")
 def ledger_not_indexed(tables: Tables) -> DataFrame:
     """A bookie has locations of a ledger's entries and does not list the ledger.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="replication")
+@check(Severity.NOTE, group="replication", of="unregistered")
 def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 
@@ -50,7 +50,7 @@ def mark_missing(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    unregistered = tables.bookies.where("depending > 0 and registered is null")
+    unregistered = tables.unregistered.where("depending > 0")
     depending = (
         tables.ledgers.where(F.lit(tables.cluster.has_marks) & F.col("status").isin("ok", "broken"))
         .select(*LEDGER, F.explode("replicas").alias("replica"))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="replication")
+@check(Severity.NOTE, group="replication", of="marks")
 def mark_stale(tables: Tables) -> DataFrame:
     """A ledger is marked as under-replicated and has all its copies.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="replication")
+@check(Severity.WARNING, group="replication", of="unregistered")
 def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.
 
@@ -54,7 +54,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = tables.bookies.where("depending > 0 and registered is null")
+    rows = tables.unregistered.where("depending > 0")
     read = (
         F.when(F.col("read") == "read", "its data was read and is counted as it lies on disk")
         .when(F.col("read") == "partial", "its data was read in part, the rest is unknown")

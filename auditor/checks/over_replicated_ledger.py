@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="storage")
+@check(Severity.NOTE, group="storage", of="over_replicated")
 def over_replicated_ledger(tables: Tables) -> DataFrame:
     """A bookie holds entries of a ledger whose ensembles do not name it.
 

@@ -23,7 +23,7 @@ _SAID = {
 }
 
 
-@check(Severity.NOTE, group="replication")
+@check(Severity.NOTE, group="replication", of="judged")
 def replication_undecided(tables: Tables) -> DataFrame:
     """A ledger's class is not known, because a bookie's index of it cannot be read.
 

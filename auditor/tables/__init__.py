@@ -65,3 +65,11 @@ class Tables:
     vanished_ranges: DataFrame
     over_replicated: DataFrame
     cluster: ClusterFacts
+
+    known_empty: frozenset[str] = frozenset()
+    """Tables, those of the properties too, of which the driver knows that they have no rows."""
+
+    @property
+    def unregistered(self) -> DataFrame:
+        """The rows of ``bookies`` that an ensemble names and nobody registered."""
+        return self.bookies.where("named and registered is null")

@@ -16,6 +16,8 @@ from tests.corpora.plain_readers import groups_entries
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from auditor.tables import Tables
+
 Row = dict[str, Any]
 
 
@@ -27,6 +29,16 @@ class Seen(NamedTuple):
     bookie: str | None
     severity: str
     confidence: str
+
+
+class KeepsTables(Audit):
+    """An audit that lets tests see what its checks were asked of."""
+
+    tables: Tables
+
+    def _compare(self, *said: Any) -> Tables:
+        self.tables = super()._compare(*said)
+        return self.tables
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,13 @@ class Audited:
         return {row["ledger_id"]: row for row in self.table("verdicts")}
 
 
+@dataclass(frozen=True)
+class Asked(Audited):
+    """A finished run, and what its checks were asked of."""
+
+    tables: Tables
+
+
 def audit(
     spark: SparkSession,
     metadata: str,
@@ -65,10 +84,10 @@ def audit(
     *,
     progress: Progress | None = None,
     **options: Any,
-) -> Audited:
+) -> Asked:
     """Audit into the new directory ``out``."""
-    report = Audit(metadata, [str(bookies)], str(out), AuditOptions(**options)).run(spark, progress)
-    return Audited(report, out)
+    made = KeepsTables(metadata, [str(bookies)], str(out), AuditOptions(**options))
+    return Asked(made.run(spark, progress), out, made.tables)
 
 
 def entries(groups: bytes) -> frozenset[int]:

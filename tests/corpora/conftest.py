@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.corpora.audited import Audited, audit
+from tests.corpora.audited import Asked, audit
 from tests.corpora.corpora import Corpus, unpack
 
 if TYPE_CHECKING:
@@ -21,6 +21,6 @@ def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
-def audited(corpus: Corpus, spark: SparkSession) -> Audited:
+def audited(corpus: Corpus, spark: SparkSession) -> Asked:
     """The corpus's dump and its bookies, audited."""
     return audit(spark, f"dump://{corpus.dump}", corpus.bookies, corpus.root / "run")

@@ -1,0 +1,49 @@
+"""The table that a check is of: without its rows there is nothing to find, so that nobody asks."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pytest
+
+from auditor.checks import ALL
+from auditor.findings.table import found
+from auditor.tables import Tables
+from tests.corpora.audited import Asked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OF = sorted({check.of for check in ALL if check.of is not None})
+
+
+def _without(tables: Tables, name: str) -> Tables:
+    if name == "unregistered":
+        return replace(tables, bookies=tables.bookies.where("not named or registered is not null"))
+    return replace(tables, **{name: getattr(tables, name).where("false")})
+
+
+@pytest.mark.parametrize("name", OF)
+def test_a_check_is_of_something_that_the_tables_have(name: str) -> None:
+    assert name in {each.name for each in fields(Tables)} or isinstance(getattr(Tables, name), property)
+
+
+def test_without_the_table_that_it_is_of_a_check_finds_nothing(audited: Asked) -> None:
+    tables = replace(audited.tables, known_empty=frozenset())  # so that every check is asked
+    assert {each.id for each in audited.seen()} & {check.id for check in ALL if check.of}
+    each = [found([check for check in ALL if check.of == name], _without(tables, name)) for name in OF]
+    rows: DataFrame = reduce(lambda some, more: some.union(more), each)
+    assert [row["id"] for row in rows.select("id").collect()] == []
+
+
+def test_a_table_that_is_known_to_be_empty_is_empty(audited: Asked) -> None:
+    known = {name for name in audited.tables.known_empty if hasattr(audited.tables, name)}
+    assert [name for name in known if not getattr(audited.tables, name).isEmpty()] == []
+
+
+def test_what_is_known_to_find_nothing_is_not_asked(audited: Asked) -> None:
+    all_known = replace(audited.tables, known_empty=frozenset(OF))
+    rows = found([check for check in ALL if check.of], all_known)
+    assert rows.columns == found(ALL[:1], audited.tables).columns
