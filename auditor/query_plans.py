@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SMALL_BYTES = 16 << 20
-"""Of Parquet, ledgers and indexes together: some 200,000 ledgers, each on three bookies."""
+SMALL_BYTES = 10 << 20
+"""Of Parquet, ledgers and indexes together: some 120,000 ledgers, each on three bookies."""
 
 _PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",
