@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -16,6 +17,7 @@ from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_databases, write_index_files
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_collection
+from benchmarks.join_again import Joined, join_again
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stage, Stopwatch, logged_session
 
@@ -24,7 +26,10 @@ COLLECTED, FILES, DATABASES = "collected tables", "index files", "RocksDB"
 
 @dataclass(frozen=True)
 class Audited:
-    """One audit: its stages, peak memory in MiB, and the replicas that differed among all."""
+    """One audit: its stages, peak memory in MiB, and the replicas that differed among all.
+
+    ``joins`` are its join again, by the driver memory.
+    """
 
     ledgers: int
     stages: dict[str, Stage]
@@ -32,6 +37,7 @@ class Audited:
     python_mib: float
     replicas: int
     unequal: int
+    joins: Mapping[str, Joined]
 
     @property
     def seconds(self) -> float:
@@ -46,16 +52,17 @@ class Audited:
         return sum(stage.spill_bytes for stage in self.stages.values())
 
 
-def apart(cluster: Cluster, form: str = COLLECTED, memory: str = "2g") -> Audited:
+def apart(cluster: Cluster, form: str = COLLECTED, memory: str = "2g", joins: Sequence[str] = ()) -> Audited:
     """Audit a cluster in a process of its own, so that no audit inherits another's memory.
 
-    Metadata are a ZooKeeper snapshot; ``form`` is how the bookies' indexes are kept.
+    Metadata are a ZooKeeper snapshot; ``form`` is how the bookies' indexes are kept. ``joins``: driver
+    memories in which the run's tables are joined again afterwards.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        return alone.submit(_audited, cluster, form, memory).result()
+        return alone.submit(_audited, cluster, form, memory, joins).result()
 
 
-def _audited(cluster: Cluster, form: str, memory: str) -> Audited:
+def _audited(cluster: Cluster, form: str, memory: str, joins: Sequence[str]) -> Audited:
     work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
     try:
         uri, bookies = write_snapshot(cluster, work), str(_written(cluster, form, work))
@@ -79,6 +86,7 @@ def _audited(cluster: Cluster, form: str, memory: str) -> Audited:
             python_mib=max(peak for name, peak in used.peaks.items() if name.startswith("python")),
             replicas=run.report.coverage.replicas.expected,
             unequal=differing,
+            joins=join_again(work / "run", joins),
         )
     finally:
         shutil.rmtree(work)

@@ -155,7 +155,7 @@ def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Seq
     frames = {
         name: _frame(spark, name, rows[name]) if name in rows else _empty(spark, name) for name in SCHEMAS
     }
-    return Tables(cluster=cluster or facts(), **frames)
+    return Tables(cluster=cluster or facts(), known_empty=frozenset(), **frames)
 
 
 def _frame(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
