@@ -245,10 +245,12 @@ def _moved(landing: Landing, metadata: MetadataScan) -> DataFrame | None:
 
 def _known_empty(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:
     """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
-    derived = {"marks": "locks", "judged": "over_replicated"}
-    empty = landing.empty | {derived[name] for name in landing.empty & derived.keys()}
-    some_gone = any(row["named"] and not row["registered"] for row in bookies)
-    return frozenset(empty if some_gone else empty | {"unregistered"})
+    empty = set(landing.empty)
+    if "judged" in empty:
+        empty.add("over_replicated")  # which is made of it
+    if not any(row["named"] and not row["registered"] for row in bookies):
+        empty.add("unregistered")
+    return frozenset(empty)
 
 
 def _found(landing: Landing, metadata: MetadataScan, tables: Tables) -> DataFrame:
@@ -260,8 +262,8 @@ def _found(landing: Landing, metadata: MetadataScan, tables: Tables) -> DataFram
     moves = _moved(landing, metadata)
 
     def of(group: str) -> DataFrame:
-        said = confirm(found([check for check in checks.ALL if check.group == group], tables), moves)
-        return said.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
+        rows = confirm(found([check for check in checks.ALL if check.group == group], tables), moves)
+        return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
 
     said = [landing.land(group, partial(of, group), "tables/checks") for group in checks.GROUPS]
     return reduce(lambda some, more: some.unionByName(more), said)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from functools import reduce
+from functools import reduce, wraps
 from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.checks import ALL
+from auditor.checks import ALL, Check
 from auditor.findings.table import found
 from auditor.tables import Tables
 from tests.corpora.audited import Asked
@@ -44,6 +44,23 @@ def test_a_table_that_is_known_to_be_empty_is_empty(audited: Asked) -> None:
 
 
 def test_what_is_known_to_find_nothing_is_not_asked(audited: Asked) -> None:
-    all_known = replace(audited.tables, known_empty=frozenset(OF))
-    rows = found([check for check in ALL if check.of], all_known)
-    assert rows.columns == found(ALL[:1], audited.tables).columns
+    asked: list[str] = []
+
+    def noted(check: Check) -> Check:
+        @wraps(check.find)
+        def find(tables: Tables) -> DataFrame:
+            asked.append(check.id)
+            return check.find(tables)
+
+        return replace(check, find=find)
+
+    checks = [noted(check) for check in ALL]
+    found(checks, replace(audited.tables, known_empty=frozenset({"marks", "judged"})))
+    assert asked == [check.id for check in ALL if check.of not in ("marks", "judged")]
+
+
+def test_where_no_check_need_be_asked_the_table_has_its_columns_all_the_same(audited: Asked) -> None:
+    of_marks = [check for check in ALL if check.of == "marks"]
+    rows = found(of_marks, _without(replace(audited.tables, known_empty=frozenset({"marks"})), "marks"))
+    assert rows.columns == found(of_marks, replace(audited.tables, known_empty=frozenset())).columns
+    assert rows.isEmpty()
