@@ -13,15 +13,8 @@ from auditor.keys.ledger_tree import LayoutKind, Place, classify, to_path
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
 from auditor.sources.layout_choice import choose_layout
-from auditor.sources.store import (
-    MetadataStore,
-    OnePathStore,
-    Part,
-    StoreOptions,
-    Tree,
-    ZnodeBatch,
-    open_store,
-)
+from auditor.sources.store import MetadataStore, OnePathStore, Part, StoreOptions, Tree, ZnodeBatch
+from auditor.sources.stores import open_store
 
 _PARTS = 1  # read one after the other, in this process
 

@@ -23,7 +23,8 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.etcd_live import EtcdStore
 from auditor.sources.ledger_rows import LEDGERS, ledger_rows
-from auditor.sources.store import StoreOptions, Tree, open_store
+from auditor.sources.store import StoreOptions, Tree
+from auditor.sources.stores import open_store
 from benchmarks import ledger_records as made
 from benchmarks.measure import Line, alternate
 from tests.servers.etcd import Etcd, running

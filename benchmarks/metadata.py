@@ -27,7 +27,8 @@ from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.zk_snapshot import boundaries, nodes_begin
 from auditor.sources.ledger_rows import ledger_rows
 from auditor.sources.metadata_arrays import metadata_arrays
-from auditor.sources.store import BATCH_ZNODES, Tree, ZnodeBatch, open_store
+from auditor.sources.store import BATCH_ZNODES, Tree, ZnodeBatch
+from auditor.sources.stores import open_store
 from auditor.sources.zk_files import mapped
 from benchmarks import ledger_records as made
 from benchmarks import metadata_port as port

@@ -13,7 +13,8 @@ from auditor.sources.index_parts import IDX, ROCKSDB, IndexDirectory, parts
 from auditor.sources.index_rows import read_part
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_rows import ledger_rows
-from auditor.sources.store import StoreOptions, Tree, open_store
+from auditor.sources.store import StoreOptions, Tree
+from auditor.sources.stores import open_store
 
 _KEYS = ["ledger_id", "bookie_id"]
 

@@ -15,10 +15,10 @@ from auditor.model.exit_code import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions, moment
 from auditor.sources.credentials import Credentials, read_credentials
 from auditor.sources.layout_choice import choose_layout
-from auditor.sources.ledger_count import count_ledgers
-from auditor.sources.server_versions import Server, servers
-from auditor.sources.store import ClusterNodes, MetadataStore, OnePathStore, StoreOptions, open_store
+from auditor.sources.store import ClusterNodes, MetadataStore, OnePathStore, StoreOptions
+from auditor.sources.store_facts import Server
 from auditor.sources.store_options import polite
+from auditor.sources.stores import count_ledgers, open_store, probe_servers
 from auditor.sources.uri import parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing
 
@@ -60,7 +60,7 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
     store = told.store
     if store.live:
         yield _credentials(uri, read_credentials(told.options.credentials), told.options.credentials)
-        for server in servers(uri, told.options):
+        for server in probe_servers(uri, told.options):
             yield _server(server)
     begun = time.monotonic()
     try:

@@ -23,7 +23,8 @@ from auditor.sources.bookie_sources import split_sources
 from auditor.sources.credentials import credentials_file
 from auditor.sources.index_columns import SCHEMA
 from auditor.sources.index_parts import IndexPart, parts
-from auditor.sources.store import StoreOptions, open_store
+from auditor.sources.store import StoreOptions
+from auditor.sources.stores import open_store
 
 FORMAT = "bookkeeper_indexes"
 OPTIONS = ("bookies", "metadata", "credentials", "tasks")

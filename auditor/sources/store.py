@@ -1,4 +1,4 @@
-"""Where cluster metadata comes from: a live ZooKeeper, its own files, or a dump of it.
+"""What a metadata store is: the types that all of them share.
 
 All of them are one thing to the rest of the house: a tree of znodes, of which the small part is read on the
 driver (`MetadataStore.cluster`) and the large parts, ledgers and under-replication marks, are cut into
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.uri import parse_metadata_uri
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -237,35 +236,3 @@ def tree_of(below_root: str) -> Tree | None:
     if first in CLUSTER_CHILDREN or first.startswith("ID-"):
         return None
     return Tree.LEDGERS
-
-
-def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
-    """Choose a store by its URI; the only place that knows them all. Connects to nothing yet.
-
-    >>> open_store("dump:///audit/metadata.jsonl").root
-    '/ledgers'
-
-    Raises:
-        UsageError: a URI that cannot be meant.
-    """
-    parsed = parse_metadata_uri(uri)
-    # Imported here because each store imports the types above, and so that reading a dump needs no kazoo.
-    if parsed.scheme == "zk":
-        from auditor.sources.zk_live import LiveStore
-
-        return LiveStore(uri, parsed, options or StoreOptions())
-    if parsed.scheme == "zk-snapshot":
-        from auditor.sources.zk_snapshot import SnapshotStore
-
-        return SnapshotStore(uri, parsed)
-    if parsed.scheme == "etcd":
-        from auditor.sources.etcd_live import EtcdStore
-
-        return EtcdStore(uri, parsed, options or StoreOptions())
-    if parsed.scheme == "etcd-snapshot":
-        from auditor.sources.etcd_snapshot import EtcdSnapshotStore
-
-        return EtcdSnapshotStore(uri, parsed)
-    from auditor.sources.dump import open_dump
-
-    return open_dump(uri, parsed)

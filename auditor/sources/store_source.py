@@ -18,7 +18,8 @@ from auditor.sources.earlier_ledgers import EarlierLedgers
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.mark_rows import MARKS, mark_rows
-from auditor.sources.store import ComparableStore, Part, StoreOptions, Tree, open_store
+from auditor.sources.store import ComparableStore, Part, StoreOptions, Tree
+from auditor.sources.stores import open_store
 
 _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
     "rate_limit": (float, 0),

@@ -19,8 +19,10 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.ledger_id import LedgerId
 from auditor.model.options import AuditOptions
-from auditor.sources.ledger_count import SAMPLED, LedgerCount, count_ledgers
 from auditor.sources.store import StoreOptions
+from auditor.sources.store_facts import LedgerCount
+from auditor.sources.stores import count_ledgers
+from auditor.sources.zk_facts import SAMPLED
 from tests.servers.etcd import Etcd, running
 from tests.servers.zookeeper import free_ports, write, writer
 

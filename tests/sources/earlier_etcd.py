@@ -14,7 +14,8 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.etcd_live import EtcdStore
 from auditor.sources.ledger_rows import LEDGERS, ledger_rows
-from auditor.sources.store import StoreOptions, Tree, open_store
+from auditor.sources.store import StoreOptions, Tree
+from auditor.sources.stores import open_store
 from tests.corpora.cluster import metadata_bytes
 from tests.corpora.plain_readers import PlainLedger
 from tests.servers.etcd import Etcd

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.dump_lines import LINE_LIMIT
-from auditor.sources.store import MetadataStore, Tree, ZnodeBatch, open_store
+from auditor.sources.store import MetadataStore, Tree, ZnodeBatch
+from auditor.sources.stores import open_store
 
 DATA = Path(__file__).parents[1] / "data"
 CORPORA = ("interleaved-hier", "flat-v1", "dbledger-long")

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from auditor.errors import StoreError
-from auditor.sources.store import open_store
+from auditor.sources.stores import open_store
 from tests.sources.etcd_saved import ledgers_of, nodes_of
 
 LEDGER = "/bk/ledgers/00000000-0000-0000-0000-000000000001"

@@ -21,7 +21,8 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources import etcd_live
 from auditor.sources.etcd_client import Asked, EtcdClient, Pending
 from auditor.sources.etcd_live import EtcdPart, EtcdStore
-from auditor.sources.store import NO_TIME, RESTARTS, StoreOptions, Tree, ZnodeBatch, open_store
+from auditor.sources.store import NO_TIME, RESTARTS, StoreOptions, Tree, ZnodeBatch
+from auditor.sources.stores import open_store
 from auditor.sources.uri import parse_metadata_uri
 from tests.servers.etcd import Etcd, free_port, running, running_cluster
 

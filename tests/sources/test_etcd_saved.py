@@ -14,7 +14,8 @@ from auditor.keys.ledger_tree import LayoutKind, Place, classify
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_rows import ledger_rows
-from auditor.sources.store import Tree, open_store
+from auditor.sources.store import Tree
+from auditor.sources.stores import open_store
 from tests.sources.etcd_saved import (
     SCOPE,
     corpus_keys,

@@ -17,7 +17,8 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.etcd_snapshot import GapsPart, LeavesPart
-from auditor.sources.store import MetadataStore, Part, Tree, open_store
+from auditor.sources.store import MetadataStore, Part, Tree
+from auditor.sources.stores import open_store
 from tests.codecs.bbolt_writer import History, database, revision
 from tests.servers.etcd import running
 from tests.sources.etcd_saved import SCOPE, Held, ledgers_of, nodes_of, unpacked

@@ -14,7 +14,7 @@ from auditor.errors import CompactedError
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
 from auditor.sources import store_source
-from auditor.sources.store import open_store
+from auditor.sources.stores import open_store
 from auditor.task_errors import own_errors
 from tests.servers.etcd import Etcd, running
 

@@ -11,7 +11,7 @@ import pytest
 from auditor.errors import StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.layout_choice import choose_layout
-from auditor.sources.store import open_store
+from auditor.sources.stores import open_store
 
 FLAT = b"2\norg.apache.bookkeeper.meta.FlatLedgerManagerFactory:1"
 ETCD = b"2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0"

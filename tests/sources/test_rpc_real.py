@@ -11,7 +11,8 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.sources.bookie_rpc import DB_LEDGER_STORAGE
 from auditor.sources.rpc_pairs import Address, endpoints
 from auditor.sources.rpc_rows import rpc_rows
-from auditor.sources.store import StoreOptions, open_store
+from auditor.sources.store import StoreOptions
+from auditor.sources.stores import open_store
 from auditor.tables.registry import registrations
 from tests.codecs.scalar import greedy, packed, runs_of_entries
 from tests.servers.bookies.driver import Bookies

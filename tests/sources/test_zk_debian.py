@@ -11,7 +11,8 @@ import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.store import StoreOptions, open_store
+from auditor.sources.store import StoreOptions
+from auditor.sources.stores import open_store
 from tests.servers.zookeeper_debian import debian_zookeeper
 
 # Collected here a second time, with this module's server.

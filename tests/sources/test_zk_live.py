@@ -19,7 +19,8 @@ from auditor.errors import StoreError
 from auditor.keys import flat, hierarchical, legacy_hierarchical, long_hierarchical, scoped
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.store import MetadataStore, StoreOptions, Tree, Znode, open_store
+from auditor.sources.store import MetadataStore, StoreOptions, Tree, Znode
+from auditor.sources.stores import open_store
 
 Reading = Callable[[MetadataStore, LayoutKind, int], dict[str, tuple[Any, ...]]]
 BOTH_FORMS = [0, 1, 9_999, 10_000, 12_345, 2_147_483_646]

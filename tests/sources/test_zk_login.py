@@ -13,7 +13,8 @@ from kazoo.security import make_acl, make_digest_acl
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.layout_choice import choose_layout
-from auditor.sources.store import StoreOptions, Tree, open_store
+from auditor.sources.store import StoreOptions, Tree
+from auditor.sources.stores import open_store
 from tests.servers.certificates import Certificates, certificates
 from tests.servers.zookeeper import ZooKeeperProcess, free_ports, write, writer
 from tests.servers.zookeeper_debian import debian_jars

@@ -13,7 +13,8 @@ from auditor.errors import StoreError
 from auditor.keys import flat, hierarchical
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources import zk_walk
-from auditor.sources.store import StoreOptions, Tree, ZnodeBatch, open_store
+from auditor.sources.store import StoreOptions, Tree, ZnodeBatch
+from auditor.sources.stores import open_store
 from auditor.sources.zk_live import LiveStore, SubtreesPart
 from auditor.sources.zk_walk import Top
 from tests.servers.zookeeper import Ensemble, ZooKeeperProcess, write, writer

@@ -16,7 +16,8 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources import zk_snapshot_index
-from auditor.sources.store import MetadataStore, StoreOptions, Tree, Znode, open_store
+from auditor.sources.store import MetadataStore, StoreOptions, Tree, Znode
+from auditor.sources.stores import open_store
 
 CORPORA = ("interleaved-hier", "flat-v1", "dbledger-long")
 Held = dict[str, tuple[Any, ...]]

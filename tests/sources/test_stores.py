@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from auditor.sources.server_versions import Server, servers
 from auditor.sources.store import StoreOptions
+from auditor.sources.store_facts import Server
+from auditor.sources.stores import probe_servers
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def test_a_zookeeper_says_what_it_may(
     answer: bytes, version: str | None, mode: str | None, trouble: str | None
 ) -> None:
     with answering(answer) as (host, asked):
-        [found] = servers(f"zk://{host}/ledgers", StoreOptions(timeout_s=10))
+        [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(timeout_s=10))
     assert (found.reached, found.version, found.mode, found.trouble) == (True, version, mode, trouble)
     assert asked == [b"srvr"]
 
@@ -66,12 +67,12 @@ def test_a_port_that_speaks_tls_is_only_knocked_at(tmp_path: Path) -> None:
     file.write_text("[zookeeper.tls]\n")
     file.chmod(0o600)
     with answering(b"") as (host, asked):
-        [found] = servers(f"zk://{host}/ledgers", StoreOptions(credentials=str(file)))
+        [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(credentials=str(file)))
     assert (found.reached, found.trouble) == (True, "srvr is not asked over TLS")
     assert asked == [b""]
 
 
 def test_a_host_that_is_unknown_is_not_reached() -> None:
-    [found] = servers("zk://no-such-host.invalid:2181/ledgers", StoreOptions(timeout_s=1))
+    [found] = probe_servers("zk://no-such-host.invalid:2181/ledgers", StoreOptions(timeout_s=1))
     assert isinstance(found, Server)
     assert (found.reached, bool(found.trouble)) == (False, True)
