@@ -27,6 +27,7 @@ def run_view(run: Run) -> RunView:
 
     gaps = run.table("marks", ["kind"], ds.field("kind") == "gap")
     wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != "read")
+    fail_on, fail_on_suspect = _fail_on(run)
     unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], wanted)
     order = pc.sort_indices(unread, [("replicas", "descending"), ("bookie_id", "ascending")])
     return RunView(
@@ -35,17 +36,20 @@ def run_view(run: Run) -> RunView:
         directories=run.table("directories", ["path"]).num_rows,
         marks_listed=gaps.num_rows == 0,
         unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
-        fail_on=_fail_on(run),
+        fail_on=fail_on,
+        fail_on_suspect=fail_on_suspect,
         standings=standings_of(RunTables(run.path), [finding.fingerprint for finding in run.report.findings]),
     )
 
 
-def _fail_on(run: Run) -> Severity | Literal["new"]:
+def _fail_on(run: Run) -> tuple[Severity | Literal["new"], bool]:
+    """The options that the exit code comes from; a run of an older version had the first alone."""
     files, base = RunTables(run.path).files
     try:
         with files.open_input_stream(f"{base}/{MANIFEST}") as stream:
             manifest: dict[str, Any] = json.loads(stream.read())
-        value = manifest["identity"]["options"]["fail_on"]
-        return "new" if value == "new" else Severity(value)
+        options = manifest["identity"]["options"]
+        value = options["fail_on"]
+        return "new" if value == "new" else Severity(value), bool(options.get("fail_on_suspect", False))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{run.path}/{MANIFEST}: {type(error).__name__}: {error}") from error

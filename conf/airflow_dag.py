@@ -32,6 +32,8 @@ CREDENTIALS = "/etc/bkaudit/credentials.toml"
 COMMAND = ["bkaudit", "audit"]
 
 FOUND = 1
+# 3: not all of it could be decided; what is only suspected, the next run beside this one may confirm.
+# 4: a source was not reachable.
 TRIED_AGAIN = (3, 4)
 
 
@@ -67,7 +69,9 @@ def run(name: str) -> None:
     if code == 0:
         return
     if code in TRIED_AGAIN:
-        raise AirflowException(f"the audit in {out} was not complete (exit code {code}); it is tried again")
+        raise AirflowException(
+            f"the audit in {out} left something undecided (exit code {code}); it is tried again"
+        )
     said = "found what needs a person" if code == FOUND else "could not be done"
     raise AirflowFailException(f"the audit in {out} {said} (exit code {code}): bkaudit report {out}")
 

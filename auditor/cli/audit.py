@@ -43,8 +43,9 @@ def audit(
 ) -> None:
     """Compare a cluster's metadata with its bookies' indexes, and say what is wrong.
 
-    Exit codes: 0 clean and all of it looked at; 1 findings at or above --fail-on; 2 wrong usage; 3 nothing
-    found, but not all of it looked at; 4 the metadata could not be read; 5 it is too damaged to judge by.
+    Exit codes: 0 clean and all of it decided; 1 confirmed findings at or above --fail-on; 2 wrong usage; 3
+    nothing confirmed, but something suspected or not looked at; 4 the metadata could not be read; 5 it is too
+    damaged to judge by.
     """
     options = chosen(conf, flags)
     out = out or new_run()
@@ -58,4 +59,4 @@ def audit(
         report = Audit(metadata, bookies, out, options).run(session() if session else None, progress)
     show(report, out, wanted)
     click.echo(f"bkaudit: the run is in {out}", err=True)
-    raise click.exceptions.Exit(exit_code(report, options.fail_on))
+    raise click.exceptions.Exit(exit_code(report, options.fail_on, options.fail_on_suspect))

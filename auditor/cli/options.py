@@ -46,9 +46,13 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
             kind, option = declared()[name]
             default = getattr(AuditOptions(), name)
             shown = f" [default: {default}]" if default is not None else ""
-            command = click.option(
-                f"--{name.replace('_', '-')}", name, type=_click_type(kind), help=option.help + shown
-            )(command)
+            flag = f"--{name.replace('_', '-')}"
+            if kind is bool:
+                # The second form overrides a file's true.
+                decorated = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=option.help)
+            else:
+                decorated = click.option(flag, name, type=_click_type(kind), help=option.help + shown)
+            command = decorated(command)
         return click.option(
             "--conf",
             type=click.Path(path_type=Path),

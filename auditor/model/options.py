@@ -55,10 +55,13 @@ class AuditOptions:
     fail_on: Annotated[
         FailOn,
         Option(
-            "The least severe finding that makes the exit code 1; new: an error or worse that is new, or "
-            "worse than in the run before."
+            "The least severe confirmed finding that makes the exit code 1; new: an error or worse that is "
+            "new, or worse than in the run before."
         ),
     ] = Severity.ERROR
+    fail_on_suspect: Annotated[
+        bool, Option("Findings that are only suspected make the exit code 1 too; without it they make it 3.")
+    ] = False
     suppressions: Annotated[
         str | None,
         Option("A file of findings to live with, each with a reason and a last day: not for the exit code."),
@@ -171,6 +174,10 @@ def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
         if value not in (*Severity, NEW):
             raise UsageError(f"{name}: {value!r} is none of {', '.join((*Severity, NEW))}")
         return NEW if value == NEW else Severity(value)
+    if kind is bool:
+        if not isinstance(value, bool):
+            raise UsageError(f"{name}: {value!r} is neither true nor false")
+        return value
     if kind == (str | None) and value is None:
         return None
     if kind in (str, str | None):

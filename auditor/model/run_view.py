@@ -26,8 +26,9 @@ class RunView:
     """``unread`` are bookies that were not read whole, a bounded number of them, the most needed first.
 
     ``directories`` of bookies were found, 0 where bookies were only asked. ``marks_listed`` is whether all
-    under-replication marks could be listed. ``fail_on`` is the option that the exit code came from; None
-    where the run does not say. ``standings`` are those of the report's findings, by fingerprint.
+    under-replication marks could be listed. ``fail_on`` and ``fail_on_suspect`` are the options that the exit
+    code came from; None where the run does not say. ``standings`` are those of the report's findings, by
+    fingerprint.
     """
 
     path: str
@@ -36,4 +37,5 @@ class RunView:
     marks_listed: bool
     unread: tuple[UnreadBookie, ...] = ()
     fail_on: Severity | Literal["new"] | None = None
+    fail_on_suspect: bool = False
     standings: Mapping[str, Standing] = field(default_factory=dict)

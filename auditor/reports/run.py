@@ -61,15 +61,16 @@ def _verdict(run: RunView, width: int) -> list[str]:
     lines += _line("verdict", first_screen.verdict(report), width)
     lines += _line("why", _why(report), width)
     if run.fail_on is not None:
-        code = exit_code(report, run.fail_on)
-        lines += _line("exit code", f"{code}, with --fail-on {run.fail_on}: {_CODES[code]}", width)
+        code = exit_code(report, run.fail_on, run.fail_on_suspect)
+        flags = f"--fail-on {run.fail_on}{' --fail-on-suspect' if run.fail_on_suspect else ''}"
+        lines += _line("exit code", f"{code}, with {flags}: {_CODES[code]}", width)
     return lines
 
 
 _CODES = {
-    0: "nothing at or above that was found, and all of it was looked at",
+    0: "nothing at or above that was found, and all of it was decided",
     1: "something at or above that was found; suppressed findings do not count",
-    3: "nothing at or above that was found, but not all was looked at",
+    3: "nothing at or above that was confirmed, but something is only suspected, or was not looked at",
     5: "so many ledger records cannot be decoded that nothing else counts",
 }
 

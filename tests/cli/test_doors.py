@@ -99,8 +99,17 @@ def test_an_error_is_one_line_on_standard_error(done: Any) -> None:
 
 
 def test_fail_on_decides_what_counts(done: Any) -> None:
-    done(report([tally("a", "warning", confidence="suspect")], coverage=coverage(True)))
+    done(report([tally("a", "warning")], coverage=coverage(True)))
     assert bkaudit(*AUDIT, "--fail-on", "warning").exit_code == 1
+
+
+def test_what_is_suspected_is_undecided_unless_it_is_to_fail(done: Any, tmp_path: Path) -> None:
+    done(report([tally("a", "error", confidence="suspect")], coverage=coverage(True)))
+    (tmp_path / "audit.toml").write_text("fail_on_suspect = true\n")
+    assert bkaudit(*AUDIT).exit_code == 3
+    assert bkaudit(*AUDIT, "--fail-on-suspect").exit_code == 1
+    assert bkaudit(*AUDIT, "--conf", "audit.toml").exit_code == 1
+    assert bkaudit(*AUDIT, "--conf", "audit.toml", "--no-fail-on-suspect").exit_code == 3
 
 
 @pytest.mark.parametrize(("new", "code"), [(0, 0), (1, 1)])
@@ -120,7 +129,7 @@ def test_a_flag_overrides_the_file_and_the_file_the_default(done: Any, tmp_path:
 
 def test_every_flag_overrides(tmp_path: Path) -> None:
     for name, (kind, _) in declared().items():
-        value: Any = {str: "other", str | None: "other", float: 7.0}.get(kind, 7)
+        value: Any = {str: "other", str | None: "other", float: 7.0, bool: True}.get(kind, 7)
         value = "note" if name == "fail_on" else value
         options = chosen(None, {**dict.fromkeys(declared()), name: value})
         assert getattr(options, name) == value

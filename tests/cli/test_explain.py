@@ -47,12 +47,12 @@ def test_a_run_is_the_newest_unless_it_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     for name in ("20260101T000000Z", "20260102T000000Z"):
         made_run(Path("runs") / name, [LOST])
-        manifest = {"identity": {"options": {"fail_on": "new"}}}
+        manifest = {"identity": {"options": {"fail_on": "new", "fail_on_suspect": True}}}
         (tmp_path / "runs" / name / "manifest.json").write_text(json.dumps(manifest))
     newest, named = explain("run"), explain("run", "runs/20260101T000000Z")
     assert newest.stdout.startswith("run        runs/20260102T000000Z, ended "), newest.output
     assert named.stdout.startswith("run        runs/20260101T000000Z, ended "), named.output
-    assert "\nexit code  1, with --fail-on new: " in named.stdout
+    assert "\nexit code  1, with --fail-on new --fail-on-suspect: " in named.stdout
 
 
 def test_a_page_is_as_narrow_as_its_terminal() -> None:

@@ -41,7 +41,7 @@ def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sample = 3", "sample: no such option; there are fail_on, suppressions, samples"),
+        ("sample = 3", "sample: no such option; there are fail_on, fail_on_suspect, suppressions, samples"),
         ("[audit]\nsamples = 3", "audit: no such option"),
         ("samples = 'many'", "samples: 'many' is no whole number"),
         ("samples = true", "samples: True is no whole number"),
@@ -53,6 +53,7 @@ def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
         ("index_time = true", "index_time: True is no whole number"),
         ("fail_on = 'fatal'", "fail_on: 'fatal' is none of critical, error, warning, note, new"),
         ("fail_on = 3", "fail_on: 3 is none of"),
+        ("fail_on_suspect = 1", "fail_on_suspect: 1 is neither true nor false"),
         ("rate_limit = nan", "rate_limit: nan is below 0"),
         ("rate_limit = 'fast'", "rate_limit: 'fast' is no number"),
         ("timeout = inf", "timeout: inf is above 3600"),

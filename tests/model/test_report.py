@@ -56,7 +56,10 @@ def test_a_gap_in_the_metadata_makes_a_run_incomplete() -> None:
         ([tally("a", "warning")], True, "error", 0),
         ([tally("a", "warning")], False, "error", 3),
         ([tally("a", "warning")], False, "warning", 1),
-        ([tally("a", "error", confidence="unknown")], True, "error", 1),
+        ([tally("a", "error", confidence="unknown")], True, "error", 3),
+        ([tally("a", "critical", confidence="suspect")], True, "error", 3),
+        ([tally("a", "critical", confidence="suspect"), tally("b", "error")], True, "error", 1),
+        ([tally("a", "warning", confidence="suspect")], True, "error", 0),
         ([tally("a", "critical")], True, "note", 1),
         ([tally("metadata-unreadable", "error", 100)], True, "error", 5),
         ([tally("metadata-unreadable", "error", 99)], True, "error", 1),
@@ -77,6 +80,9 @@ def test_exit_codes_go_by_precedence(
         (tally("a", "error", 3, new=1), "new", True, 1),
         (tally("a", "critical", 3, worse=1), "new", True, 1),
         (tally("a", "warning", 3, new=3), "new", True, 0),
+        (tally("a", "error", 3, "suspect", new=1), "new", True, 3),
+        (tally("a", "error", 3, "suspect"), "new", True, 0),
+        (tally("a", "error", 3, "suspect", suppressed=3), "error", True, 0),
         # With no run before, all is new.
         (tally("a", "error", 3), "new", False, 1),
         (tally("a", "error", 3, suppressed=3), "new", False, 0),
@@ -88,6 +94,13 @@ def test_what_is_suppressed_or_known_is_no_failure(
 ) -> None:
     changes = CHANGES if compared else None
     assert exit_code(report([found], coverage=coverage(True), changes=changes), fail_on) == code
+
+
+@pytest.mark.parametrize("confidence", ["suspect", "unknown"])
+def test_what_is_only_suspected_fails_where_that_is_asked_for(confidence: str) -> None:
+    found = report([tally("a", "error", confidence=confidence)], coverage=coverage(True))
+    assert exit_code(found, Severity.ERROR, fail_on_suspect=True) == 1
+    assert exit_code(found, Severity.CRITICAL, fail_on_suspect=True) == 0
 
 
 def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> None:
