@@ -13,9 +13,10 @@ from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions, moment
 from auditor.reusable import files_noted, ledgers_noted, noted
 from auditor.since import Since, ledgers_read
+from auditor.sources.comparable_store import ComparableStore
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.source_rows import source_rows
-from auditor.sources.store import RESTARTS, ClusterNodes, ComparableStore
+from auditor.sources.store import RESTARTS, ClusterNodes
 from auditor.sources.store_options import polite
 from auditor.sources.store_source import LedgerAgainSource, LedgerSource, MarkSource, StoreSource
 from auditor.sources.stores import open_store

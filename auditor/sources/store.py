@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auditor.keys.ledger_tree import LayoutKind
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from auditor.sources.earlier_ledgers import EarlierLedgers
 
 BATCH_ZNODES = 20_000
 """No batch of a store holds more znodes than this: about 10 MB of ledger metadata."""
@@ -207,20 +202,6 @@ class OnePathStore(Protocol):
 
     def part_of(self, path: str) -> Part:
         """The part that reads the znode or key at an absolute path and nothing else; after `cluster`."""
-
-
-@runtime_checkable
-class ComparableStore(Protocol):
-    """A store that can be asked what has changed since a ledger was read, and gives rows of that ledger."""
-
-    def history(self) -> History:
-        """Which history it shows; after `MetadataStore.cluster`."""
-
-    def parts_since(self, earlier: EarlierLedgers, wanted: int) -> list[Part]:
-        """Cut the ledgers as `MetadataStore.parts` does, along what an earlier run read of them."""
-
-    def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of such a part as they are now; those of the earlier run where nothing has changed."""
 
 
 def tree_of(below_root: str) -> Tree | None:

@@ -13,12 +13,13 @@ from pyspark.sql.types import StructType
 
 from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.comparable_store import ComparableStore
 from auditor.sources.credentials import credentials_file
 from auditor.sources.earlier_ledgers import EarlierLedgers
 from auditor.sources.layout_choice import choose_layout
 from auditor.sources.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.mark_rows import MARKS, mark_rows
-from auditor.sources.store import ComparableStore, Part, StoreOptions, Tree
+from auditor.sources.store import Part, StoreOptions, Tree
 from auditor.sources.stores import open_store
 
 _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
