@@ -9,8 +9,9 @@
     response  {header 1, status 2,
                getListOfEntriesOfLedgerResponse 108: {status 1, ledgerId 2, availability 3}}
 
-Only one request can be written here: GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10), which consults the index.
-Nothing here reads an entry, fences a ledger or writes. Answers may come in any order; ``txnId`` says which
+Only one request can be written here: GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10), which consults the index; a
+plain read is in `auditor.codecs.bookie_read`.
+Nothing here fences a ledger or writes. Answers may come in any order; ``txnId`` says which
 request one is for. The messages are those of ``BookkeeperProtocol.proto``, seen in 4.17.2.
 """
 

@@ -83,6 +83,36 @@ def begins(data: bytes, *fields: int) -> int:
     return start
 
 
+def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tuple[int, int, int] | None:
+    """The first bytes field with this number: where its tag, its value, and whatever follows it begin.
+
+    The message is ``data[start:end]``, of which ``data`` may have the beginning only: what lies before the
+    field must be there, its value need not. None where the message ends without it.
+
+    >>> first_bytes(bytes.fromhex("0801 1a8001 ff"), 3, "answer", 0, 133)
+    (2, 5, 133)
+
+    Raises `DecodeError` at a field that is cut, that reaches beyond the message, or that is none.
+    """
+    at = start
+    while at < min(end, len(data)):
+        tag = varint(data, at, len(data))
+        if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
+            raise DecodeError(what, at, "a field that is cut or no field at all")
+        if tag[0] == number << 3 | _BYTES:
+            length = varint(data, tag[1], len(data))
+            if length is None or length[1] + length[0] > end:
+                raise DecodeError(what, at, "a field that is cut, or longer than its message")
+            return at, length[1], length[1] + length[0]
+        after = _after_value(data, tag[1], min(end, len(data)), tag[0] & 7)
+        if after is None:
+            raise DecodeError(what, at, "a field that is cut or no field at all")
+        at = after
+    if at < end:
+        raise DecodeError(what, at, f"cut: {end - at} more bytes were announced")
+    return None
+
+
 def varint(data: bytes, at: int, end: int) -> tuple[int, int] | None:
     """The number at ``at`` and the byte after it, or None if it is cut or longer than any number.
 

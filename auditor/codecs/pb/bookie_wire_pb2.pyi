@@ -12,8 +12,10 @@ class ProtocolVersion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 
 class OperationType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
+    READ_ENTRY: _ClassVar[OperationType]
     GET_LIST_OF_ENTRIES_OF_LEDGER: _ClassVar[OperationType]
 VERSION_THREE: ProtocolVersion
+READ_ENTRY: OperationType
 GET_LIST_OF_ENTRIES_OF_LEDGER: OperationType
 
 class RequestHeader(_message.Message):
@@ -31,6 +33,22 @@ class GetListOfEntriesOfLedgerRequest(_message.Message):
     LEDGERID_FIELD_NUMBER: _ClassVar[int]
     ledgerId: int
     def __init__(self, ledgerId: _Optional[int] = ...) -> None: ...
+
+class ReadRequest(_message.Message):
+    __slots__ = ("ledgerId", "entryId")
+    LEDGERID_FIELD_NUMBER: _ClassVar[int]
+    ENTRYID_FIELD_NUMBER: _ClassVar[int]
+    ledgerId: int
+    entryId: int
+    def __init__(self, ledgerId: _Optional[int] = ..., entryId: _Optional[int] = ...) -> None: ...
+
+class EntryRequest(_message.Message):
+    __slots__ = ("header", "readRequest")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    READREQUEST_FIELD_NUMBER: _ClassVar[int]
+    header: RequestHeader
+    readRequest: ReadRequest
+    def __init__(self, header: _Optional[_Union[RequestHeader, _Mapping]] = ..., readRequest: _Optional[_Union[ReadRequest, _Mapping]] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("header", "getListOfEntriesOfLedgerRequest")
@@ -69,3 +87,23 @@ class ListResponse(_message.Message):
     status: int
     getListOfEntriesOfLedgerResponse: GetListOfEntriesOfLedgerResponse
     def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., status: _Optional[int] = ..., getListOfEntriesOfLedgerResponse: _Optional[_Union[GetListOfEntriesOfLedgerResponse, _Mapping]] = ...) -> None: ...
+
+class ReadResponse(_message.Message):
+    __slots__ = ("status", "ledgerId", "entryId")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    LEDGERID_FIELD_NUMBER: _ClassVar[int]
+    ENTRYID_FIELD_NUMBER: _ClassVar[int]
+    status: int
+    ledgerId: int
+    entryId: int
+    def __init__(self, status: _Optional[int] = ..., ledgerId: _Optional[int] = ..., entryId: _Optional[int] = ...) -> None: ...
+
+class EntryResponse(_message.Message):
+    __slots__ = ("header", "status", "readResponse")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    READRESPONSE_FIELD_NUMBER: _ClassVar[int]
+    header: ResponseHeader
+    status: int
+    readResponse: ReadResponse
+    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., status: _Optional[int] = ..., readResponse: _Optional[_Union[ReadResponse, _Mapping]] = ...) -> None: ...
