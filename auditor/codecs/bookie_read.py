@@ -31,8 +31,8 @@ from auditor.codecs.pb import bookie_wire_pb2 as pb
 from auditor.errors import DecodeError, UsageError
 
 HEAD_BYTES = 128
-"""More than all fields before an entry's 17th byte can take: header 26, status 11, three numbers 33, four tags
-and lengths 24, ids 16."""
+"""More than all fields before an entry's 17th byte can take: header 26, status 11, three numbers 33, tags and
+lengths 24, ids 16."""
 VERSION_2 = 2
 
 _WHAT = "bookie's answer"

@@ -127,7 +127,7 @@ def test_a_request_names_the_entry_and_itself_and_nothing_else(
 ) -> None:
     parsed = pb.EntryRequest.FromString(read_request(txn_id, ledger_id, entry_id)[LENGTH.size :])
     assert parsed == pb.EntryRequest(
-        header=pb.RequestHeader(version=3, operation=1, txnId=txn_id),
+        header=pb.RequestHeader(version=pb.VERSION_THREE, operation=pb.READ_ENTRY, txnId=txn_id),
         readRequest=pb.ReadRequest(ledgerId=ledger_id, entryId=entry_id),
     )
 
