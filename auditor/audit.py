@@ -49,12 +49,13 @@ from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import merged
 from auditor.tables.contents import contents, doubted
 from auditor.tables.judged import judged
+from auditor.tables.judgement import READ
 from auditor.tables.marked import of_first_scan, stock
 from auditor.tables.moved import moved
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.starts import STARTS
-from auditor.tables.unequal import expected, unequal
+from auditor.tables.unequal import answered_ends, expected, unequal
 from auditor.tables.verdicts import verdicts
 
 if TYPE_CHECKING:
@@ -182,7 +183,13 @@ class Audit:
         who = landing.rows("bookies", rows, BOOKIES)
         metadata.state()
         told = merged(replicas, asked.rows.where("ledger_id is not null")) if asked else replicas
-        pairs = landing.land("unequal", lambda: unequal(expected(ledgers), told, bookies.foreign))
+        partly = [name for name, state in states.items() if state.read != READ] if asked else []
+
+        def differing() -> DataFrame:
+            found = unequal(expected(ledgers), told, bookies.foreign)
+            return found.unionByName(answered_ends(ledgers, told, partly)) if partly else found
+
+        pairs = landing.land("unequal", differing)
         answers = landing.land(
             "judged", lambda: judged(ledgers, pairs, states, round(self.options.grace * 1000))
         )

@@ -7,11 +7,17 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IN_CI = os.environ.get("CI") == "true"
+
+# Of a property as many examples as there is time for. A test that wants more takes a multiple of them.
+settings.register_profile("here", max_examples=100)
+settings.register_profile("ci", max_examples=400)
+settings.load_profile("ci" if IN_CI else "here")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,14 +4,16 @@
 
 The proposal names four directories, the halves of the scope and those of the ledger; the padding and the name
 of the file are this program's choice. With eight digits they are none of the directories of scope 0, which
-have one or two, and the server's scan, which looks two levels down, finds no file in them. Below the first
-one, directories without the padding are read as well.
+have one or two, and the server's scan, which looks two levels down, finds no file in them. Directories
+without the padding are read as well (``0/1/0/2/2.idx``): a directory ``0/1`` then has indexes of scope 0 and
+steps to those of scope 1.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 from auditor.model.ledger_id import LedgerId
 
@@ -32,6 +34,37 @@ def to_path(ledger: LedgerId) -> str:
     name = ledger.qualified_name
     eights = [name[at : at + 8] for at in range(0, 32, 8)]
     return "/".join([*eights, f"{int(name[16:], 16):x}.idx"])
+
+
+def paths(ledger: LedgerId) -> Iterator[str]:
+    """Every path that is read as that of a ledger's index: with the padding first, then without some of it.
+
+    >>> list(paths(LedgerId(2, scope=1)))[-1]
+    '0/1/0/2/2.idx'
+    """
+    *steps, file = to_path(ledger).split("/")
+    return (f"{each}/{file}" for each in spellings([int(each, 16) for each in steps]))
+
+
+def spellings(steps: Sequence[int]) -> Iterator[str]:
+    """Every way to write some steps, the one with all of the padding first.
+
+    >>> list(spellings([0xdeadbeef, 2]))
+    ['deadbeef/00000002', 'deadbeef/2']
+    """
+    # A dict keeps the order, and what needs no padding comes once.
+    return map("/".join, product(*(dict.fromkeys((f"{step:08x}", f"{step:x}")) for step in steps)))
+
+
+def third_step(place: str, name: str) -> tuple[int, ...] | None:
+    """The three steps to a directory below two others, where they lead to a scope other than 0.
+
+    >>> third_step("0/1", "0"), third_step("0/0", "0"), third_step("0/1", "notes")
+    ((0, 1, 0), None, None)
+    """
+    steps = [step(each) for each in (*place.split("/"), name)]
+    found = tuple(each for each in steps if each is not None)
+    return found if len(found) == len(steps) and any(found[:2]) else None
 
 
 def is_top(name: str) -> bool:

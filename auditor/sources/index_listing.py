@@ -7,15 +7,17 @@ directories down for a ledger it has, but opens it by its path: one that lies el
 be read.
 
 Ledgers of scopes other than 0 (BP-35) lie beside, four directories down, where that scan sees none of them.
+Without their padding the first two of these may be directories of scope 0 as well.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,9 +57,13 @@ class _Keys(NamedTuple):
     scope_id: int
     from_name: Callable[[str], int | None]
     to_path: Callable[[int], str]
+    places: Callable[[int], Iterable[str]]
+    """Every path that a ledger's file may have, `to_path` among them."""
 
 
-_STOCK = _Keys(0, index_path.from_name, index_path.to_path)
+_STOCK = _Keys(
+    0, index_path.from_name, index_path.to_path, lambda ledger_id: (index_path.to_path(ledger_id),)
+)
 
 
 def list_part(part: IndexPart, skips: Callable[[bytes], bool] | None = None) -> Iterator[IndexFiles | Passed]:
@@ -88,6 +94,7 @@ def list_part(part: IndexPart, skips: Callable[[bytes], bool] | None = None) -> 
         else:
             yield from _first_level(directories, name, leaves, skips)
     yield from leaves.take()
+    yield from _unpadded(directories, leaves.inner)
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
@@ -108,6 +115,8 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
                     None, path, "gap", "VERSION is not the one that was seen when the audit was planned"
                 )
 
+
+_Steps = tuple[int, ...]
 
 _Held = bytes | list[bytes]
 """The path of a directory below one of the index directories, or below several."""
@@ -151,6 +160,8 @@ class _Leaves:
 
     def __init__(self, directories: Sequence[str]) -> None:
         self._directories = directories
+        self.inner: dict[_Steps, list[str]] = {}
+        """What may lead to ledgers of other scopes: third steps by what they stand for."""
         self._clear()
 
     def _clear(self) -> None:
@@ -195,7 +206,8 @@ class _Leaves:
             if ends[row] > start:
                 yield IndexFiles(ids[start : ends[row]], paths[start : ends[row]])
             held = [os.fsdecode(path) for path in _paths(leaves[row])]
-            yield from _leaf(self._directories, held, "/".join(held[0].rsplit("/", 2)[1:]))
+            place = "/".join(held[0].rsplit("/", 2)[1:])
+            yield from _leaf(self._directories, held, place, inner=self.inner)
             start = ends[row + 1]
         if len(paths) > start:
             yield IndexFiles(ids[start:], paths[start:])
@@ -209,9 +221,12 @@ _BYTES = {b"%x" % value: value for value in range(256)}
 
 
 def _scoped(
-    directories: Sequence[str], paths: Sequence[str], steps: tuple[int, ...]
+    directories: Sequence[str], paths: Sequence[str], steps: _Steps, tops: Sequence[str] = ()
 ) -> Iterator[IndexFiles | Passed]:
-    """Everything below some steps to ledgers of other scopes, all index directories together."""
+    """Everything below some steps to ledgers of other scopes, all index directories together.
+
+    ``tops`` are first steps elsewhere, whose files come first.
+    """
     # Two steps down the scope is known. What lies before that is as if it lay there without the tree.
     keys = _keys(scoped_index_path.spelled(steps).scope if len(steps) > 2 else 0)
     below: dict[int, list[str]] = {}
@@ -236,28 +251,65 @@ def _scoped(
     for step in sorted(below):
         deeper = (*steps, step)
         if len(deeper) < scoped_index_path.STEPS:
-            yield from _scoped(directories, below[step], deeper)
+            yield from _scoped(directories, below[step], deeper, tops)
         else:
             ledger = scoped_index_path.spelled(deeper)
             home = scoped_index_path.to_path(ledger).rpartition("/")[0]
-            yield from _leaf(directories, below[step], home, _keys(ledger.scope))
+            taken = _taken_below(tops, deeper)
+            yield from _leaf(directories, below[step], home, _keys(ledger.scope), taken)
+
+
+def _unpadded(
+    directories: Sequence[str], inner: Mapping[_Steps, Sequence[str]]
+) -> Iterator[IndexFiles | Passed]:
+    """Ledgers of other scopes below first steps without their padding; ``inner`` are third steps.
+
+    Another part may list the padded first step. A ledger that has an index there has it there.
+    """
+    for steps in sorted(inner):
+        top = f"{steps[0]:08x}"
+        tops = [path for each in directories if Path(path := f"{each}/current/{top}").is_dir()]
+        yield from _scoped(directories, inner[steps], steps, tops)
+
+
+def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
+    """Index files by name that lie below padded first steps, whatever padding the other three have."""
+    taken: dict[str, str] = {}
+    for top, below in product(tops, scoped_index_path.spellings(steps[1:])):
+        folder = f"{top}/{below}"
+        with suppress(OSError):  # most spellings do not exist; what cannot be listed is a gap where it is
+            for name in os.listdir(folder):  # noqa: PTH208
+                if scoped_index_path.from_name(name.removesuffix(RLOC)) is not None:
+                    taken.setdefault(name.removesuffix(RLOC), f"{folder}/{name}")
+    return taken
 
 
 def _keys(scope_id: int) -> _Keys:
     if scope_id == 0:
         return _STOCK
-    return _Keys(scope_id, scoped_index_path.from_name, partial(_scoped_path, scope_id))
-
-
-def _scoped_path(scope_id: int, ledger_id: int) -> str:
-    return scoped_index_path.to_path(LedgerId(ledger_id, scope_id))
+    return _Keys(
+        scope_id,
+        scoped_index_path.from_name,
+        lambda ledger_id: scoped_index_path.to_path(LedgerId(ledger_id, scope_id)),
+        lambda ledger_id: scoped_index_path.paths(LedgerId(ledger_id, scope_id)),
+    )
 
 
 def _leaf(
-    directories: Sequence[str], paths: Sequence[str], place: str, keys: _Keys = _STOCK
+    directories: Sequence[str],
+    paths: Sequence[str],
+    place: str,
+    keys: _Keys = _STOCK,
+    taken: Mapping[str, str] | None = None,
+    inner: dict[_Steps, list[str]] | None = None,
 ) -> Iterator[IndexFiles | Passed]:
-    scope_id, from_name, to_path = keys
-    taken: dict[str, str] = {}
+    """The files of one directory of indexes, all index directories together.
+
+    ``taken`` are names whose file lies elsewhere. ``inner`` takes the directories that are third steps to
+    ledgers of other scopes.
+    """
+    scope_id, from_name, to_path, _ = keys
+    taken = dict(taken or {})
     found: list[tuple[int, str]] = []
     relocations: list[tuple[str, str]] = []
     for path in paths:
@@ -274,7 +326,9 @@ def _leaf(
             if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
                 relocations.append((name.removesuffix(RLOC), whole))
             elif (ledger := from_name(name)) is None:
-                if not _empty_directory(whole):
+                if inner is not None and (steps := scoped_index_path.third_step(place, name)) is not None:
+                    inner.setdefault(steps, []).append(whole)
+                elif not _empty_directory(whole):
                     yield Passed(None, whole, "stray", NOT_OURS)
             elif to_path(ledger) != f"{place}/{name}":
                 yield _misplaced_file(directories, whole, name, keys)
@@ -312,11 +366,10 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Key
     ledger = keys.from_name(name)
     if ledger is None:
         return Passed(None, path, "stray", NOT_OURS)
-    home = keys.to_path(ledger)
-    for directory in directories:
+    for directory, home in product(directories, keys.places(ledger)):
         if Path(directory, "current", home).exists():
             return Passed(None, path, "stray", f"the server opens {directory}/current/{home}")
-    why = f"lies outside its place {home}" + ("" if keys.scope_id else _LISTED)
+    why = f"lies outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _LISTED)
     return Passed(ledger, path, "unreadable", why, scope_id=keys.scope_id)
 
 

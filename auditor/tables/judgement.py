@@ -102,8 +102,9 @@ def judge(
 ) -> Judgement:
     """Judge one ledger from its unequal replicas.
 
-    ``bookies`` has every bookie that an ensemble names. Raises `CoverageLimitError` where the sets are too
-    irregular to be compared within the bound.
+    ``bookies`` has every bookie that an ensemble names. Equal replicas need no pair, but those of a ledger
+    that is not closed do where their bookie was not read whole and answered of the ledger. Raises
+    `CoverageLimitError` where the sets are too irregular to be compared within the bound.
     """
     answer = Judgement()
     members = {member for _, ensemble in ledger.segments for member in ensemble}
@@ -231,7 +232,7 @@ def _lagging(
     acknowledged = coverage.at_least(present, ledger.ack_quorum)
     for member in sorted(ensemble):
         state = bookies.get(member, BookieState(UNREAD))
-        # A pair that is not here is equal: its index was whole.
+        # A pair that is not here is equal and no answer: what it lacks is known of a bookie that was read.
         if why_unknown(state, pairs.get(member, Pair(member, NOTHING, NOTHING, "absent"))) is None:
             late = coverage.difference(coverage.intersection(due[member], acknowledged), held[member])
             if len(late):

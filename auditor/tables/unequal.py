@@ -84,3 +84,21 @@ def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> Dat
     state = F.coalesce("index_state", F.lit("absent")).alias("index_state")
     keys = ("scope_id", "ledger_id", "bookie_id")
     return both.where(~F.coalesce(healthy, F.lit(False))).select(*keys, "expected", "held", state, "answered")
+
+
+def answered_ends(ledgers: DataFrame, held: DataFrame, bookies: Collection[str]) -> DataFrame:
+    """Equal pairs of ledgers that are not closed, where a bookie that was not read whole answered of them.
+
+    What such a bookie lacks is unknown where it has no pair. Its answer of a ledger is whole all the same,
+    and says what the open end lacks (`auditor.tables.judgement.judge`). ``bookies`` are these bookies.
+    Columns as `unequal` has them, without any of its pairs.
+    """
+    from pyspark.sql import functions as F
+
+    left = expected(ledgers.where("state <> 'CLOSED'")).withColumnRenamed("groups", "expected")
+    answers = held.where(F.col("bookie_id").isin(list(bookies)) & F.col("answered").isNotNull())
+    right = answers.where("state = 'ok'").select(
+        *_KEYS, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered"
+    )
+    columns = ("scope_id", "ledger_id", "bookie_id", "expected", "held", "index_state", "answered")
+    return left.join(right, [*_KEYS]).where("expected = held").select(*columns)

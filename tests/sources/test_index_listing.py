@@ -272,6 +272,53 @@ def test_steps_without_their_padding_are_the_same_steps(directories: list[Path])
     assert passed == [("stray", f"a-second:{IN_1}/00000002/2.idx", None)]
 
 
+@pytest.mark.parametrize("wanted", [1, 9])
+def test_a_first_step_without_its_padding_is_a_first_step(directories: list[Path], wanted: int) -> None:
+    put(directories[0], "0/1/1.idx", "0/1/0/2/2.idx", "0/1/00000000/3/3.idx", "100/0/0/4/4.idx")
+    put(directories[0], "0/00000002/0/5/5.idx", "0/2/2.idx")
+    put(directories[1], "0/1/0/6/6.idx.rloc", "0/1/0/2/2.idx", "f0/1/0/7/7.idx")
+    # Padded and not: one ledger, whoever lists it.
+    put(directories[0], "0/1/0/8/8.idx", "0/2/0/9/9.idx", "0/1/0/b/b.idx")
+    put(directories[1], f"{IN_1}/00000008/8.idx", "00000000/2/0/00000009/9.idx", "00000000/1/0/a/a.idx")
+    put(directories[1], f"{IN_1}/0000000b/b.idx.rloc")
+    put(
+        directories[0],
+        "0/1/notes.txt",
+        "0/1/c",
+        "0/1/d/notes.txt",
+        "0/0/0/e/e.idx",
+        "0/1/0/2/3.idx",
+        "0/1/0/f.idx",
+    )
+    files, passed = scoped(directories, wanted)
+    assert files == {
+        LedgerId(1): "b-first:0/1/1.idx",
+        LedgerId(2): "b-first:0/2/2.idx",
+        LedgerId(2, scope=1): "b-first:0/1/0/2/2.idx",
+        LedgerId(3, scope=1): "b-first:0/1/00000000/3/3.idx",
+        LedgerId(4, scope=0x100 << 32): "b-first:100/0/0/4/4.idx",
+        LedgerId(5, scope=2): "b-first:0/00000002/0/5/5.idx",
+        LedgerId(6, scope=1): "a-second:0/1/0/6/6.idx.rloc",
+        LedgerId(7, scope=0xF0 << 32 | 1): "a-second:f0/1/0/7/7.idx",
+        LedgerId(8, scope=1): f"a-second:{IN_1}/00000008/8.idx",
+        LedgerId(9, scope=2): "a-second:00000000/2/0/00000009/9.idx",
+        LedgerId(10, scope=1): "a-second:00000000/1/0/a/a.idx",
+        LedgerId(11, scope=1): f"a-second:{IN_1}/0000000b/b.idx.rloc",
+    }
+    assert passed == [
+        ("stray", "a-second:0/1/0/2/2.idx", None),
+        ("stray", "b-first:0/0/0", None),
+        ("stray", "b-first:0/1/0/2/3.idx", None),
+        ("stray", "b-first:0/1/0/8/8.idx", None),
+        ("stray", "b-first:0/1/0/b/b.idx", None),
+        ("stray", "b-first:0/1/c", None),
+        ("stray", "b-first:0/1/d/notes.txt", None),
+        ("stray", "b-first:0/1/notes.txt", None),
+        ("stray", "b-first:0/2/0/9/9.idx", None),
+        ("unreadable", "b-first:0/1/0/f.idx", LedgerId(15, scope=1)),
+    ]
+
+
 def test_a_scoped_index_outside_its_place_is_unreadable_and_keeps_its_scope(directories: list[Path]) -> None:
     put(directories[0], f"{IN_1}/00000002/3.idx", f"{IN_1}/5.idx", f"{IN_1}/00000006/7.idx", f"{IN_1}/core")
     put(directories[0], f"{IN_1}/00000008/notes.txt", "00000000/notes.txt", f"{IN_1}/00000008/deep/file")

@@ -12,7 +12,7 @@ from auditor.tables.judgement import BookieState
 from auditor.tables.marked import of_first_scan, stock
 from auditor.tables.moved import moved
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
-from auditor.tables.unequal import expected, held, unequal
+from auditor.tables.unequal import answered_ends, expected, held, unequal
 from auditor.tables.verdicts import verdicts
 from tests.checks.tables_builder import tables
 from tests.tables.rows import Row, availability, index, ledger, ledgers, unpack
@@ -132,6 +132,32 @@ def test_an_open_end_does_not_lag_on_a_member_in_limbo(spark: SparkSession) -> N
     assert rows[0, 1]["lagging"] == []
     rows = judged_of(spark, [open_ledger], [ahead, index(1, "bk1", {0, 1})])
     assert [entry["bookie_id"] for entry in rows[0, 1]["lagging"]] == ["bk1"]
+
+
+def test_an_answer_of_an_open_end_is_whole_where_the_disks_were_read_in_part(spark: SparkSession) -> None:
+    segments = [
+        {"first_entry_id": 0, "ensemble": ["bk1", "bk2"]},
+        {"first_entry_id": 2, "ensemble": ["bk2", "bk1"]},
+    ]
+    both = {"bk1": {0, 1}, "bk2": {0, 1}}
+    end = {"state": "OPEN", "last_entry_id": -1, "ack_quorum": 1, "segments": segments}
+    metadata = ledgers(spark, ledger(1, both, **end), ledger(2, both, **end), ledger(3, both))
+    indexes = [
+        index(1, "bk1", {0, 1}, answered=SCAN),
+        index(2, "bk1", {0, 1}),
+        index(3, "bk1", {0, 1}, answered=SCAN),
+    ]
+    indexes += [index(number, "bk2", {0, 1, 2}) for number in (1, 2)] + [index(3, "bk2", {0, 1})]
+    rows = held(availability(spark, *indexes), {})
+    differing = unequal(expected(metadata), rows, [])
+    ends = answered_ends(metadata, rows, ["bk1"])
+    assert [(row["ledger_id"], row["bookie_id"]) for row in ends.collect()] == [(1, "bk1")]
+    states = READ | {"bk1": BookieState("partial", index_time=SCAN)}
+    answers = judged(metadata, differing.unionByName(ends), states, 0).collect()
+    lagging = {
+        row["ledger_id"]: [(e["bookie_id"], unpack(e["groups"])) for e in row["lagging"]] for row in answers
+    }
+    assert lagging == {1: [("bk1", {2})], 2: []}
 
 
 def test_of_a_ledger_that_is_not_indexed_every_copy_there_is_unknown(spark: SparkSession) -> None:
