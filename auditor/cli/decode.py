@@ -19,7 +19,7 @@ from auditor.errors import DecodeError, RuleError, UsageError
 @click.option(
     "--bookie-id", help="service-info: the id it was registered under, which stands in for no data."
 )
-@click.option("--entries", is_flag=True, help="availability, index, bookie-frame: list the entries.")
+@click.option("--entries", is_flag=True, help="availability, index, bookie-frame, journal: list the entries.")
 def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
     """Decode FILE, which is of KIND, to JSON; - reads standard input.
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -195,6 +198,56 @@ def _entry_log(file: BinaryIO) -> Any:
     return {"header": header, "map": {"ledgers": len(found), "bytes": total, "largest": largest}}
 
 
+def _journal(file: BinaryIO, entries: bool) -> Any:
+    """What its records are, and whose; a journal can have gigabytes, so payloads are passed over."""
+    import numpy as np
+
+    from auditor.codecs.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal
+    from auditor.codecs.ledger_entries import ledger_sets
+
+    with _seekable(file) as seekable:
+        journal = Journal.open(lambda offset, length: _part(seekable, offset, length), _size(seekable))
+        found = list(journal.records())
+    ledger_ids = np.concatenate([np.empty(0, np.int64), *(records.ledger_ids for records in found)])
+    entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in found)])
+    kinds = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
+    held = (ledger_ids >= 0) & (entry_ids >= 0)
+    ids, sets = ledger_sets(ledger_ids[held], entry_ids[held])
+    rows = [
+        {"ledger_id": str(ledger_id), **_groups(np.frombuffer(value, _group_type()), entries)}
+        for ledger_id, value in zip(ids.tolist(), sets.values(), strict=True)
+    ]
+    return {
+        "version": journal.version,
+        "records": len(entry_ids),
+        "entries": int(held.sum()),
+        **{name: int((entry_ids == kind).sum()) for name, kind in kinds.items()},
+        "end": journal.end,
+        "cut": journal.cut,
+        "ledgers": len(rows),
+        "largest": sorted(rows, key=lambda row: -row["total"])[: None if entries else _LARGEST_SHOWN],
+    }
+
+
+@contextmanager
+def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
+    if file.seekable():
+        yield file
+        return
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(file, copy)
+        yield copy
+
+
+def _size(file: BinaryIO) -> int:
+    return file.seek(0, os.SEEK_END)
+
+
+def _part(file: BinaryIO, offset: int, length: int) -> bytes:
+    file.seek(offset)
+    return file.read(length)
+
+
 def _skip(file: BinaryIO, length: int) -> None:
     if file.seekable():
         here, end = file.tell(), file.seek(0, os.SEEK_END)
@@ -225,6 +278,7 @@ KINDS = {
     "index": Kind(_index, ("entries",)),
     "bookie-frame": Kind(_bookie_frame, ("entries",)),
     "entry-log": Kind(_entry_log, by_parts=True),
+    "journal": Kind(_journal, ("entries",), by_parts=True),
     "entry": Kind(_entry),
     "ledger-data": Kind(_ledger_data),
     "last-mark": Kind(_last_mark),

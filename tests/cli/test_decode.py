@@ -14,6 +14,7 @@ import pytest
 
 from auditor.cli.kinds import KINDS, LIMIT
 from tests.cli.test_doors import bkaudit
+from tests.codecs.journals import MASTER_KEY, journal
 
 LOGS = Path(__file__).parents[1] / "data" / "entry-logs"
 V1 = b"BookieMetadataFormatVersion\t1\n2\n2\n0\n0\tbk1:3181\tbk2:3181\n9\tCLOSED"
@@ -57,6 +58,13 @@ GOOD: dict[str, tuple[bytes, Any]] = {
                 "bytes": 66,
                 "largest": [{"ledger_id": "5", "bytes": 44}, {"ledger_id": "9", "bytes": 22}],
             }
+        ),
+    ),
+    "journal": (
+        journal([(7, MASTER_KEY), (7, 2), (7, 1), (9, 0)]),
+        lambda value: (
+            (value["version"], value["entries"], value["master_keys"], value["cut"], value["largest"][0])
+            == (6, 3, 1, False, {"ledger_id": "7", "groups": [[1, 1, 2, 0]], "total": 2})
         ),
     ),
     "entry": (
@@ -114,7 +122,7 @@ def test_every_kind_is_decoded_to_json(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", GOOD)
 def test_damage_is_said_with_its_byte_and_exits_with_5(kind: str) -> None:
-    outcome = decode(kind, b"\xff\x00\xff")
+    outcome = decode(kind, b"\xff\x00\xff\xff")
     assert outcome.exit_code == 5
     assert outcome.stderr.startswith("bkaudit: ")
     assert "(at byte " in outcome.stderr

@@ -1,0 +1,189 @@
+"""A bookie's journal, ``<hex>.txn``: which entries were written to it, by the headers of its records.
+
+    version 1            no header; the first record is at byte 0 (the file does not start with "BKLG")
+    version 2, 3, 4      byte 0 "BKLG"   4 version, int32   8 first record
+    version 5, 6         the same, and zeros up to byte 512, where the first record is
+
+    record    byte 0         4          12        20
+              length         ledger id  entry id  rest of the entry      length counts from byte 4
+              int32          int64      int64
+    padding   -256           skipped    so many bytes more               version 5 and 6
+              int32          int32
+
+All numbers are big-endian. A length of 0, or the end of the file, ends the journal: files are filled with
+zeros before they are written to. Where a file ends inside a record, a restart ends before that record. An
+entry id below 0 is no entry: -4096 a ledger's master key (version 3 on), -8192 that it was fenced (4 on),
+-32768 an explicit LAC (6 on); others are skipped, as the server does (``Journal.scanJournal``,
+``BookieImpl.readJournal``).
+
+Payloads are never looked at, and those larger than a block are not read either.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.errors import DecodeError
+
+MAGIC = b"BKLG"
+NEWEST_VERSION = 6
+MASTER_KEY, FENCE, EXPLICIT_LAC = -0x1000, -0x2000, -0x8000
+"""Ids of records that are no entries; the first says the key of a ledger that is new to the bookie."""
+
+HEADER = struct.Struct(">4si")
+RECORD_IDS = 16
+"""Bytes that every record begins with, after its length: ledger id and entry id."""
+
+BLOCK = 1 << 20
+"""Bytes read at once where records are small."""
+
+_WHAT = "journal"
+_LENGTH = struct.Struct(">i")
+_ALIGNED_HEADER = 512
+_PADDING = -256
+_FIRST_ALIGNED = 5
+_SINCE = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
+_LONG = 1 << 16  # a payload that reaches so far past its block is skipped, and the next block is short
+_SPARSE = 4096
+_BEFORE = 4 + RECORD_IDS  # from a record's start to the end of its ids
+_HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
+
+Longs = NDArray[np.int64]
+ReadAt = Callable[[int, int], bytes]
+"""Gives the bytes of a file from an offset on, so many or, at its end, fewer."""
+
+
+class Records(NamedTuple):
+    """Some records of a journal, in its order: int64 arrays of one length; ``offsets`` are their starts."""
+
+    offsets: Longs
+    ledger_ids: Longs
+    entry_ids: Longs
+
+    def entries(self) -> Records:
+        """Those that are entries; BP-35's, whose ids begin elsewhere, no server has written."""
+        kept = (self.entry_ids >= 0) & (self.ledger_ids >= 0)
+        return Records(self.offsets[kept], self.ledger_ids[kept], self.entry_ids[kept])
+
+
+@dataclass
+class Journal:
+    """A journal file of ``size`` bytes, to be read once from the front by `records`.
+
+    After that ``end`` is the byte where it ended, and ``cut`` whether the file ends inside the record or
+    padding that begins there.
+
+    >>> data = bytes.fromhex("00000010 0000000000000007 0000000000000002 00000000")
+    >>> journal = Journal.open(lambda offset, length: data[offset : offset + length], len(data))
+    >>> [records.entry_ids.tolist() for records in journal.records()], journal.end, journal.cut
+    ([[2]], 20, False)
+    """
+
+    read_at: ReadAt
+    size: int
+    version: int
+    first: int
+    end: int | None = None
+    cut: bool = False
+
+    @classmethod
+    def open(cls, read_at: ReadAt, size: int) -> Journal:
+        """Read the header. Raises `DecodeError` for a version that no server wrote."""
+        data = read_at(0, HEADER.size)
+        if len(data) < HEADER.size or not data.startswith(MAGIC):
+            return cls(read_at, size, 1, 0)
+        _, version = HEADER.unpack(data)
+        if not 2 <= version <= NEWEST_VERSION:
+            raise DecodeError(_WHAT, 4, f"version {version} is none of 1 to {NEWEST_VERSION}")
+        return cls(read_at, size, version, _ALIGNED_HEADER if version >= _FIRST_ALIGNED else HEADER.size)
+
+    def records(self, start: int = 0) -> Iterator[Records]:
+        """All records from byte ``start`` on (from the first where it is 0), a block's at a time.
+
+        Raises `DecodeError` at a record that no server can have written; what comes before it is given first.
+        """
+        at = start if start > 0 else self.first
+        wanted = BLOCK
+        while self.end is None:
+            block = self._block(at, wanted)
+            starts, stop, reason = self._walk(block, at)
+            records, lengths = _taken(block, at, starts)
+            fault = _fault(records, lengths, self.version)
+            if fault is not None:
+                yield Records(*(column[: fault[0]] for column in records))
+                raise DecodeError(_WHAT, int(records.offsets[fault[0]]), fault[1])
+            if starts:
+                yield records
+            if reason is not None:
+                raise DecodeError(_WHAT, at + stop, reason)
+            # Where payloads are long, little more than the ids behind each of them is read.
+            wanted = BLOCK if stop - len(block) < _LONG else _SPARSE
+            at += stop
+
+    def _block(self, at: int, wanted: int) -> bytes:
+        """The bytes from ``at`` on; those at the end of the file with zeros behind, which end a journal."""
+        wanted = min(wanted, max(0, self.size - at))
+        block = self.read_at(at, wanted) if wanted else b""
+        if len(block) < wanted:
+            self.size = at + len(block)  # the file became shorter while it was read
+        return block if at + len(block) < self.size else block + bytes(_BEFORE)
+
+    def _walk(self, block: bytes, base: int) -> tuple[list[int], int, str | None]:
+        """Where records start in a block, where to go on, and why that is impossible in a damaged file."""
+        starts: list[int] = []
+        add, unpack = starts.append, _LENGTH.unpack_from
+        at, last = 0, len(block) - _BEFORE
+        while at <= last:
+            (length,) = unpack(block, at)
+            if length > 0:
+                add(at)
+                at += 4 + length
+            elif length == 0 or base + at + 4 > self.size:
+                self.end, self.cut = base + at, 0 < self.size - base - at < 4
+                break
+            elif length != _PADDING or self.version < _FIRST_ALIGNED:
+                return starts, at, f"a record of {length} bytes"
+            else:
+                (length,) = unpack(block, at + 4)
+                if length < 0:
+                    return starts, at, f"padding of {length} bytes"
+                if base + at + 8 + length > self.size:
+                    self.end, self.cut = base + at, True
+                    break
+                at += 8 + length
+        if base + at > self.size and starts:
+            self.end, self.cut = base + starts.pop(), True
+        return starts, at, None
+
+
+def _taken(block: bytes, base: int, starts: list[int]) -> tuple[Records, Longs]:
+    """The records that start in a block, and their lengths."""
+    positions = np.array(starts, np.int64)
+    raw = np.frombuffer(block, np.uint8)[positions[:, None] + np.arange(_BEFORE)]
+    heads = raw.view(_HEAD)[:, 0]
+    lengths, ledger_ids, entry_ids = (
+        heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
+    )
+    return Records(base + positions, ledger_ids, entry_ids), lengths
+
+
+def _fault(records: Records, lengths: Longs, version: int) -> tuple[int, str] | None:
+    """The first record at which a server of the journal's version refuses to start, and why."""
+    short = lengths < RECORD_IDS
+    newer = np.zeros(len(lengths), bool)
+    for entry_id, since in _SINCE.items():
+        if version < since:
+            newer |= records.entry_ids == entry_id
+    wrong = np.flatnonzero(short | newer)
+    if not wrong.size:
+        return None
+    first = int(wrong[0])
+    if short[first]:
+        return first, f"a record of {lengths[first]} bytes, shorter than its ids"
+    return first, f"a record of kind {records.entry_ids[first]}, which version {version} does not have"

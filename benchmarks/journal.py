@@ -1,0 +1,60 @@
+"""Journals: how fast the entries that one holds are known, beside ``cat`` of the same file.
+
+The file is a bookie's, version 6: 2,000,000 records of 1 kB, a hundred in a flush, each flush padded to 512
+bytes, of fifty ledgers in turn. It is in the page cache: both sides read it from memory.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from auditor.codecs.journal import HEADER, MAGIC, NEWEST_VERSION
+from auditor.sources.journal_files import read_entries
+from benchmarks.measure import Line, alternate
+
+RECORDS = 2_000_000
+RECORD_BYTES = 1000
+FLUSH = 100
+LEDGERS = 50
+
+_HEAD = struct.Struct(">iqq")
+
+
+def lines() -> Iterator[Line]:
+    """One file, by the walk over its headers and by ``cat``."""
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        path = generate(Path(folder, "1.txn"), RECORDS)
+        size = path.stat().st_size
+        ours, cat = alternate(lambda: _read(path), lambda: _cat(path))
+        note = f"{size / 1e9:.1f} GB in {ours:.1f} s; cat takes {cat:.1f} s"
+        stage = "journal of 1 kB records, to ledgers and entries"
+        yield Line(stage, RECORDS, "records", ours, "cat", RECORDS, cat, target=0.1, note=note)
+
+
+def generate(path: Path, records: int) -> Path:
+    """Write a journal of ``records`` records, flush by flush."""
+    payload = bytes(RECORD_BYTES - 16)
+    with path.open("wb") as file:
+        file.write(HEADER.pack(MAGIC, NEWEST_VERSION).ljust(512, b"\0"))
+        for flush in range(records // FLUSH):
+            first = flush // LEDGERS * FLUSH
+            heads = (_HEAD.pack(RECORD_BYTES, flush % LEDGERS, first + number) for number in range(FLUSH))
+            data = b"".join(head + payload for head in heads)
+            spare = -(len(data) + 8) % 512
+            file.write(data + struct.pack(">ii", -256, spare) + bytes(spare))
+    return path
+
+
+def _read(path: Path) -> None:
+    found = read_entries(str(path), 0)
+    if len(found.entry_ids) != RECORDS or set(found.ledger_ids.tolist()) != set(range(LEDGERS)):
+        sys.exit("journal: ours are not the records that were written")
+
+
+def _cat(path: Path) -> None:
+    subprocess.run(["cat", str(path)], stdout=subprocess.DEVNULL, check=True)
