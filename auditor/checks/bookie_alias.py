@@ -35,14 +35,9 @@ def bookie_alias(tables: Tables) -> DataFrame:
         to the collector of the bookie that has them they are left-overs (`alias-gc-danger`).
 
     How sure:
-        Confirmed only where the disks of the live bookie hold most of what the old id should hold, and at
-        least five ledgers of it, and no disk of it lies in another's place. Else suspect: names and addresses
-        are hints.
-
-    How sure:
         Confirmed where the disks of the registered bookie hold most of what the other id should hold, entry
-        for entry, and at least five ledgers of it. Else suspect, for an address may have been given to
-        another bookie; and suspect where a disk of it lies in another's place.
+        for entry, and at least five ledgers of it, and none of the directories of these ids lies in another's
+        place. Else suspect: a name is a hint, and an address may have been given to another bookie.
 
     What to do:
         Look at the edges, and make sure on the host itself that it is one bookie. If it is, stop it, and

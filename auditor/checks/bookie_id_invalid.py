@@ -1,4 +1,4 @@
-"""Bookie ids that no server accepts."""
+"""Bookie ids that no server accepts, or that only a slip in its pattern accepts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.broken_rules import ledgers_breaking
 from auditor.checks.check import check
 from auditor.checks.finding_rows import finding_rows, words
+from auditor.model.bookie_id import ACCEPTED, PORTABLE
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -15,22 +16,21 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-# What BookieId.validateBookieId takes; the range from ':' to '_' is the server's own, and wider than BP-41.
-_ACCEPTED = r"\A[A-Za-z0-9:-_.\-]+\z"
-
-
 @check(Severity.ERROR, group="identity")
 def bookie_id_invalid(tables: Tables) -> DataFrame:
-    """A bookie id is one that BookKeeper itself refuses.
+    """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
 
     What it finds:
         Ids that the server's own pattern does not take, and the reserved word readonly: in the ensembles of a
-        ledger (one finding a ledger), and as names of cookies and registrations (one finding an id).
+        ledger (one finding per ledger), and as names of cookies and registrations (one finding per id). As a
+        note, ids that the server takes and BP-41 does not allow: one finding per bookie, whether ensembles,
+        cookies or registrations name it.
 
     Why it matters:
         A client cannot parse the metadata of such a ledger, so it cannot be opened, audited or replicated.
         One such name below the cookies or registrations makes the whole listing fail, and with it the view
-        of every other bookie.
+        of every other bookie. An id outside BP-41's set is taken only because the server's pattern has a
+        range from ':' to '_' where it means these characters; a version that mends it refuses the bookie.
 
     How sure:
         Confirmed: what is there is told as it was read. Suspect where the ledger's metadata changed between
@@ -46,18 +46,29 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
           fails on such a ledger. Risk: none; it reads metadata.
 
     Limits:
-        Ids that the server takes and BP-41 does not, such as those with an underscore, are not reported.
+        BP-41 allows letters, digits, ':', '-' and '.'. An underscore is let pass: the server's pattern means
+        to take it, and clusters have it.
     """
     from pyspark.sql import functions as F
 
-    refused = ~F.col("bookie_id").rlike(_ACCEPTED) | (F.lower("bookie_id") == "readonly")
-    names = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull()).where(refused)
-    named = finding_rows(
-        names,
+    accepted = F.col("bookie_id").rlike(rf"\A{ACCEPTED}\z") & (F.lower("bookie_id") != "readonly")
+    stored = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull())
+    refused = finding_rows(
+        stored.where(~accepted),
         bookie_id="bookie_id",
         message=words(
             "a cookie or registration has the name '", F.col("bookie_id"), "', which is no bookie id"
         ),
         evidence={"has_cookie": "has_cookie", "registered": "registered"},
     )
-    return ledgers_breaking(tables, "bookie-id-invalid").unionByName(named)
+    known = tables.bookies.where(F.col("named") | F.col("has_cookie") | F.col("registered").isNotNull())
+    odd = finding_rows(
+        known.where(accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE}\z")),
+        bookie_id="bookie_id",
+        severity=F.lit(Severity.NOTE.value),
+        message=words(
+            "'", F.col("bookie_id"), "' is a bookie id that BookKeeper takes and BP-41 does not allow"
+        ),
+        evidence={"named": "named", "has_cookie": "has_cookie", "registered": "registered"},
+    )
+    return ledgers_breaking(tables, "bookie-id-invalid").unionByName(refused).unionByName(odd)

@@ -42,9 +42,10 @@ class Check:
     """A question asked of the tables. Calling it gives one row a finding, in the columns FINDING_COLUMNS.
 
     Its id, title and manual page are those of its function. A check that leaves a section of its manual
-    page out, or the risk of a command, cannot be made: TypeError. ``severity`` is what its findings have
-    unless they say otherwise; ``aliases`` are ids that it had before. ``of`` is the field of `Tables` without
-    whose rows it finds nothing, if there is one: where that is known to have none, nobody needs to ask.
+    page out or has it twice, or leaves out the risk of a command, cannot be made: TypeError. ``severity`` is
+    what its findings have unless they say otherwise; ``aliases`` are ids that it had before. ``of`` is the
+    field of `Tables` without whose rows it finds nothing, if there is one: where that is known to have none,
+    nobody needs to ask.
     """
 
     severity: Severity
@@ -58,6 +59,8 @@ class Check:
             raise TypeError(f"{self.id} is of no group: {self.group}")
         if missing := [name for name in SECTIONS if not self.sections.get(name)]:
             raise TypeError(f"{self.id} does not document: {', '.join(missing)}")
+        if repeated := manual.repeated(self._manual):
+            raise TypeError(f"{self.id} documents more than once: {', '.join(repeated)}")
         try:
             manual.commands(self.sections["Commands"])
         except ValueError as error:

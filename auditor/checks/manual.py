@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
@@ -44,6 +45,16 @@ class Command:
 def sections(page: str) -> dict[str, str]:
     """The text of each section by its heading, in order, out of a cleaned docstring."""
     return {name: inspect.cleandoc(text) for name, text in _SECTION.findall(page)}
+
+
+def repeated(page: str) -> list[str]:
+    """Headings that a page has more than once: of such a section only the last text would be seen.
+
+    >>> repeated("Title.\\n\\nLimits:\\n    One.\\n\\nLimits:\\n    Two.\\n")
+    ['Limits']
+    """
+    counts = Counter(name for name, _ in _SECTION.findall(page))
+    return [name for name, count in counts.items() if count > 1]
 
 
 def commands(text: str) -> tuple[Command, ...]:

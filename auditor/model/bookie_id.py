@@ -1,7 +1,8 @@
 r"""What may be the id of a bookie: what the server takes, and what the proposal allows (BP-41).
 
 The proposal allows ASCII letters, digits, ``:``, ``-`` and ``.``. The server's pattern has ``:-_`` inside a
-character class, which is a range, and so also takes ``; < = > ? @ [ \ ] ^ _``. It refuses ``readonly`` in
+character class, which is a range, and so also takes ``; < = > ? @ [ \ ] ^ _``. Of these only ``_`` was meant:
+clusters have it, and it is let pass here. The server refuses ``readonly`` in
 any case, the name of a directory among the registrations. Ids are compared as they are written.
 """
 
@@ -9,8 +10,14 @@ from __future__ import annotations
 
 import re
 
-_ACCEPTED = re.compile(r"[a-zA-Z0-9:-_.\-]+")
-_PORTABLE = re.compile(r"[a-zA-Z0-9:_.\-]+")
+ACCEPTED = r"[a-zA-Z0-9:-_.\-]+"
+"""What the server's ``BookieId.validateBookieId`` takes whole, as Python and Java write it."""
+
+PORTABLE = r"[a-zA-Z0-9:_.\-]+"
+"""What BP-41 allows, and ``_``."""
+
+_ACCEPTED = re.compile(ACCEPTED)
+_PORTABLE = re.compile(PORTABLE)
 _PORT = re.compile(r"[+-]?[0-9]{1,10}")
 _RESERVED = "readonly"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.errors import UsageError
+from auditor.model.bookie_id import accepted
 
 ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 """The lists of an inventory entry, and the role of the directories in each."""
@@ -46,6 +47,11 @@ def read_inventory(file: Path) -> dict[str, list[Declared]]:
 
 def _directories(file: Path, bookie_id: str, lists: Any) -> list[Declared]:
     where = f'--bookies {file}: [bookies."{bookie_id}"]'
+    if not accepted(bookie_id):
+        raise UsageError(
+            f"{where}: BookKeeper takes no such bookie id: it has letters, digits and : - . only, "
+            "and is not the word readonly"
+        )
     if not isinstance(lists, dict):
         raise UsageError(f"{where} is no table")
     unknown = sorted(set(lists) - set(ROLES))

@@ -6,7 +6,8 @@ from pyspark.sql import SparkSession
 
 from tests.checks.tables_builder import find, ledger, tables
 
-ACCEPTED = ["127.0.0.1:3181", "a_b-c.d", "A;<=>?@[\\]^", "readonly1", "this.is.an.hostname:1234"]
+ACCEPTED = ["127.0.0.1:3181", "a_b-c.d", "readonly1", "this.is.an.hostname:1234"]
+NOT_PORTABLE = [f"bk{each}1" for each in ";<=>?@[\\]^"]
 REFUSED = ["", "non valid", "non$valid", "a/b", "readOnly", "READONLY", "b\u00e9", "a\n", "a|b", "a~b", "`a"]
 
 
@@ -14,9 +15,11 @@ def test_ids_are_judged_as_the_server_does(spark: SparkSession) -> None:
     unseen = {"has_cookie": False, "registered": None}
     asked = tables(
         spark,
-        bookies=[{"bookie_id": name} for name in [*ACCEPTED, *REFUSED]]
+        bookies=[{"bookie_id": name} for name in [*ACCEPTED, *NOT_PORTABLE, *REFUSED]]
         + [
             {"bookie_id": "only in ensembles", **unseen},
+            {"bookie_id": "user@ensembles", **unseen, "named": True},
+            {"bookie_id": "user@marks", **unseen, "named": False, "marked": True},
             {"bookie_id": "a cookie", **unseen, "has_cookie": True},
         ],
         ledgers=[
@@ -27,7 +30,16 @@ def test_ids_are_judged_as_the_server_does(spark: SparkSession) -> None:
         ],
     )
     found = find("bookie-id-invalid", asked)
-    assert {each.bookie_id for each in found if each.ledger_id is None} == {*REFUSED, "a cookie"}
+    by_severity = {
+        severity: {each.bookie_id for each in found if each.ledger_id is None and each.severity == severity}
+        for severity in ("error", "note")
+    }
+    assert by_severity == {
+        "error": {*REFUSED, "a cookie"},
+        "note": {*NOT_PORTABLE, "user@ensembles"},
+    }
+    [note] = [each for each in found if each.bookie_id == "bk@1"]
+    assert note.message == "'bk@1' is a bookie id that BookKeeper takes and BP-41 does not allow"
     [of_ledger] = [each for each in found if each.ledger_id is not None]
     assert (of_ledger.where, of_ledger.severity) == ((7, None), "error")
     assert of_ledger.message == "ledger 7: 'non valid' is no bookie id"

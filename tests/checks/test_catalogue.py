@@ -236,6 +236,15 @@ def test_each_command_with_one_text_is_told_with_one_risk() -> None:
     assert {text: found for text, found in levels.items() if len(found) > 1} == {}
 
 
+def test_a_check_with_a_section_twice_cannot_be_made() -> None:
+    def sure(tables: object) -> None:
+        """It says twice how sure it is."""
+
+    sure.__doc__ = f"{ALL[0].find.__doc__}\n    How sure:\n        Suspect.\n"
+    with pytest.raises(TypeError, match="sure documents more than once: How sure"):
+        check(Severity.NOTE, group="storage")(sure)  # type: ignore[arg-type]
+
+
 def test_a_check_without_a_section_cannot_be_made() -> None:
     def unfinished(tables: object) -> None:
         """It leaves sections out.

@@ -103,6 +103,8 @@ def test_an_inventory_names_directories_with_role_and_position(tmp_path: Path) -
         pytest.param("[bookies.a]\nledger = []", id="an unknown list"),
         pytest.param('[bookies.a]\nledgers = "x"', id="a path for a list"),
         pytest.param("[bookies.a]\nledgers = [1]", id="a number for a path"),
+        pytest.param('[bookies."bad id"]\nledgers = ["x"]', id="an id that no bookie can have"),
+        pytest.param('[bookies.readOnly]\nledgers = ["x"]', id="the reserved word"),
     ],
 )
 def test_an_inventory_that_cannot_be_meant_is_a_usage_error(tmp_path: Path, content: str) -> None:
