@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
 from auditor.checks.reported_aliases import alias_pairs
 from auditor.checks.samples import with_ledgers
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 _LEDGER = ("scope_id", "ledger_id")
 
 
-@check(Severity.CRITICAL, group="identity", of="unregistered")
+@check(
+    Severity.CRITICAL,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="unregistered",
+    urgency=4,
+)
 def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds, entry for entry, what ledgers ask of an id that is no longer there.
 

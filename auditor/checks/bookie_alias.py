@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
 from auditor.checks.reported_aliases import reported_aliases
 from auditor.model.alias_facts import Rule
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.CRITICAL, group="identity", of="identity_edges")
+@check(
+    Severity.CRITICAL,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="identity_edges",
+    urgency=3,
+)
 def bookie_alias(tables: Tables) -> DataFrame:
     """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.
 

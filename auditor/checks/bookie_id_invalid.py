@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.broken_rules import ledgers_breaking
-from auditor.checks.check import check
+from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.bookie_id import ACCEPTED, PORTABLE
 from auditor.model.finding import Severity
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity")
+@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
 def bookie_id_invalid(tables: Tables) -> DataFrame:
     """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import counted, finding_rows, words
 from auditor.model.finding import Confidence, Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="replication")
+@check(Severity.NOTE, group="replication", rests_on=Basis.METADATA)
 def bookie_unread(tables: Tables) -> DataFrame:
     """A bookie was not read, so what it holds is unknown.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, get_args
 
 from auditor.checks import manual
@@ -22,6 +23,42 @@ Group = Literal["replication", "storage", "identity", "metadata"]
 GROUPS: tuple[str, ...] = get_args(Group)
 LEDGER = ("scope_id", "ledger_id")
 """What names a ledger; ledgers of two scopes never meet."""
+
+
+class Basis(StrEnum):
+    """What the absence of a finding rests on: unless that was looked at, nothing is fixed.
+
+    `auditor.findings.looked_at` says when each was.
+    """
+
+    METADATA = "metadata"
+    """The store alone shows it."""
+    COPIES = "copies"
+    """Whether a ledger has its copies."""
+    DISKS = "disks"
+    """What lies on a bookie's disks."""
+
+
+class Need(StrEnum):
+    """What a check cannot do without: where a run lacks it, finding nothing means nothing."""
+
+    MARKS = "marks"
+    """A store that keeps under-replication marks and locks."""
+    ALL_MARKS = "all marks"
+    """A listing of the marks without holes: the check asks which are absent."""
+    ALL_LEDGERS = "all ledgers"
+    """A listing of the ledgers without holes."""
+    TIMES = "times"
+    """A store that keeps when something changed."""
+    TWO_SCANS = "two scans"
+    """A live store: what changes shows in two scans only."""
+    INSTANCE_ID = "instance id"
+    """A cluster with an instance id, to compare with."""
+    COPIES = "copies"
+    """What bookies hold: their indexes, or their answers."""
+    DISKS = "disks"
+    """What lies in bookies' directories; a bookie that is asked does not tell it."""
+
 
 # Column and Spark type, in order. A check leaves severity null where its own holds.
 FINDING_COLUMNS = {
@@ -43,16 +80,20 @@ class Check:
 
     Its id, title and manual page are those of its function. A check that leaves a section of its manual
     page out or has it twice, or leaves out the risk of a command, cannot be made: TypeError. ``severity`` is
-    what its findings have unless they say otherwise; ``aliases`` are ids that it had before. ``of`` is the
+    what its findings have unless they say otherwise; ``aliases`` are ids that it had before. ``asks`` is the
     field of `Tables` without whose rows it finds nothing, if there is one: where that is known to have none,
-    nobody needs to ask.
+    the check is left out. ``urgency`` puts checks of one severity in order, the highest first: what deletes
+    or overwrites data by itself cannot wait, what is missing already can.
     """
 
     severity: Severity
     group: Group
+    rests_on: Basis
     find: Find
+    needs: frozenset[Need] = frozenset()
+    asks: str | None = None
+    urgency: int = 0
     aliases: tuple[str, ...] = ()
-    of: str | None = None
 
     def __post_init__(self) -> None:
         if self.group not in GROUPS:
@@ -102,13 +143,20 @@ class Check:
 
 
 def check(
-    severity: Severity, *, group: Group, aliases: tuple[str, ...] = (), of: str | None = None
+    severity: Severity,
+    *,
+    group: Group,
+    rests_on: Basis,
+    needs: Iterable[Need] = (),
+    asks: str | None = None,
+    urgency: int = 0,
+    aliases: tuple[str, ...] = (),
 ) -> Callable[[Find], Check]:
     """Turn a documented function into a `Check`.
 
-    >>> @check(Severity.NOTE, group="storage")
+    >>> @check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)
     ... def untold(tables): "Something is odd."
     Traceback (most recent call last):
     TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
-    return lambda find: Check(severity, group, find, aliases, of)
+    return lambda find: Check(severity, group, rests_on, find, frozenset(needs), asks, urgency, aliases)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity")
+@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
 def cookie_key_mismatch(tables: Tables) -> DataFrame:
     """A cookie in the store names another bookie than the one it is kept under.
 

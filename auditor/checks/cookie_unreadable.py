@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity")
+@check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
 def cookie_unreadable(tables: Tables) -> DataFrame:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 

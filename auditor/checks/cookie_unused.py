@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="identity")
+@check(Severity.NOTE, group="identity", rests_on=Basis.METADATA)
 def cookie_unused(tables: Tables) -> DataFrame:
     """The store keeps a cookie of a bookie that no ledger names and that is not registered.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, ledger_name, suspect_if, words
 from auditor.model.finding import Severity
 
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="storage", of="over_replicated")
+@check(
+    Severity.NOTE,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.MARKS, Need.DISKS},
+    asks="over_replicated",
+)
 def copy_in_flight(tables: Tables) -> DataFrame:
     """A bookie holds entries of a marked or locked ledger whose ensembles do not name it yet.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.content_evidence import points_elsewhere
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
 from auditor.checks.reported_aliases import alias_pairs
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity", of="contents")
+@check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="contents", urgency=2)
 def disk_content_mismatch(tables: Tables) -> DataFrame:
     """The ledgers in a directory are those of another bookie than the one it is counted for.
 

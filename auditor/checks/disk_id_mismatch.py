@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
 from auditor.checks.reported_aliases import alias_pairs
 from auditor.model.alias_facts import Rule
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity", of="directories")
+@check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="directories")
 def disk_id_mismatch(tables: Tables) -> DataFrame:
     """A directory in a bookie's place carries the cookie of another bookie.
 

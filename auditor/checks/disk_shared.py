@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.CRITICAL, group="identity", of="directories")
+@check(
+    Severity.CRITICAL,
+    group="identity",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="directories",
+    urgency=7,
+)
 def disk_shared(tables: Tables) -> DataFrame:
     """One directory of a bookie was found in the places of two bookies.
 

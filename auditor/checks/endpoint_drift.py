@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.finding import Severity
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ADDRESS = "^[^:]+:[0-9]{1,5}$"
 
 
-@check(Severity.NOTE, group="identity")
+@check(Severity.NOTE, group="identity", rests_on=Basis.METADATA)
 def endpoint_drift(tables: Tables) -> DataFrame:
     """The id of a bookie looks like an address, and the bookie is at another one.
 

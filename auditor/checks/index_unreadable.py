@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import LEDGER, check
+from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="storage", of="availability")
+@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="availability")
 def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, listed, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.CRITICAL, group="identity")
+@check(
+    Severity.CRITICAL, group="identity", rests_on=Basis.DISKS, needs={Need.INSTANCE_ID, Need.DISKS}, urgency=6
+)
 def instance_mismatch(tables: Tables) -> DataFrame:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 

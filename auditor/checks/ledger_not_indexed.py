@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.check import LEDGER, check
+from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.model.finding import Severity
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="storage", of="availability")
+@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="availability")
 def ledger_not_indexed(tables: Tables) -> DataFrame:
     """A bookie has locations of a ledger's entries and does not list the ledger.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import LEDGER, check
+from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="replication", of="unregistered")
+@check(
+    Severity.NOTE,
+    group="replication",
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS, Need.ALL_MARKS},
+    asks="unregistered",
+)
 def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 

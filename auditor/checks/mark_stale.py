@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
 from auditor.checks.mark_states import stale_marks
 from auditor.model.finding import Severity
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="replication", of="marks")
+@check(
+    Severity.NOTE, group="replication", rests_on=Basis.COPIES, needs={Need.MARKS, Need.COPIES}, asks="marks"
+)
 def mark_stale(tables: Tables) -> DataFrame:
     """A ledger is marked as under-replicated and has all its copies.
 

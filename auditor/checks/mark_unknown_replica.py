@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import LEDGER, check
+from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
 from auditor.checks.mark_states import named_marks
 from auditor.checks.samples import with_ledgers
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="replication", of="marks")
+@check(Severity.NOTE, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
 def mark_unknown_replica(tables: Tables) -> DataFrame:
     """Marks name a bookie that nothing else in the cluster knows.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import LEDGER, check
+from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, listed, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="replication")
+@check(Severity.WARNING, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS})
 def mark_unreadable(tables: Tables) -> DataFrame:
     """A mark or lock cannot be read, or lies where no worker looks for it.
 

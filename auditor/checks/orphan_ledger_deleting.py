@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.checks.gc_guards import doubted_orphans
 from auditor.model.finding import Severity
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="storage", of="orphans")
+@check(
+    Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.TWO_SCANS, Need.DISKS}, asks="orphans"
+)
 def orphan_ledger_deleting(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that was deleted while the audit ran.
 

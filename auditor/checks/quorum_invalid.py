@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.broken_rules import ledgers_breaking
-from auditor.checks.check import check
+from auditor.checks.check import Basis, check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata")
+@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA)
 def quorum_invalid(tables: Tables) -> DataFrame:
     """The quorums of a ledger cannot be.
 

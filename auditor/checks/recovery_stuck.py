@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="metadata")
+@check(Severity.WARNING, group="metadata", rests_on=Basis.METADATA, needs={Need.TIMES})
 def recovery_stuck(tables: Tables) -> DataFrame:
     """A ledger has been in recovery for a day.
 

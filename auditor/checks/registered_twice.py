@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.finding import Confidence, Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="identity")
+@check(Severity.WARNING, group="identity", rests_on=Basis.METADATA, needs={Need.TWO_SCANS})
 def registered_twice(tables: Tables) -> DataFrame:
     """A bookie is registered as writable and as read-only at once.
 

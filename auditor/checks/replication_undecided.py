@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.copy_classes import judged_with_class, unknown_bookies
 from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
 from auditor.model.finding import Confidence, Severity
@@ -23,7 +23,7 @@ _SAID = {
 }
 
 
-@check(Severity.NOTE, group="replication", of="judged")
+@check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="judged")
 def replication_undecided(tables: Tables) -> DataFrame:
     """A ledger's class is not known, because a bookie's index of it cannot be read.
 

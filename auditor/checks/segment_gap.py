@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.broken_rules import ledgers_breaking
-from auditor.checks.check import check
+from auditor.checks.check import Basis, check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata")
+@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA)
 def segment_gap(tables: Tables) -> DataFrame:
     """The first segment of a ledger does not start at entry 0.
 

@@ -19,51 +19,23 @@ marks show needs a listing without them.
 
 from __future__ import annotations
 
-from auditor.checks import BY_ID
+from auditor.checks import BY_ID, Basis
 
-METADATA, COPIES, DISKS = "metadata", "copies", "disks"
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 """Ids that are stages of one trouble, the mildest first: a ledger that goes to the next got worse."""
 
 HOLE = "metadata-misplaced"
 UNREADABLE = "index-unreadable"
-_METADATA_ALONE = frozenset(
-    {
-        "bookie-unread",
-        "on-unregistered-bookie",
-        "mark-stuck",
-        "mark-missing",
-        "mark-of-deleted-ledger",
-        "mark-unknown-replica",
-        "mark-unreadable",
-        "ghost-bookie",
-        "bookie-down",
-        "cookie-missing",
-        "cookie-unused",
-        "cookie-key-mismatch",
-        "bookie-id-invalid",
-        "bookie-id-reserved",
-        "registered-twice",
-        "instance-id-missing",
-        "endpoint-missing",
-        "endpoint-duplicate",
-        "endpoint-drift",
-    }
-)
 
 
-def basis(id: str) -> str:
+def basis(id: str) -> Basis:
     """What the absence of a finding with this id rests on; of an id that no check has now, on disks.
 
-    >>> basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap")
-    ('copies', 'disks', 'metadata', 'metadata')
+    >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
+    copies disks metadata metadata
     """
     check = BY_ID.get(id)
-    if check is None:
-        return DISKS
-    if check.id in _METADATA_ALONE or check.group == "metadata":
-        return METADATA
-    return COPIES if check.group == "replication" else DISKS
+    return Basis.DISKS if check is None else check.rests_on
 
 
 def of_marks(id: str) -> bool:

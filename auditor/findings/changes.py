@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from auditor.checks import BY_ID
+from auditor.checks import BY_ID, Basis
 from auditor.checks.check import LEDGER
-from auditor.findings.basis import COPIES, METADATA, STAGES, UNREADABLE, basis, of_marks
+from auditor.findings.basis import STAGES, UNREADABLE, basis, of_marks
 from auditor.findings.table import fingerprints, ranks
 from auditor.tables.changes import BETTER, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
 from auditor.tables.judgement import READ
@@ -184,8 +184,8 @@ def _looked(looked: Looked) -> Column:
     from pyspark.sql import functions as F
 
     no_holes, listed = F.lit(not looked.holes), F.col("judged").isNotNull()
-    of_store = F.col("id").isin(*_ids(METADATA))
-    of_copies = F.col("id").isin(*_ids(COPIES))
+    of_store = F.col("id").isin(*_ids(Basis.METADATA))
+    of_copies = F.col("id").isin(*_ids(Basis.COPIES))
     marked = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
     gone = ~listed & no_holes
     ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", no_holes))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.findings.basis import COPIES, METADATA, UNREADABLE, basis, of_marks
+from auditor.checks import Basis
+from auditor.findings.basis import UNREADABLE, basis, of_marks
 from auditor.findings.columns import Batches, among, find, keys, whole
 from auditor.tables.changes import CHANGED
 from auditor.tables.judgement import READ
@@ -42,8 +43,8 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
         kinds = batch["id"].to_pylist()
         parts.append(
             (
-                np.array([_basis(id) == METADATA for id in kinds], np.bool_),
-                np.array([_basis(id) == COPIES for id in kinds], np.bool_),
+                np.array([_basis(id) == Basis.METADATA for id in kinds], np.bool_),
+                np.array([_basis(id) == Basis.COPIES for id in kinds], np.bool_),
                 np.array([of_marks(id) for id in kinds], np.bool_),
                 batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False),
                 whole(batch["scope_id"]),

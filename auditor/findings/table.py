@@ -49,7 +49,7 @@ def found(checks: Sequence[Check], tables: Tables) -> DataFrame:
 
     Most of the time of a small audit goes into preparing questions: those without an answer are not asked.
     """
-    asked = [check for check in checks if check.of not in tables.known_empty] or checks[:1]
+    asked = [check for check in checks if check.asks not in tables.known_empty] or checks[:1]
     each = [
         check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id", f"'{check.group}' AS group")
         for check in asked

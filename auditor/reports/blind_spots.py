@@ -7,49 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from auditor.checks import ALL, Need
 from auditor.model.run_view import RunView
 
-MARKS = (
-    "mark-stale",
-    "mark-stuck",
-    "mark-missing",
-    "mark-of-deleted-ledger",
-    "mark-unknown-replica",
-    "mark-unreadable",
-    "copy-in-flight",
-)
-"""Checks that look at under-replication marks or locks."""
 
-DISKS = (
-    "orphan-ledger",
-    "orphan-ledger-deleting",
-    "over-replicated-ledger",
-    "copy-in-flight",
-    "index-unreadable",
-    "ledger-not-indexed",
-    "metadata-suspect",
-    "stray-file",
-    "disk-id-mismatch",
-    "disk-content-mismatch",
-    "disk-version-missing",
-    "disk-dirs-disagree",
-    "dirset-mismatch",
-    "disk-shared",
-    "start-refused",
-    "alias-gc-danger",
-)
-"""Checks that look at what bookies' directories hold; bookies that are asked do not tell it."""
+def checks_that_need(*needs: Need) -> tuple[str, ...]:
+    """The ids of the checks that cannot do without any of some things, in the order of the catalogue.
 
-COPIES = (
-    "entry-lost",
-    "below-ack-quorum",
-    "below-write-quorum",
-    "copy-lagging",
-    "stale-segment",
-    "surplus-entries",
-    *DISKS,
-)
-"""Checks that see nothing of a bookie whose index was not read."""
+    >>> checks_that_need(Need.TIMES)
+    ('recovery-stuck',)
+    """
+    return tuple(check.id for check in ALL if check.needs & {*needs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +32,34 @@ class BlindSpot:
 def blind_spots(run: RunView) -> list[BlindSpot]:
     """What this run could not see, what is blind altogether first."""
     report, seen = run.report, run.report.coverage
+    copies = checks_that_need(Need.COPIES, Need.DISKS)
     found: list[BlindSpot] = []
     if report.cluster.layout == "etcd":
-        found.append(BlindSpot(MARKS, "etcd keeps no under-replication marks and no locks"))
-        found.append(BlindSpot(("recovery-stuck",), "etcd keeps no times, so no age is known"))
+        found.append(
+            BlindSpot(checks_that_need(Need.MARKS), "etcd keeps no under-replication marks and no locks")
+        )
+        found.append(BlindSpot(checks_that_need(Need.TIMES), "etcd keeps no times, so no age is known"))
     elif not run.marks_listed:
-        found.append(BlindSpot(("mark-missing",), "not all under-replication marks could be listed"))
+        found.append(
+            BlindSpot(checks_that_need(Need.ALL_MARKS), "not all under-replication marks could be listed")
+        )
     if not seen.bookies.read and not run.directories:
-        found.append(BlindSpot(COPIES, "no bookie was read"))
+        found.append(BlindSpot(copies, "no bookie was read"))
     elif not run.directories:
-        found.append(BlindSpot(DISKS, "bookies were only asked (rpc:), which tells nothing of their disks"))
+        found.append(
+            BlindSpot(
+                checks_that_need(Need.DISKS),
+                "bookies were only asked (rpc:), which tells nothing of their disks",
+            )
+        )
     if report.cluster.instance_id is None:
-        found.append(BlindSpot(("instance-mismatch",), "the cluster has no instance id to compare with"))
+        found.append(
+            BlindSpot(checks_that_need(Need.INSTANCE_ID), "the cluster has no instance id to compare with")
+        )
     if len(report.run["positions"]) < 2:
         found.append(
             BlindSpot(
-                ("orphan-ledger-deleting", "registered-twice"),
+                checks_that_need(Need.TWO_SCANS),
                 "one scan of saved metadata stands for both, so nothing can be seen to change",
                 "what changed while the bookies were read",
             )
@@ -87,11 +67,11 @@ def blind_spots(run: RunView) -> list[BlindSpot]:
     if run.unread and (seen.bookies.read or run.directories):
         left = len(seen.bookies.unread)
         where = f"{left:,} bookies that were not read whole" if left > 1 else run.unread[0].bookie_id
-        found.append(BlindSpot(COPIES, "what is not in a readable index is neither there nor missing", where))
+        found.append(BlindSpot(copies, "what is not in a readable index is neither there nor missing", where))
     if report.run["gaps"] or report.counts.get("metadata-misplaced"):
         found.append(
             BlindSpot(
-                ("orphan-ledger", "mark-of-deleted-ledger"),
+                checks_that_need(Need.ALL_LEDGERS),
                 "a part of the ledger tree could not be listed or read",
                 "ids that it could stand for",
             )

@@ -22,16 +22,6 @@ from auditor.reports.folding import folded
 from auditor.reports.plain_text import printable
 from auditor.reports.reused import reused
 
-# What deletes or overwrites data by itself cannot wait; what is missing already can.
-URGENT = (
-    "disk-shared",
-    "instance-mismatch",
-    "metadata-suspect",
-    "alias-gc-danger",
-    "bookie-alias",
-    "disk-content-mismatch",
-    "disk-version-missing",
-)
 TOLD_IN_FULL = 8
 """Checks that are told with their commands; of the others it is said what to do in short."""
 
@@ -209,9 +199,8 @@ def steps_of(report: Report) -> list[Step]:
 
 
 def _urgency(step: Step) -> tuple[int, int]:
-    id = step.check.id
-    rank = Severity.ERROR.rank if id == UNREAD else step.severity.rank
-    return rank, URGENT.index(id) if id in URGENT else len(URGENT)
+    rank = Severity.ERROR.rank if step.check.id == UNREAD else step.severity.rank
+    return rank, -step.check.urgency
 
 
 def _step(number: int, step: Step, run: RunView, width: int) -> list[str]:

@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from auditor.checks import ALL, BY_ID, GROUPS, SECTIONS, Check
+from auditor.checks import ALL, BY_ID, GROUPS, SECTIONS, Basis, Check
 from auditor.checks.check import check
 from auditor.checks.manual import BLANKS, RISKS
 from auditor.cli import COMMANDS
@@ -242,7 +242,7 @@ def test_a_check_with_a_section_twice_cannot_be_made() -> None:
 
     sure.__doc__ = f"{ALL[0].find.__doc__}\n    How sure:\n        Suspect.\n"
     with pytest.raises(TypeError, match="sure documents more than once: How sure"):
-        check(Severity.NOTE, group="storage")(sure)  # type: ignore[arg-type]
+        check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)(sure)  # type: ignore[arg-type]
 
 
 def test_a_check_without_a_section_cannot_be_made() -> None:
@@ -254,7 +254,7 @@ def test_a_check_without_a_section_cannot_be_made() -> None:
         """
 
     with pytest.raises(TypeError, match="Why it matters, How sure, What to do, Commands, Limits"):
-        check(Severity.NOTE, group="storage")(unfinished)  # type: ignore[arg-type]
+        check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)(unfinished)  # type: ignore[arg-type]
 
 
 def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
@@ -263,14 +263,14 @@ def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
 
     risky.__doc__ = (ALL[0].find.__doc__ or "").replace("Risk:", "Note:")
     with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell readledger"):
-        check(Severity.NOTE, group="storage")(risky)  # type: ignore[arg-type]
+        check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)(risky)  # type: ignore[arg-type]
 
 
 def test_a_check_of_no_group_cannot_be_made() -> None:
     with pytest.raises(TypeError, match="of no group"):
-        check(Severity.NOTE, group="weather")(ALL[0].find)  # type: ignore[arg-type]
+        check(Severity.NOTE, group="weather", rests_on=Basis.DISKS)(ALL[0].find)  # type: ignore[arg-type]
 
 
 def test_an_alias_leads_to_its_check() -> None:
-    renamed = check(Severity.NOTE, group="storage", aliases=("old-word",))(ALL[0].find)
+    renamed = check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, aliases=("old-word",))(ALL[0].find)
     assert (renamed.id, renamed.aliases) == (ALL[0].id, ("old-word",))

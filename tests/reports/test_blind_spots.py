@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from auditor.checks import BY_ID
+from auditor.checks import BY_ID, Basis, Need
 from auditor.model.report import BookiesRead, Report
 from auditor.model.run_view import RunView, UnreadBookie
-from auditor.reports.blind_spots import COPIES, DISKS, MARKS, blind_spots
+from auditor.reports.blind_spots import blind_spots, checks_that_need
 from tests.reports.samples import TALLIES, coverage, report, tally
+
+COPIES = checks_that_need(Need.COPIES, Need.DISKS)
+DISKS = checks_that_need(Need.DISKS)
+MARKS = checks_that_need(Need.MARKS)
 
 WHOLE = report(coverage=coverage(True))
 SEEN = RunView("runs/1", WHOLE, directories=9, marks_listed=True)
@@ -28,8 +32,13 @@ def test_a_run_that_saw_all_has_no_blind_spot() -> None:
     assert blind_spots(SEEN) == []
 
 
-def test_every_id_is_that_of_a_check() -> None:
-    assert {*MARKS, *DISKS, *COPIES} <= set(BY_ID)
+def test_what_a_check_rests_on_it_needs() -> None:
+    for check in BY_ID.values():
+        if check.rests_on is not Basis.METADATA:
+            assert check.needs & {Need.COPIES, Need.DISKS}, check.id
+
+
+def test_checks_of_marks_and_of_storage_say_so() -> None:
     assert {id for id in BY_ID if id.startswith("mark-")} <= set(MARKS)
     assert {each.id for each in BY_ID.values() if each.group == "storage"} <= {*COPIES}
 
