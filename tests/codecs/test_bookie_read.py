@@ -14,6 +14,7 @@ from auditor.codecs.pb import bookie_wire_pb2 as pb
 from auditor.errors import DecodeError, UsageError
 from tests.codecs.damage import refusal, within
 from tests.codecs.ledger_strategies import mutations
+from tests.sources.fake_bookie import read_frame
 
 HEADER = "0a06080310011807"
 IDS = "0000000000000005 0000000000000001"
@@ -42,36 +43,6 @@ def read(frame: bytes, version: int = 3) -> ReadAnswer:
 
 def refused(message: bytes, version: int) -> object:
     return read_answer(message[:HEAD_BYTES], len(message), version)
-
-
-def written(
-    txn_id: int, status: int, ledger_id: int, entry_id: int, body: bytes | None, version: int = 3
-) -> bytes:
-    """A response as a server puts it together."""
-    if version == 2:
-        code = {402: 1, 403: 2}.get(status, status - 304 if 404 <= status <= 507 else status)
-        code = {501: 101, 502: 102, 503: 103, 504: 104, 505: 105, 506: 106, 507: 107}.get(status, code)
-        message = bytes([2, 2, 0, 0]) + b"".join(
-            value.to_bytes(size, "big", signed=True)
-            for value, size in ((code, 4), (ledger_id, 8), (entry_id, 8))
-        )
-        message += body or b""
-        return LENGTH.pack(len(message)) + message
-    inner = pb.ReadResponse(status=status, ledgerId=ledger_id, entryId=entry_id).SerializeToString()
-    if body is not None:
-        inner += b"\x22" + varint(len(body)) + body + b"\x28\x01"
-    header = pb.ResponseHeader(version=3, operation=1, txnId=txn_id)
-    message = pb.EntryResponse(header=header, status=status, readResponse=None).SerializeToString()
-    message += b"\xa2\x06" + varint(len(inner)) + inner
-    return LENGTH.pack(len(message)) + message
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
 
 
 def entry(ledger_id: int, entry_id: int, payload: bytes) -> bytes:
@@ -134,7 +105,7 @@ def test_a_request_names_the_entry_and_itself_and_nothing_else(
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize(("scope_id", "entry_id", "reason"), [(0, -1, "count from 0"), (7, 1, "scope 7")])
-def test_what_must_not_be_asked_cannot_be_written(
+def test_what_must_not_be_asked_cannot_be_read_frame(
     version: int, scope_id: int, entry_id: int, reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
@@ -145,7 +116,7 @@ def test_what_must_not_be_asked_cannot_be_written(
 def test_an_entry_is_seen_and_its_payload_is_not_kept(
     txn_id: int, ledger_id: int, entry_id: int, payload: bytes, version: int
 ) -> None:
-    frame = written(txn_id, 0, ledger_id, entry_id, entry(ledger_id, entry_id, payload), version)
+    frame = read_frame(txn_id, 0, ledger_id, entry_id, entry(ledger_id, entry_id, payload), version)
     assert read(frame, version) == ReadAnswer(0, ledger_id, entry_id, txn_id if version == 3 else None)
 
 
@@ -153,27 +124,27 @@ def test_an_entry_is_seen_and_its_payload_is_not_kept(
 def test_every_refusal_is_read(
     txn_id: int, status: Status, ledger_id: int, entry_id: int, version: int
 ) -> None:
-    frame = written(txn_id, status, ledger_id, entry_id, None, version)
+    frame = read_frame(txn_id, status, ledger_id, entry_id, None, version)
     assert read(frame, version) == ReadAnswer(status, ledger_id, entry_id, txn_id if version == 3 else None)
 
 
 def test_a_status_that_nobody_knows_is_read() -> None:
-    assert read(written(7, 999, 5, 1, None)).status == 999
+    assert read(read_frame(7, 999, 5, 1, None)).status == 999
 
 
 def test_the_head_holds_all_that_is_looked_at() -> None:
     least, most = -(2**63), 2**63 - 1
-    frame = written(2**64 - 1, 0, least, most, entry(least, most, bytes(5 << 20)))
+    frame = read_frame(2**64 - 1, 0, least, most, entry(least, most, bytes(5 << 20)))
     assert read(frame) == ReadAnswer(0, least, most, 2**64 - 1)
 
 
 def test_a_secret_in_an_entry_is_in_no_answer_and_no_error() -> None:
     secret = b"SECRET" * 20
-    served = read(written(7, 0, 5, 1, entry(5, 1, secret)))
+    served = read(read_frame(7, 0, 5, 1, entry(5, 1, secret)))
     assert "SECRET" not in repr(served)
     for body in (entry(5, 2, secret), secret):
         with pytest.raises(DecodeError) as error:
-            read(written(7, 0, 5, 1, body))
+            read(read_frame(7, 0, 5, 1, body))
         assert "SECRET" not in repr(error.value)
 
 
@@ -214,13 +185,15 @@ def test_damage_is_refused_where_it_begins(message: str, version: int, offset: i
 @pytest.mark.parametrize("version", [2, 3])
 def test_another_entry_than_was_announced_is_refused(version: int) -> None:
     with pytest.raises(DecodeError, match="entry 2 of ledger 5, announced as 1 of 5"):
-        read(written(7, 0, 5, 1, entry(5, 2, b"payload"), version), version)
+        read(read_frame(7, 0, 5, 1, entry(5, 2, b"payload"), version), version)
 
 
 def test_an_entry_that_begins_late_is_refused() -> None:
     inner = pb.ReadResponse(status=0, ledgerId=5, entryId=1).SerializeToString()
     inner += b"\x3a\x80\x01" + bytes(128) + b"\x22\x30" + bytes.fromhex(ENTRY)  # a field that no server sends
-    message = bytes.fromhex(f"{HEADER} 1000 a206") + varint(len(inner)) + inner
+    message = (
+        bytes.fromhex(f"{HEADER} 1000 a206") + bytes([len(inner) & 0x7F | 0x80, len(inner) >> 7]) + inner
+    )
     with pytest.raises(DecodeError):
         refused(message, 3)
 

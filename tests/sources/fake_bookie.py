@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
@@ -22,9 +23,21 @@ class Request:
     def __init__(
         self, bookie: FakeBookie, writer: asyncio.StreamWriter, connection: int, data: bytes
     ) -> None:
-        message = pb.ListRequest.FromString(data)
-        self.txn_id = message.header.txnId
-        self.ledger_id = message.getListOfEntriesOfLedgerRequest.ledgerId
+        self.data = data
+        self.entry_id: int | None = None  # of a read
+        self.version = 3
+        self.txn_id = 0
+        if data[0] == 2:
+            self.version = 2
+            _, _, _, self.ledger_id, self.entry_id = struct.unpack(">BBHqq", data)
+        elif pb.EntryRequest.FromString(data).HasField("readRequest"):
+            read = pb.EntryRequest.FromString(data)
+            self.txn_id = read.header.txnId
+            self.ledger_id, self.entry_id = read.readRequest.ledgerId, read.readRequest.entryId
+        else:
+            message = pb.ListRequest.FromString(data)
+            self.txn_id = message.header.txnId
+            self.ledger_id = message.getListOfEntriesOfLedgerRequest.ledgerId
         self.connection = connection  # the first is 1
         self._bookie = bookie
         self._writer = writer
@@ -34,17 +47,32 @@ class Request:
         held = self._bookie.holds.get(self.ledger_id)
         await (self.status(402) if held is None else self.value(unfolded(held)))
 
+    async def entry(self, payload: bytes = b"payload") -> None:
+        """What a bookie says of a read: the entry, or that it lacks the entry or the ledger."""
+        held = self._bookie.holds.get(self.ledger_id)
+        if held is None or self.entry_id not in held:
+            await self.status(402 if held is None else 403)
+        else:
+            await self.raw(self.frame(0, struct.pack(">qq", self.ledger_id, self.entry_id) + payload))
+
+    def frame(self, status: int, body: bytes | None = None) -> bytes:
+        """The answer to a read, as a server writes it."""
+        assert self.entry_id is not None
+        return read_frame(self.txn_id, status, self.ledger_id, self.entry_id, body, self.version)
+
     async def value(self, value: bytes) -> None:
         """This availability."""
         await self.raw(framed(self.txn_id, 0, self.ledger_id, value))
 
     async def status(self, status: int) -> None:
-        """A refusal that names the ledger."""
-        await self.raw(framed(self.txn_id, status, self.ledger_id))
+        """A refusal that names the ledger, and of a read the entry."""
+        read = self.entry_id is not None
+        await self.raw(self.frame(status) if read else framed(self.txn_id, status, self.ledger_id))
 
     async def refused_at_the_door(self, status: int) -> None:
         """A refusal without the operation's own part."""
-        header = pb.ResponseHeader(version=3, operation=11, txnId=self.txn_id)
+        operation = 11 if self.entry_id is None else 1
+        header = pb.ResponseHeader(version=3, operation=operation, txnId=self.txn_id)
         message = pb.ListResponse(header=header, status=status).SerializeToString()
         await self.raw(LENGTH.pack(len(message)) + message)
 
@@ -54,6 +82,10 @@ class Request:
         self._writer.write(data)
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
+
+    def end(self) -> None:
+        """The connection ends, after what was sent."""
+        self._writer.close()
 
     def reset(self) -> None:
         """Nothing: the connection breaks."""
@@ -66,8 +98,8 @@ Behaviour = Callable[[Request], Awaitable[None]]
 class FakeBookie:
     """Serves while it is entered, in a thread of its own.
 
-    ``holds`` is entries by ledger. ``asked`` are the ledgers of all requests in order, ``most_unanswered``
-    how many requests were open at a time, ``connections`` how many were made.
+    ``holds`` is entries by ledger. ``requests`` are all requests in order, ``asked`` their ledgers,
+    ``most_unanswered`` how many requests were open at a time, ``connections`` how many were made.
     """
 
     def __init__(
@@ -77,6 +109,7 @@ class FakeBookie:
         self.host = "127.0.0.1"
         self.port = 0
         self.asked: list[int] = []
+        self.requests: list[Request] = []
         self.connections = 0
         self.unanswered = 0
         self.most_unanswered = 0
@@ -124,6 +157,7 @@ class FakeBookie:
                 (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
                 request = Request(self, writer, number, await reader.readexactly(length))
                 self.asked.append(request.ledger_id)
+                self.requests.append(request)
                 self.unanswered += 1
                 self.most_unanswered = max(self.most_unanswered, self.unanswered)
                 answering.add(asyncio.ensure_future(self._behaviour(request)))
@@ -146,6 +180,31 @@ def framed(txn_id: int, status: int, ledger_id: int, value: bytes | None = None)
         getListOfEntriesOfLedgerResponse=body,
     ).SerializeToString()
     return LENGTH.pack(len(message)) + message
+
+
+def read_frame(
+    txn_id: int, status: int, ledger_id: int, entry_id: int, body: bytes | None = None, version: int = 3
+) -> bytes:
+    """The answer to a read, as a server writes it; ``body`` is the entry with its ids."""
+    if version == 2:
+        code = {402: 1, 403: 2, 404: 100}.get(status, status - 400 if status > 500 else status)
+        message = struct.pack(">BBHiqq", 2, 2, 0, code, ledger_id, entry_id) + (body or b"")
+        return LENGTH.pack(len(message)) + message
+    inner = pb.ReadResponse(status=status, ledgerId=ledger_id, entryId=entry_id).SerializeToString()
+    if body is not None:
+        inner += b"\x22" + _varint(len(body)) + body + b"\x28\x01"
+    header = pb.ResponseHeader(version=3, operation=1, txnId=txn_id)
+    message = pb.EntryResponse(header=header, status=status).SerializeToString()
+    message += b"\xa2\x06" + _varint(len(inner)) + inner
+    return LENGTH.pack(len(message)) + message
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
 
 
 def unfolded(entries: Iterable[int]) -> bytes:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from auditor.codecs import availability
 from auditor.codecs.bookie_wire import LENGTH, MAX_FRAME_BYTES
-from auditor.sources import bookie_rpc
-from auditor.sources.bookie_rpc import BookieClient, Heard
+from auditor.sources import bookie_client, bookie_rpc
+from auditor.sources.bookie_rpc import Heard, ListingClient
 from auditor.sources.rate_limit import BURST_S
 from auditor.sources.store import StoreOptions
 from tests.sources.fake_bookie import FakeBookie, Request, framed, unfolded
@@ -26,20 +26,20 @@ HASTY = StoreOptions(rate_limit=0, in_flight=4, timeout_s=0.5)
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_rpc, "PAUSE_S", 0.001)
+    monkeypatch.setattr(bookie_client, "PAUSE_S", 0.001)
 
 
 def asked(
     bookie: FakeBookie, ledgers: Iterable[int], options: StoreOptions = PATIENT
-) -> tuple[dict[int, Heard], BookieClient]:
+) -> tuple[dict[int, Heard], ListingClient]:
     """Everything heard, by ledger, and the client that heard it."""
     return asyncio.run(_asked(bookie, deque(ledgers), options))
 
 
 async def _asked(
     bookie: FakeBookie, waiting: deque[int], options: StoreOptions
-) -> tuple[dict[int, Heard], BookieClient]:
-    client = BookieClient(bookie.host, bookie.port, options)
+) -> tuple[dict[int, Heard], ListingClient]:
+    client = ListingClient(bookie.host, bookie.port, options)
     heard: list[Heard] = []
     while waiting and client.given_up is None:
         heard += await client.ask(waiting)
@@ -120,7 +120,7 @@ def test_no_more_is_asked_a_second_than_the_limit_allows() -> None:
     rate = 40
 
     async def for_a_while(bookie: FakeBookie) -> float:
-        client = BookieClient(bookie.host, bookie.port, StoreOptions(rate_limit=rate))
+        client = ListingClient(bookie.host, bookie.port, StoreOptions(rate_limit=rate))
         start = time.monotonic()
         asking = asyncio.create_task(client.ask(deque(range(10_000))))
         await asyncio.sleep(0.5)
@@ -159,7 +159,7 @@ def test_a_bookie_that_answers_only_for_what_it_lacks_is_named_and_asked_no_more
     assert str(client.given_up).startswith("does not list entries: DbLedgerStorage")
     assert entries(heard[1000]) == []
     assert len(bookie.asked) < 12
-    assert bookie_rpc.IMPOSSIBLE_LEDGER in bookie.asked
+    assert bookie_client.IMPOSSIBLE_LEDGER in bookie.asked
     assert all(each.groups is None for ledger, each in heard.items() if ledger != 1000)
 
 
@@ -176,7 +176,7 @@ def test_two_silent_ledgers_are_not_enough_to_name_a_storage() -> None:
 
 
 def test_a_bookie_that_lists_some_and_is_silent_on_many_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_rpc, "MOST_SILENT", 6)
+    monkeypatch.setattr(bookie_client, "MOST_SILENT", 6)
 
     async def silent_on_even(request: Request) -> None:
         if request.ledger_id % 2 or request.ledger_id < 0:
@@ -221,7 +221,7 @@ def test_a_bookie_that_never_answers_anything_is_given_up_after_a_few_connection
     with FakeBookie(HOLDS, dead) as bookie:
         _, client = asked(bookie, HOLDS, StoreOptions(rate_limit=0, timeout_s=0.1))
     assert "4 connections in a row without an answer: no answer within 0.1 s" in str(client.given_up)
-    assert bookie.connections == bookie_rpc.CONNECTIONS
+    assert bookie.connections == bookie_client.CONNECTIONS
 
 
 def test_what_a_reset_left_unanswered_is_asked_again() -> None:
@@ -285,7 +285,7 @@ def test_an_answer_for_another_ledger_is_not_believed() -> None:
 
 
 def test_a_connection_that_keeps_breaking_is_not_made_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_rpc, "MOST_CONNECTIONS", 10)
+    monkeypatch.setattr(bookie_client, "MOST_CONNECTIONS", 10)
     answered = 0
 
     async def one_answer_a_connection(request: Request) -> None:
@@ -310,7 +310,7 @@ def test_nobody_there_is_said_with_the_reason() -> None:
         heard, client = asked(absent, [1, 2])
     assert heard == {}
     assert "no connection" in str(client.given_up)
-    assert client.operations["connect"] == bookie_rpc.CONNECTIONS
+    assert client.operations["connect"] == bookie_client.CONNECTIONS
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70, "a\0b"])
@@ -373,7 +373,7 @@ def test_a_bookie_that_stays_busy_is_not_asked_for_ever() -> None:
     with FakeBookie(HOLDS, busy) as bookie:
         heard, _ = asked(bookie, [1, 2])
     assert ["ETOOMANYREQUESTS" in str(each.reason) for each in heard.values()] == [True, True]
-    assert len(bookie.asked) == 2 * bookie_rpc.BUSY
+    assert len(bookie.asked) == 2 * bookie_client.BUSY
 
 
 def test_a_listing_that_is_damaged_is_that_ledgers_alone_and_says_where() -> None:
@@ -396,7 +396,7 @@ def test_listings_are_handed_on_before_they_fill_the_memory(monkeypatch: pytest.
     monkeypatch.setattr(bookie_rpc, "CHUNK_BYTES", 200)
 
     async def one_chunk(bookie: FakeBookie) -> tuple[int, int]:
-        client = BookieClient(bookie.host, bookie.port, PATIENT)
+        client = ListingClient(bookie.host, bookie.port, PATIENT)
         waiting = deque(HOLDS)
         heard = await client.ask(waiting)
         await client.close()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from auditor.sources import bookie_rpc
+from auditor.sources import bookie_client
 from auditor.sources.index_columns import SCHEMA
 from auditor.sources.rpc_pairs import NOT_REGISTERED, Endpoint
 from auditor.sources.rpc_rows import rpc_availability, rpc_rows
@@ -29,7 +29,7 @@ Pair = tuple[str, int, int]
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_rpc, "PAUSE_S", 0.001)
+    monkeypatch.setattr(bookie_client, "PAUSE_S", 0.001)
 
 
 def rows(
