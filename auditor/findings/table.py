@@ -45,15 +45,12 @@ FINDINGS = pa.schema(
 
 
 def found(checks: Sequence[Check], tables: Tables) -> DataFrame:
-    """What all checks say, one DataFrame with the column ``group`` besides the finding's own.
+    """What all checks say, one DataFrame.
 
     Most of the time of a small audit goes into preparing questions: those without an answer are not asked.
     """
     asked = [check for check in checks if check.asks not in tables.known_empty] or checks[:1]
-    each = [
-        check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id", f"'{check.group}' AS group")
-        for check in asked
-    ]
+    each = [check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in asked]
     # In pairs: Spark looks at all of a union whenever something is added to it.
     while len(each) > 1:
         pairs = zip_longest(each[::2], each[1::2])

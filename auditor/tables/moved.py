@@ -55,6 +55,17 @@ def made(moved: DataFrame) -> DataFrame:
     return moved.where("listed and version is null").select(*LEDGER)
 
 
+def unsettled(moved: DataFrame) -> DataFrame:
+    """The ledgers of the first scan that the second does not show as they were, one row each.
+
+    scope_id, ledger_id, deleted (the second scan does not have it at all).
+    """
+    from pyspark.sql import functions as F
+
+    known = moved.where("version is not null")
+    return known.groupBy(*LEDGER).agg(F.max(F.col("version_again").isNull()).alias("deleted"))
+
+
 def _versions(scan: DataFrame, version: Column) -> DataFrame:
     from pyspark.sql import functions as F
 

@@ -1,0 +1,58 @@
+"""One rule of confirmation for every check: what did not stand still between the scans is not confirmed."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from auditor.checks import ALL
+from auditor.findings.confirm import OF_DELETED, confirm
+from auditor.tables.moved import MOVED
+
+STILL, CHANGED, DELETED, MADE = 1, 2, 3, 4
+_FINDING = "id string, confidence string, scope_id long, ledger_id long, bookie_id string"
+
+
+def findings(spark: SparkSession, confidence: str) -> DataFrame:
+    """Every check finds something of each ledger, and of a bookie as a whole."""
+    rows = [
+        (check.id, confidence, None if ledger is None else 0, ledger, "bk1")
+        for check in ALL
+        for ledger in (STILL, CHANGED, DELETED, None)
+    ]
+    return spark.createDataFrame(rows, _FINDING)
+
+
+def moves(spark: SparkSession) -> DataFrame:
+    rows = [
+        (0, CHANGED, True, 3, 4),
+        (0, DELETED, True, 3, None),
+        (0, MADE, True, None, 0),
+        (1, STILL, True, 0, 1),
+    ]
+    return spark.createDataFrame(rows, ", ".join(f"{name} {_TYPES[name]}" for name in MOVED.names))
+
+
+_TYPES = {
+    "scope_id": "long", "ledger_id": "long", "listed": "boolean", "version": "long", "version_again": "long",
+}  # fmt: skip
+
+
+def test_no_group_of_checks_confirms_what_moved(spark: SparkSession) -> None:
+    said = {
+        (row["id"], row["ledger_id"]): row["confidence"]
+        for row in confirm(findings(spark, "confirmed"), moves(spark)).collect()
+    }
+    for check in ALL:
+        of_deleted = check.id in OF_DELETED
+        assert said[check.id, STILL] == "confirmed"
+        assert said[check.id, None] == "confirmed"
+        assert said[check.id, CHANGED] == ("confirmed" if of_deleted else "suspect")
+        assert said.get((check.id, DELETED)) == ("confirmed" if of_deleted else None)
+    assert {id for id, ledger in said if ledger == DELETED} == {"orphan-ledger-deleting"}
+
+
+def test_what_is_unknown_stays_so_and_one_scan_doubts_nothing(spark: SparkSession) -> None:
+    doubted = confirm(findings(spark, "unknown"), moves(spark))
+    assert {row["confidence"] for row in doubted.collect()} == {"unknown"}
+    asked = findings(spark, "confirmed")
+    assert confirm(asked, None) is asked
