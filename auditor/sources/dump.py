@@ -3,12 +3,14 @@
     {"path": "/ledgers/LAYOUT", "data": "<base64>", "czxid": 5, "mzxid": 5, "ctime": 1795237656507,
      "mtime": 1795237656507, "version": 0, "ephemeralOwner": 0}
 
-Times are in ms; other keys (``pzxid``, ``cversion``) are ignored. etcd's lines are those of
-`auditor.sources.etcd_dump`; `open_dump` tells the two apart.
+Times are in ms. ``cversion`` may be there, as a client sees it: how many children were made and deleted.
+Other keys (``pzxid``) are ignored. etcd's lines are those of `auditor.sources.etcd_dump`; `open_dump` tells
+the two apart.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from auditor.errors import StoreError
@@ -21,7 +23,7 @@ from auditor.sources.dump_lines import (
     next_line,
 )
 from auditor.sources.etcd_dump import EtcdDumpStore
-from auditor.sources.store import ClusterNodes, MetadataStore, Tree, Znode, tree_of
+from auditor.sources.store import UNCOUNTED, ClusterNodes, MetadataStore, Tree, Znode, tree_of
 from auditor.sources.uri import MetadataUri
 
 _NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
@@ -63,7 +65,9 @@ def parse_line(line: bytes) -> Znode:
             f"this dump mixes two stores: it begins with ZooKeeper's czxid, and {record['path']} has etcd's "
             "modRevision; save each by itself"
         )
-    return Znode(record["path"], base64_of(record, "data"), *int64s_of(record, _NUMBERS))
+    changed = record.get("cversion")
+    made = changed if type(changed) is int and changed >= 0 else UNCOUNTED
+    return Znode(record["path"], base64_of(record, "data"), *int64s_of(record, _NUMBERS))._replace(made=made)
 
 
 class DumpStore(LineStore):
@@ -85,6 +89,21 @@ class DumpStore(LineStore):
         found, gaps, newest = self._whole()
         if newest is None and not gaps:
             raise StoreError(f"{self._file} has no znode {self.root}; name the right root with ?root=/path")
-        nodes = {znode.path[len(self.root) + 1 :]: znode for znode in found}
+        nodes = _counted({znode.path[len(self.root) + 1 :]: znode for znode in found})
         times = (newest.ctime, newest.mtime, newest.czxid, newest.mzxid) if newest else (0, 0, 0, 0)
         return ClusterNodes(nodes, max(times[:2]), hex(max(times[2:])), tuple(gaps))
+
+
+def _counted(nodes: dict[str, Znode]) -> dict[str, Znode]:
+    """The cluster's own znodes, with what was made below each id generator: from cversion, and what is there.
+
+    Of what has ledgers or marks below it, which are not among these, it could not be told.
+    """
+    there = Counter(path.rpartition("/")[0] for path in nodes)
+    counted = {}
+    for path, znode in nodes.items():
+        made = UNCOUNTED
+        if znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
+            made = (znode.made + there[path] + 1) // 2
+        counted[path] = znode._replace(made=made)
+    return counted

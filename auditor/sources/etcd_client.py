@@ -56,7 +56,7 @@ class TooLargeError(StoreError):
 class Keys(NamedTuple):
     """Keys in ascending order, column by column, with the revisions of their creation and last change.
 
-    ``leases`` are 0 where there is none.
+    ``leases`` are 0 where there is none; ``written`` is how often each was written.
     """
 
     names: list[bytes]
@@ -64,6 +64,7 @@ class Keys(NamedTuple):
     created: list[int]
     changed: list[int]
     leases: list[int]
+    written: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +317,7 @@ class EtcdClient:
             [kv.create_revision for kv in found],
             [kv.mod_revision for kv in found],
             [kv.lease for kv in found],
+            [kv.version for kv in found],
         )
         self.operations["keys_read"] += len(keys.names)
         self._limit.take(len(keys.names))

@@ -16,7 +16,7 @@ from auditor.sources.dump_lines import DamagedLineError, LineStore, base64_of, i
 from auditor.sources.etcd_nodes import NOTE, is_ledger, key_znode, named
 from auditor.sources.store import ClusterNodes, Part, Tree, Znode
 
-_NUMBERS = ("createRevision", "modRevision", "lease")
+_NUMBERS = ("createRevision", "modRevision", "lease", "version")
 
 
 def parse_line(line: bytes) -> Znode:

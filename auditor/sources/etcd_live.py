@@ -229,9 +229,9 @@ class EtcdStore:
                 "ends with the cluster's scope, taken as it is written"
             )
         znodes = [
-            key_znode(etcd.key_text(name), value, created, changed, lease)
+            key_znode(etcd.key_text(name), *numbers)
             for keys in found
-            for name, value, created, changed, lease in zip(*keys, strict=True)
+            for name, *numbers in zip(*keys, strict=True)
         ]
         return named(self.root, znodes), gaps
 

@@ -10,13 +10,15 @@ from auditor.sources.store import NO_TIME, Znode
 NOTE = "etcd keeps no times and no under-replication marks"
 
 
-def key_znode(path: str, data: bytes, create_revision: int, mod_revision: int, lease: int) -> Znode:
-    """An etcd key as `Znode` describes it.
+def key_znode(
+    path: str, data: bytes, create_revision: int, mod_revision: int, lease: int, version: int
+) -> Znode:
+    """An etcd key as `Znode` describes it; ``version`` is etcd's own: how often it was written.
 
-    >>> key_znode("/bk/layout", b"", 2, 3, 0).version
-    3
+    >>> key_znode("/bk/layout", b"", 2, 9, 0, 3).version
+    9
     """
-    return Znode(path, data, create_revision, mod_revision, NO_TIME, NO_TIME, mod_revision, lease)
+    return Znode(path, data, create_revision, mod_revision, NO_TIME, NO_TIME, mod_revision, lease, version)
 
 
 def is_ledger(root: str, path: str) -> bool:
@@ -31,7 +33,7 @@ def is_ledger(root: str, path: str) -> bool:
 def named(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
     """Keys by their ZooKeeper names (`auditor.keys.etcd.node_name`); what has none is left out.
 
-    >>> list(named("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7)]))
+    >>> list(named("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
     ['available/b:3181']
     """
     nodes: dict[str, Znode] = {}

@@ -196,7 +196,7 @@ class EtcdPages:
         answer = self._client.ask(replace(asked, limit=1, bare=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
         return Page(
-            Keys([], [], [], [], []), [(key_text(name), reason) for name in answer.keys.names]
+            Keys([], [], [], [], [], []), [(key_text(name), reason) for name in answer.keys.names]
         ), answer
 
     def _learn(self, answer: Answer) -> None:

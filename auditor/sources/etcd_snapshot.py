@@ -263,4 +263,4 @@ def _znode(data: memoryview, span: Span, main: int | None) -> Znode:
     if main is not None and found.mod_revision != main:
         raise DecodeError("etcd key", 0, f"kept under revision {main} and says {found.mod_revision}")
     path = etcd.key_text(found.key)
-    return key_znode(path, found.value, found.create_revision, found.mod_revision, found.lease)
+    return key_znode(path, found.value, found.create_revision, found.mod_revision, found.lease, found.version)

@@ -36,6 +36,9 @@ CLUSTER_CHILDREN = (
 NO_TIME = -1
 """The ctime and mtime of what a store keeps without times (etcd); null in tables."""
 
+UNCOUNTED = -1
+"""`Znode.made` where the source does not tell."""
+
 RESTARTS = 3
 """How often a scan begins anew at a newer moment, because its own was lost (`MetadataStore.moment_lost`)."""
 
@@ -47,7 +50,8 @@ class Znode(NamedTuple):
 
     Of an etcd key: ``czxid`` and ``mzxid`` are the revisions of its creation and last change, ``version`` is
     the latter too (what a ledger's version is there), ``ephemeral_owner`` the lease; etcd keeps no times:
-    `NO_TIME`.
+    `NO_TIME`. ``made`` is how many children were ever made below a znode, or how often an etcd key was
+    written: what id generators count by. It may be too high, and is `UNCOUNTED` where a source does not tell.
     """
 
     path: str
@@ -58,6 +62,7 @@ class Znode(NamedTuple):
     mtime: int
     version: int
     ephemeral_owner: int
+    made: int = UNCOUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ class ZnodeBatch:
         >>> ZnodeBatch.of([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
         [5]
         """
-        paths, data, _, *numbers = zip(*znodes, strict=True) if znodes else ((),) * 8
+        paths, data, _, *numbers, _ = zip(*znodes, strict=True) if znodes else ((),) * 9
         columns = [np.array(column, np.int64) for column in numbers]
         mzxid, ctime, mtime, version, owner = columns
         return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [])

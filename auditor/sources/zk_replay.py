@@ -11,7 +11,7 @@ Only znodes below the root are followed, in as many transactions as a server mak
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -51,6 +51,11 @@ class Replay:
         """Every path that an operation names."""
         paths = {what.path for _, _, what in self.operations if not isinstance(what, CloseSession)}
         return paths.union(*(what.paths for _, _, what in self.operations if isinstance(what, CloseSession)))
+
+    def made(self) -> Counter[str]:
+        """How many children were made below each path, at most: a fuzzy snapshot may have some already."""
+        creates = (what.path for _, _, what in self.operations if isinstance(what, Create))
+        return Counter(path.rpartition("/")[0] for path in creates)
 
     def apply(self, base: dict[str, Znode]) -> dict[str, Znode | None]:
         """The touched znodes as they are in the end, None for one that is gone.

@@ -93,6 +93,8 @@ class SnapshotStore:
         cut = len(self.root) + 1
         nodes = {path[cut:]: znode for path, znode in loaded.index.cluster.items()}
         nodes |= {path[cut:]: znode for path, znode in loaded.state.items() if tree_of(path[cut:]) is None}
+        made = loaded.replay.made()
+        nodes = {name: _made(znode, made[znode.path]) for name, znode in nodes.items()}
         times = [max(znode.ctime, znode.mtime) for znode in loaded.state.values()]
         scan_time = max([loaded.index.newest, *times])
         return ClusterNodes(nodes, scan_time, hex(loaded.replay.zxid), loaded.gaps, loaded.notes)
@@ -224,3 +226,8 @@ class SnapshotStore:
                 fixed["version"].astype(np.int64),
                 fixed["ephemeral_owner"].astype(np.int64),
             )
+
+
+def _made(znode: Znode, since: int) -> Znode:
+    """A znode with the children that logs made; one that is not in the snapshot was itself made by them."""
+    return znode._replace(made=max(znode.made, 0) + since)

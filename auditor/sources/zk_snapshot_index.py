@@ -77,7 +77,8 @@ def znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) -> Iter
         found.tail_at[rows],
     )
     fixed = tails(data, tail_at)
-    names = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner")
+    # On disk cversion counts what was made, and only that.
+    names = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner", "cversion")
     numbers = zip(*(fixed[name].tolist() for name in names), strict=True)
     for path, begin, end, row in zip(path_at, data_at, tail_at.tolist(), numbers, strict=True):
         try:

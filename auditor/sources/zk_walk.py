@@ -107,7 +107,16 @@ def _read(
         data, stat = answer
         znodes.append(
             Znode(
-                path, data, stat.czxid, stat.mzxid, stat.ctime, stat.mtime, stat.version, stat.ephemeral_owner
+                path,
+                data,
+                stat.czxid,
+                stat.mzxid,
+                stat.ctime,
+                stat.mtime,
+                stat.version,
+                stat.ephemeral_owner,
+                # cversion counts what was made and what was deleted.
+                (stat.cversion + stat.num_children) // 2,
             )
         )
         if stat.num_children and depth < DEPTH_LIMIT:

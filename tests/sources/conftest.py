@@ -46,7 +46,7 @@ def held_by() -> Callable[[MetadataStore, LayoutKind, int], Held]:
         for below, znode in cluster.nodes.items():
             assert znode.path == f"{store.root}/{below}"
             assert znode.path not in held
-            held[znode.path] = (znode.data, *znode[3:])
+            held[znode.path] = (znode.data, *znode[3:8])
         return held
 
     return read

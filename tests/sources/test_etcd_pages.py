@@ -78,7 +78,7 @@ def test_a_value_that_no_message_holds_is_a_gap_at_its_key(server: Etcd, client:
 
 def test_an_empty_range_is_one_empty_page(server: Etcd, client: EtcdClient) -> None:
     revision = server.load([("/bk/ledgers", b"")])
-    assert pages(client, revision) == [Page(Keys([], [], [], [], []))]
+    assert pages(client, revision) == [Page(Keys([], [], [], [], [], []))]
     assert EtcdPages(client, OPTIONS).first(START, END, revision) is None
 
 
@@ -103,7 +103,7 @@ class Forgetful(EtcdClient):
     """Leaves a key out of a page, as no etcd should."""
 
     def finish(self, pending: object) -> Answer:
-        keys = Keys([b"/bk/ledgers/0", b"/bk/ledgers/1"], [b"", b""], [1, 1], [1, 1], [0, 0])
+        keys = Keys([b"/bk/ledgers/0", b"/bk/ledgers/1"], [b"", b""], [1, 1], [1, 1], [0, 0], [1, 1])
         return Answer(keys, 3, False, 100, 7)
 
     def begin(self, asked: Asked) -> object:  # type: ignore[override]

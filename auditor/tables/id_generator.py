@@ -1,0 +1,87 @@
+"""How far the store's own id generator is: which ids it has given out, and which it has not.
+
+    <root>/idgen                 one child was made and deleted for each id: the next id is their count
+    <root>/idgen-long/HOB-n      beyond 31 bits: the next id is n << 32 | their count; the highest n counts
+    buckets/<b> (etcd)           b << 56 | n, where n is how often the key was written: the first id has n = 1
+
+A store that is older than the data on its bookies (a restored backup), or another cluster's, has given out
+fewer ids than bookies hold ledgers of. The flat layout counts by its root, with all other znodes: that is not
+looked at. Source: ZkLedgerIdGenerator, LongZkLedgerIdGenerator, EtcdIdGenerator.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import MAX_LEDGER_ID
+from auditor.model.layout import LayoutKind
+from auditor.sources.store import UNCOUNTED, ClusterNodes
+
+GENERATORS = ("idgen", "idgen-long", "ms-idgen", "buckets")
+_HOB = re.compile(r"idgen-long/HOB-([0-9]{10})")
+_LOW_BITS = 32
+_BUCKET_BITS = 56
+
+
+class Ids(NamedTuple):
+    """The ids ``low`` to ``high``: those below ``next`` were given out by a generator, the others not."""
+
+    low: int
+    high: int
+    next: int
+
+
+def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
+    """What the generators of a store say; empty where they do not say it.
+
+    >>> from auditor.sources.store import Znode
+    >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
+    >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
+    (Ids(low=0, high=9223372036854775807, next=70),)
+    """
+    if cluster.gaps:
+        return ()  # what could not be read may be the generator
+    if layout is LayoutKind.ETCD:
+        return _buckets(cluster)
+    if layout is LayoutKind.FLAT:
+        return ()
+    if "idgen-long" in cluster.nodes:
+        drawn = _long(cluster)
+    else:
+        drawn = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNCOUNTED
+    return () if drawn == UNCOUNTED else (Ids(0, MAX_LEDGER_ID, drawn),)
+
+
+def is_bare(cluster: ClusterNodes) -> bool:
+    """Whether the store surely has neither a LAYOUT nor an id generator, as if no cluster had ever used it.
+
+    >>> is_bare(ClusterNodes({}, 5, "0x1")), is_bare(ClusterNodes({}, 5, "0x1", (("/ledgers", "cut"),)))
+    (True, False)
+    """
+    tops = {path.partition("/")[0] for path in cluster.nodes}
+    return not cluster.gaps and tops.isdisjoint(("LAYOUT", *GENERATORS))
+
+
+def _long(cluster: ClusterNodes) -> int:
+    """The next id beyond 31 bits; `UNCOUNTED` where it cannot be told."""
+    matches = ((path, _HOB.fullmatch(path)) for path in cluster.nodes)
+    high = max(((int(match[1]), path) for path, match in matches if match), default=None)
+    if high is None:
+        return UNCOUNTED
+    number, path = high
+    made = cluster.nodes[path].made
+    return UNCOUNTED if made == UNCOUNTED else number << _LOW_BITS | made
+
+
+def _buckets(cluster: ClusterNodes) -> tuple[Ids, ...]:
+    """One row a bucket; one that was never used has given out nothing."""
+    ids = []
+    for bucket in range(etcd.BUCKET_COUNT):
+        node = cluster.nodes.get(f"{etcd.BUCKETS}/{bucket:03d}")
+        if node is not None and node.made == UNCOUNTED:
+            return ()
+        low = bucket << _BUCKET_BITS
+        ids.append(Ids(low, low + (1 << _BUCKET_BITS) - 1, low + (node.made if node else 0) + 1))
+    return tuple(ids)

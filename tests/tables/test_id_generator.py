@@ -1,0 +1,88 @@
+"""How far id generators are: as real servers left them, and as they may be found."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+
+from auditor.model.layout import LayoutKind
+from auditor.sources.store import UNCOUNTED, ClusterNodes, Znode
+from auditor.sources.stores import open_store
+from auditor.tables.id_generator import Ids, ids_drawn, is_bare
+
+DATA = Path(__file__).parents[1] / "data"
+LARGEST = 2**63 - 1
+
+
+def nodes(**made: int) -> ClusterNodes:
+    paths = {name.replace("__", "/").replace("_", "-"): count for name, count in made.items()}
+    return ClusterNodes(
+        {p: Znode(f"/l/{p}", b"", 1, 1, 5, 5, 0, 0, count) for p, count in paths.items()}, 5, ""
+    )
+
+
+@pytest.mark.parametrize(("corpus", "drawn"), [("interleaved-hier", 70), ("dbledger-long", 9)])
+def test_a_dump_and_the_servers_own_files_say_how_many_ids_a_real_cluster_drew(
+    corpus: str, drawn: int, tmp_path: Path
+) -> None:
+    dump = tmp_path / "metadata.jsonl"
+    dump.write_bytes(gzip.decompress((DATA / corpus / "metadata.jsonl.gz").read_bytes()))
+    shutil.copytree(DATA / corpus / "zookeeper", tmp_path / "zookeeper")
+    for uri in (f"dump://{dump}", f"zk-snapshot://{tmp_path}/zookeeper"):
+        cluster = open_store(uri).cluster()
+        assert ids_drawn(cluster, LayoutKind.HIERARCHICAL) == (Ids(0, LARGEST, drawn),)
+        assert not is_bare(cluster)
+
+
+def test_a_first_snapshot_and_its_log_say_no_less_than_what_was_drawn(tmp_path: Path) -> None:
+    shutil.copytree(DATA / "interleaved-hier" / "zookeeper", tmp_path / "zookeeper")
+    newest = max(tmp_path.glob("**/snapshot.*"), key=lambda path: int(path.name.split(".")[1], 16))
+    newest.unlink()
+    [ids] = ids_drawn(open_store(f"zk-snapshot://{tmp_path}/zookeeper").cluster(), LayoutKind.HIERARCHICAL)
+    assert ids.next >= 70
+
+
+@pytest.mark.parametrize(
+    ("cluster", "layout", "expected"),
+    [
+        (nodes(idgen=7), LayoutKind.LEGACY_HIERARCHICAL, (Ids(0, LARGEST, 7),)),
+        (nodes(idgen=7), LayoutKind.FLAT, ()),  # which counts by its root
+        (nodes(idgen=UNCOUNTED), LayoutKind.HIERARCHICAL, ()),
+        (nodes(LAYOUT=0), LayoutKind.HIERARCHICAL, ()),
+        (nodes(idgen=2**31, idgen_long=2), LayoutKind.LONG_HIERARCHICAL, ()),  # no HOB is there
+        (
+            nodes(idgen=2**31, idgen_long=2, idgen_long__HOB_0000000001=9, idgen_long__HOB_0000000002=3),
+            LayoutKind.LONG_HIERARCHICAL,
+            (Ids(0, LARGEST, 2 << 32 | 3),),
+        ),
+    ],
+)
+def test_a_generator_that_does_not_say_is_not_guessed(
+    cluster: ClusterNodes, layout: LayoutKind, expected: tuple[Ids, ...]
+) -> None:
+    assert ids_drawn(cluster, layout) == expected
+
+
+def test_a_gap_may_hide_the_generator() -> None:
+    whole = nodes(idgen=7)
+    cut = ClusterNodes(whole.nodes, 5, "", (("/l", "a cut line"),))
+    assert ids_drawn(cut, LayoutKind.HIERARCHICAL) == ()
+    assert not is_bare(ClusterNodes({}, 5, "", cut.gaps))
+
+
+def test_buckets_of_etcd_count_from_one() -> None:
+    ids = ids_drawn(nodes(buckets__000=0, buckets__003=2), LayoutKind.ETCD)
+    assert len(ids) == 128
+    assert ids[0] == Ids(0, 2**56 - 1, 1)
+    assert ids[3] == Ids(3 << 56, (4 << 56) - 1, (3 << 56) + 3)
+    assert ids[127] == Ids(127 << 56, LARGEST, (127 << 56) + 1)
+    assert ids_drawn(nodes(buckets__003=UNCOUNTED), LayoutKind.ETCD) == ()
+
+
+def test_a_store_that_no_cluster_used_is_bare() -> None:
+    assert is_bare(nodes(cookies=0, available=1))
+    for name in ("LAYOUT", "idgen", "idgen_long", "buckets"):
+        assert not is_bare(nodes(**{name: 1}))
