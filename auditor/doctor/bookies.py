@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from auditor.doctor.said import age, counted, duration, size
 from auditor.doctor.store import Metadata
+from auditor.model.amounts import age, duration, plural, size
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions, moment
@@ -116,7 +116,7 @@ def _covered(
     missing |= dict.fromkeys(foreign, "all of its directories carry another cluster's instance id")
     whole = len({*found, *known}) - len(missing)
     who = "that cookies or registrations name" if have_nodes else "that a VERSION names"
-    said = f"{whole:,} of {counted(len({*found, *known}), 'bookie')} {who} can be read whole"
+    said = f"{whole:,} of {plural(len({*found, *known}), 'bookie')} {who} can be read whole"
     if not missing:
         yield Line("bookies", "coverage", State.OK if whole else State.WARN, said)
     else:
@@ -144,7 +144,7 @@ def _rights(directories: Sequence[IndexDirectory]) -> Line:
             "bookies",
             "rights",
             State.OK if directories else State.WARN,
-            f"{counted(len(directories), 'index directory', 'index directories')} can be listed and read here"
+            f"{plural(len(directories), 'index directory', 'index directories')} can be listed and read here"
             if directories
             else "no index directory was found to try",
         )
@@ -200,7 +200,7 @@ def _times(found: Mapping[str, AttributedBookie], metadata: Metadata | None, opt
             "bookies",
             "index time",
             State.WARN,
-            f"{counted(len(unknown), 'bookie')} without a lastMark, {unknown[0]} the first: nothing says how "
+            f"{plural(len(unknown), 'bookie')} without a lastMark, {unknown[0]} the first: nothing says how "
             "new the index is, so what is missing there is only suspected",
             "give --index-time",
         )
@@ -270,7 +270,7 @@ def _asked(
         except OSError as error:
             silent.append(f"{row['bookie_id']} at {where}: {error.strerror or error}")
     part = f"the first {ASKED} of " if len(tried) > ASKED else ""
-    said = f"{part}{counted(len(tried), 'registered bookie')} knocked at, and nothing asked"
+    said = f"{part}{plural(len(tried), 'registered bookie')} knocked at, and nothing asked"
     if silent or not tried:
         yield Line(
             "bookies",

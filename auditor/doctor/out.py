@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from auditor.doctor.said import size
 from auditor.errors import RunError
 from auditor.landing import MANIFEST, RunDirectory
+from auditor.model.amounts import size
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import USAGE
 from auditor.run_files import REPORT

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from auditor.doctor.said import age, counted, duration
 from auditor.errors import StoreError, UsageError
+from auditor.model.amounts import age, duration, plural
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions, moment
@@ -72,7 +72,7 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
     told.nodes = nodes
     told.scan_time = nodes.scan_time if options.scan_time is None else moment(options.scan_time)
     seconds = time.monotonic() - begun
-    said = f"{counted(len(nodes.nodes), 'znode or key', 'znodes or keys')} of the cluster itself read in "
+    said = f"{plural(len(nodes.nodes), 'znode or key', 'znodes or keys')} of the cluster itself read in "
     yield Line("store", "access", State.OK, f"{said}{duration(seconds)}, at {nodes.position}")
     if nodes.gaps:
         path, reason = nodes.gaps[0]
@@ -80,7 +80,7 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
             "store",
             "rights",
             State.WARN,
-            f"{counted(len(nodes.gaps), 'place')} cannot be read, the first: {path}: {reason}",
+            f"{plural(len(nodes.gaps), 'place')} cannot be read, the first: {path}: {reason}",
             "let this user read all below the root: what cannot be read is unknown, and no run is complete",
             NOT_COVERED,
         )
@@ -209,7 +209,7 @@ def _latency(store: MetadataStore) -> Line:
 
 
 def _cost(ledgers: int, exact: bool, options: AuditOptions) -> Iterator[Line]:
-    said = f"{'' if exact else 'about '}{counted(ledgers, 'ledger')}"
+    said = f"{'' if exact else 'about '}{plural(ledgers, 'ledger')}"
     if options.rate_limit:
         scan = duration(SCANS * ledgers / options.rate_limit)
         said += f": the two scans take {scan} or longer at {options.rate_limit:,.0f} reads a second"

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from auditor.checks import BY_ID, Check
+from auditor.model.amounts import moment
 from auditor.model.finding import Confidence, Finding
 from auditor.model.standing import Standing
 from auditor.model.told import Told
-from auditor.reports.amounts import moment
 from auditor.reports.check_pages import command_lines
 from auditor.reports.folding import folded
 

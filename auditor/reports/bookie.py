@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 
 from auditor.checks import BY_ID
+from auditor.model.amounts import moment
 from auditor.model.bookie_view import (
     AliasView,
     BookieView,
@@ -17,7 +18,6 @@ from auditor.model.bookie_view import (
     RegistrationView,
 )
 from auditor.reports.advice import page_advice, since_when
-from auditor.reports.amounts import moment
 
 WIDTH = 60
 _LABEL = 12

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
+from auditor.model.amounts import bounded, moment, size
 from auditor.model.bookie_view import BookieView
 from auditor.model.finding import Severity
 from auditor.model.ledger_view import LedgerView
 from auditor.model.report import Report
 from auditor.reports import bookie as bookie_text
 from auditor.reports import ledger as ledger_text
-from auditor.reports.amounts import bounded, moment, size
 from auditor.reports.first_screen import verdict
 from auditor.reports.plain_text import printable, subject
 from auditor.reports.stripes import Cell, replicas_of, stripes_of

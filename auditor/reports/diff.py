@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
+from auditor.model.amounts import moment
 from auditor.model.difference import ChangedFinding, Difference
 from auditor.model.history import RunSummary
 from auditor.model.ledger_id import LedgerId
@@ -100,18 +100,6 @@ def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
     """A line for every finding that is not the same, as it comes; ids of ledgers are decimal strings."""
     for finding in changes:
         yield json.dumps(_object(finding), ensure_ascii=False, separators=(",", ":"))
-
-
-def moment(ms: int) -> str:
-    """A time as a person reads it; its number where no calendar reaches.
-
-    >>> moment(1795237669000)
-    '2026-11-21 05:07 UTC'
-    """
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
 
 
 def _run(label: str, run: RunSummary, width: int) -> list[str]:

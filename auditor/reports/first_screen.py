@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 
+from auditor.model.amounts import bounded, moment, plural, size
 from auditor.model.finding import Finding, Severity
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import INCOMPLETE, Report, Tally
-from auditor.reports.amounts import bounded, counted, moment, size
 from auditor.reports.folding import columns_of, folded
 from auditor.reports.plain_text import printable
 from auditor.reports.reused import reused
@@ -133,7 +133,7 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
     if run["gaps"]:
         lines += _line(
             "not read",
-            f"{counted(len(run['gaps']), 'place', 'places')}, as {run['gaps'][0]}",
+            f"{plural(len(run['gaps']), 'place', 'places')}, as {run['gaps'][0]}",
             width,
             limits.gaps,
         )
@@ -162,7 +162,7 @@ def _counts(tallies: list[Tally], report: Report) -> list[tuple[str, str]]:
             words.append(_count(id, list(found)))
         about = ""
         if severity in impact and impact[severity]["ledgers"]:
-            ledgers = counted(impact[severity]["ledgers"], "ledger", "ledgers")
+            ledgers = plural(impact[severity]["ledgers"], "ledger", "ledgers")
             about = f"{ledgers}, {size(impact[severity]['bytes'])}: "
         # NULs keep an id beside its count.
         text = about.replace(" ", "\0").replace(":\0", ": ") + ", ".join(

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from io import StringIO
 from typing import Literal
 
+from auditor.model.amounts import moment
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
-from auditor.reports.diff import moment
 from auditor.reports.folding import columns_of, padded
 from auditor.reports.plain_text import printable
 

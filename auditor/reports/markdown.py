@@ -9,10 +9,10 @@ import re
 from itertools import groupby
 
 from auditor.checks import BY_ID
+from auditor.model.amounts import bounded, moment
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
-from auditor.reports.amounts import bounded, moment
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 from auditor.reports.reused import reused
 

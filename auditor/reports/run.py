@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from auditor.checks import ALL, BY_ID, Check
+from auditor.model.amounts import bounded, moment, plural
 from auditor.model.exit_code import exit_code
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import HEALTHY, NOT_HEALTHY, Report
 from auditor.model.run_view import RunView
 from auditor.reports import first_screen
 from auditor.reports.advice import advice, blanks_of, doubts_of, since_when
-from auditor.reports.amounts import bounded, counted, moment
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.folding import folded
 from auditor.reports.plain_text import printable
@@ -84,7 +84,7 @@ def _why(report: Report) -> str:
 def _looked_at(run: RunView, width: int) -> list[str]:
     report, seen = run.report, run.report.coverage
     facts = report.run
-    directories = counted(run.directories, "directory", "directories")
+    directories = plural(run.directories, "directory", "directories")
     live = "a running store" if facts["live"] else "a saved store"
     lines = ["looked at"]
     lines += _line("  metadata", f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}", width)
@@ -106,7 +106,7 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
     for each in run.unread:
         how = "read in part" if each.read == "partial" else "not read"
         why = f": {each.reason}" if each.reason else ""
-        needed = counted(each.replicas, "replica", "replicas")
+        needed = plural(each.replicas, "replica", "replicas")
         lines += folded(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
     if len(unread) > len(run.unread):
         lines.append(f"  and {len(unread) - len(run.unread):,} more bookies")

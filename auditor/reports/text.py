@@ -11,11 +11,11 @@ import shlex
 from itertools import groupby
 
 from auditor.checks import BY_ID
+from auditor.model.amounts import bounded, moment
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports import first_screen
-from auditor.reports.amounts import bounded, moment
 from auditor.reports.folding import folded
 from auditor.reports.plain_text import printable
 from auditor.reports.ranges import entries

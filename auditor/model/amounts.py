@@ -1,0 +1,95 @@
+"""Numbers, sizes and times as a person reads them: one spelling for every report, message and page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_DURATIONS = ((86400, "days"), (3600, "h"), (60, "min"))
+
+
+def moment(ms: int) -> str:
+    """A time, from milliseconds since 1970; its number where no calendar reaches.
+
+    >>> moment(1795237669000)
+    '2026-11-21 05:07:49 UTC'
+    """
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+
+
+def size(bytes: int) -> str:
+    """So many bytes; a kB is a thousand of them.
+
+    >>> [size(n) for n in (0, 999, 1024, 4_200_000_000, 999_950, 10**18)]
+    ['0 B', '999 B', '1.0 kB', '4.2 GB', '1.0 MB', '1,000.0 PB']
+    """
+    value = float(bytes)
+    for unit in _UNITS:
+        if round(value, 1) < 1000 or unit == _UNITS[-1]:
+            return f"{value:,.1f} {unit}" if unit != "B" else f"{bytes} B"
+        value /= 1000
+    raise AssertionError("the last unit takes all")
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """A number of things; without ``many`` the plural is the regular one.
+
+    >>> plural(1, "entry"), plural(1200, "entry"), plural(2, "ledger"), plural(2, "copy left", "copies left")
+    ('1 entry', '1,200 entries', '2 ledgers', '2 copies left')
+    """
+    if number != 1 and many is None:
+        many = f"{one[:-1]}ies" if one.endswith("y") and one[-2:-1] not in "aeiou" else f"{one}s"
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def bounded(names: list[str] | tuple[str, ...], shown: int) -> str:
+    """The first few names, and how many more there are.
+
+    >>> bounded(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
+def percent(part: int, whole: int) -> str:
+    """A share that never says 100 % of what is not whole, nor 0 % of what is there.
+
+    >>> percent(3, 4), percent(999_999, 1_000_000), percent(1, 1_000_000), percent(0, 0)
+    ('75.0 %', '99.9 %', '0.1 %', 'none')
+    """
+    if not whole:
+        return "none"
+    tenths = part * 1000 // whole
+    if 0 < part < whole:
+        tenths = min(max(tenths, 1), 999)
+    return f"{tenths // 10}.{tenths % 10} %" if tenths % 1000 else f"{tenths // 10} %"
+
+
+def duration(seconds: float) -> str:
+    """How long something takes, in the unit that fits.
+
+    >>> [duration(each) for each in (0.2, 42, 500, 5400, 200_000)]
+    ['a second', '42 s', '8 min', '1.5 h', '2.3 days']
+    """
+    if seconds < 1:
+        return "a second"
+    for size, unit in _DURATIONS:
+        if seconds >= 2 * size or (size == 3600 and seconds >= size):
+            amount = seconds / size
+            return f"{amount:.0f} {unit}" if amount >= 10 or unit == "min" else f"{amount:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def age(ms: int, now: int) -> str:
+    """A time, and how long ago it was, or how far it is ahead of this machine's clock.
+
+    >>> age(1795244400000, 1795251600000)
+    '2026-11-21 07:00:00 UTC, 2.0 h ago'
+    """
+    if ms > now:
+        return f"{moment(ms)}, {duration((ms - now) / 1000)} ahead of this machine's clock"
+    return f"{moment(ms)}, {duration((now - ms) / 1000)} ago"
