@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.codecs.coverage import last_entry
-from auditor.errors import RunError
+from auditor.errors import RunError, UsageError
+from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import ReplicaView
 from auditor.model.report import Report
@@ -125,14 +126,16 @@ class Run:
 
         return register(self, spark, prefix)
 
-    def ledger(self, ledger_id: int, scope_id: int = 0) -> ShownLedger:
-        """One ledger as this run saw it.
+    def ledger(self, ledger_id: int | LedgerId, scope_id: int = 0) -> ShownLedger:
+        """One ledger as this run saw it. A `LedgerId` brings its own scope.
 
         Raises:
+            UsageError: no ledger has such an id.
             RunError: neither the metadata nor any bookie of this run knows the ledger.
         """
         import pyarrow.dataset as ds
 
+        ledger_id, scope_id = _ids(ledger_id, scope_id)
         here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
         found = self.table("ledgers", filter=here).to_pylist()
         indexes = [_served(each) for each in self.table("availability", filter=here).to_pylist()]
@@ -222,6 +225,25 @@ def _text(value: bytes | None) -> str:
         return (value or b"").decode()
     except UnicodeDecodeError:
         return (value or b"").hex()
+
+
+def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
+    """The ledger's id and scope, both of which a table can have.
+
+    >>> _ids(LedgerId(2, scope=1), 0)
+    (2, 1)
+    """
+    if isinstance(ledger_id, LedgerId):
+        named = ledger_id
+        if scope_id not in (0, named.scope):
+            raise UsageError(f"scope_id={scope_id}: {named} says another")
+        ledger_id, scope_id = named.id, named.scope
+    for each in (ledger_id, scope_id):
+        if not isinstance(each, int) or not -(2**63) <= each < 2**63:
+            raise UsageError(
+                f"{each!r} is not the id of a ledger or a scope: an integer of 64 bits, or a LedgerId"
+            )
+    return ledger_id, scope_id
 
 
 def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:

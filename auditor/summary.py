@@ -28,6 +28,7 @@ from auditor.model.report import (
 from auditor.model.version import program_version
 from auditor.scan import MetadataScan
 from auditor.since import Since
+from auditor.sources.rpc_rows import ASKED
 from auditor.tables import Tables
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _counts(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> dict
     if (again := metadata.again()) is not None:
         of["ledgers_again"] = (again.where("status != 'gap'"), reused)
     if asked:
-        of["answers"] = (asked.rows.where("state != 'gap'"), ("count(*)",))
+        of["answers"] = (asked.rows.where(ASKED), ("count(*)",))
     return counted(of)
 
 

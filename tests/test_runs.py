@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.errors import RunError
+from auditor.errors import RunError, UsageError
 from auditor.findings.table import FINDINGS
 from auditor.model.finding import Finding
+from auditor.model.ledger_id import LedgerId
 from auditor.reports.ledger import render
 from auditor.runs import open_run
 from auditor.tables.published import TABLES
@@ -147,8 +149,15 @@ def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
     assert gone.status == "gone"
     assert "ledger 2 of scope 1: healthy (could be entry-lost)" in render(scoped)
     assert "bk1 is limbo: in limbo" in render(stock)
+    assert open_run(run).ledger(LedgerId(2, scope=1)) == scoped
     with pytest.raises(RunError, match="knows ledger 2 of scope 3"):
         open_run(run).ledger(2, 3)
+
+
+@pytest.mark.parametrize("named", [(LedgerId(2, scope=1), 7), ("2",), (2**63,), (2, -(2**64)), (2.5,)])
+def test_what_can_be_no_ledger_is_a_usage_error(tmp_path: Path, named: tuple[Any, ...]) -> None:
+    with pytest.raises(UsageError, match="scope"):
+        made_run(tmp_path / "run").ledger(*named)
 
 
 def test_what_the_application_attached_is_part_of_a_ledger(tmp_path: Path) -> None:

@@ -114,7 +114,8 @@ def _availability(data: bytes, java: bool, entries: bool) -> Any:
 
     if java:
         answer = availability.decode(data, mode="java")
-        return {"groups": answer.groups, "total": answer.total}
+        shown = {"groups": answer.groups, "total": answer.total}
+        return {**shown, "entries": answer.entries(availability.MOST_EXPANDED)} if entries else shown
     return _groups(availability.decode(data), entries)
 
 

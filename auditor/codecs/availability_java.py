@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from auditor.codecs.groups import GROUP, HEADER
-from auditor.errors import DecodeError
+from auditor.errors import CoverageLimitError, DecodeError
 
 _WHAT = "availability"
+_MAX_LONG = 2**63 - 1
 Group = tuple[int, int, int, int]
 
 
@@ -96,6 +97,31 @@ class JavaAvailability:
         """
         row = self._floor(entry)
         return row >= 0 and _holds(self.groups[row], entry)
+
+    def entries(self, limit: int) -> list[int]:
+        """Every entry for which ``isEntryAvailable`` is true, ascending.
+
+        Raises `CoverageLimitError` for more than ``limit`` of them, or of the runs that they are in.
+
+        >>> JavaAvailability(((0, 10, 4, 5), (7, 7, 2, 0))).entries(100)
+        [0, 1, 2, 3, 5, 6, 7, 8]
+        """
+        found: list[int] = []
+        ends = [*(group[0] for group in self.groups), _MAX_LONG + 1][1:]
+        for group, next_first in zip(self.groups, ends, strict=True):
+            first, _, size, period = group
+            end = min(_reach(group) + 1, next_first)
+            # Without a period there is one run. The class's remainder does not see a period's sign.
+            step = abs(period) or max(end - first, 1)
+            runs = range(first, end, step)
+            if len(runs) > limit:
+                raise CoverageLimitError(f"more than {limit} runs to list")
+            for start in runs:
+                run = range(start, min(start + min(size, step), end))
+                if len(found) + len(run) > limit:
+                    raise CoverageLimitError(f"more than {limit} entries to list")
+                found += run
+        return found
 
     def unavailable(self, start: int, last: int, wanted: Iterable[int]) -> list[int]:
         """What ``getUnavailableEntries`` answers for the entries ``wanted`` of ``start..last``.

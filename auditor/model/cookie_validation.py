@@ -71,11 +71,11 @@ def differences(expected: Cookie, cookie: Cookie, *, allow_expansion: bool = Fal
 
     Lists are compared in order, and those of ledger and index directories as sets of which the expected one
     may have more, if storage may be added. A cookie without index directories has its ledger directories
-    for them. Layouts from 3 on are all alike.
+    for them; where neither has any there is nothing to differ. Layouts from 3 on are all alike.
 
     >>> one, other = (Cookie(5, "bk1", "/j", dirs) for dirs in [("/a", "/b"), ("/b",)])
     >>> differences(one, other), differences(one, other, allow_expansion=True)
-    (('ledgerDirs', 'indexDirs'), ())
+    (('ledgerDirs',), ())
     """
 
     def fits(mine: tuple[str, ...], its: tuple[str, ...]) -> bool:
@@ -85,9 +85,8 @@ def differences(expected: Cookie, cookie: Cookie, *, allow_expansion: bool = Fal
         "bookieHost": expected.bookie_id == cookie.bookie_id,
         "journalDir": expected.journal_dirs == cookie.journal_dirs,
         "ledgerDirs": fits(expected.ledger_dirs, cookie.ledger_dirs),
-        "indexDirs": fits(
-            expected.index_dirs or expected.ledger_dirs, cookie.index_dirs or cookie.ledger_dirs
-        ),
+        "indexDirs": (expected.index_dirs is None and cookie.index_dirs is None)
+        or fits(expected.index_dirs or expected.ledger_dirs, cookie.index_dirs or cookie.ledger_dirs),
     }
     return tuple(field for field, is_so in fit.items() if not is_so)
 

@@ -146,6 +146,8 @@ def test_the_server_is_mimicked_where_asked_to() -> None:
     assert decode("availability", data).exit_code == 5
     outcome = decode("availability", data, "--java")
     assert json.loads(outcome.stdout) == {"groups": [[1, 4, 2, 3]], "total": 4}
+    outcome = decode("availability", data, "--java", "--entries")
+    assert json.loads(outcome.stdout) == {"groups": [[1, 4, 2, 3]], "total": 4, "entries": [1, 2, 4, 5]}
 
 
 def test_entries_are_listed_where_asked_to() -> None:

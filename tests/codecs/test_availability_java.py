@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from auditor.codecs.availability import decode
 from auditor.codecs.availability_java import JavaAvailability
-from auditor.errors import DecodeError
+from auditor.errors import CoverageLimitError, DecodeError
 from tests.codecs.bp34_vectors import bytes_of, entries_of, vectors
 
 WRITTEN = vectors("availability")
@@ -40,6 +42,26 @@ def test_it_answers_what_the_server_answers(part: list[dict[str, Any]]) -> None:
     for vector in part:
         if "error" not in vector:
             answers_alike(decode(bytes_of(vector), mode="java"), vector)
+
+
+_bounds = st.integers(-40, 40)
+
+
+@given(st.lists(st.tuples(_bounds, _bounds, st.integers(-3, 9), st.integers(-6, 12)), max_size=4))
+def test_the_entries_are_those_that_it_says_are_there(groups: list[tuple[int, int, int, int]]) -> None:
+    kept = {
+        first: (first, last, size, period) for first, last, size, period in groups if period or first == last
+    }
+    answer = JavaAvailability(tuple(sorted(kept.values())))
+    assert answer.entries(1000) == [entry for entry in range(-100, 100) if answer.contains(entry)]
+
+
+@pytest.mark.parametrize(
+    "group", [(0, 2**62, 1, 1), (0, 2**62, 0, 1), (0, 0, 2**31 - 1, 0), (-(2**63), 2**62, 1, 3)]
+)
+def test_more_entries_than_anyone_reads_are_not_listed(group: tuple[int, int, int, int]) -> None:
+    with pytest.raises(CoverageLimitError):
+        JavaAvailability((group,)).entries(1000)
 
 
 def test_it_refuses_what_the_server_refuses_at_the_byte_that_made_it() -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from auditor.sources import bookie_client
 from auditor.sources.index_columns import SCHEMA
 from auditor.sources.rpc_pairs import NOT_REGISTERED, Endpoint
-from auditor.sources.rpc_rows import rpc_availability, rpc_rows
+from auditor.sources.rpc_rows import ASKED, rpc_availability, rpc_rows
 from auditor.sources.store import StoreOptions
 from tests.codecs.scalar import greedy, packed, runs_of_entries
 from tests.sources.fake_bookie import FakeBookie, Request
@@ -149,6 +149,14 @@ def test_spark_asks_each_bookie_over_one_connection_and_names_the_absent(spark: 
     assert {(r.bookie_id, r.ledger_id): bytes(r.groups) for r in found if r.state == "ok"} == {
         (name, ledger): listing(holds[name].get(ledger, ())) for name in running for ledger in range(45)
     }
+
+
+def test_the_rows_that_are_counted_as_asked_are_those_of_requests(spark: SparkSession) -> None:
+    with FakeBookie({5: [0], 6: [0, 1]}) as bookie:
+        endpoints: dict[str, Endpoint] = {"b": (bookie.host, bookie.port), "gone": NOT_REGISTERED}
+        pairs = [(0, 5, "b"), (9, 5, "b"), (0, 6, "b"), (0, 7, "b"), (0, 5, "gone")]
+        found = rpc_availability(pairs_of(spark, pairs), endpoints, OPTIONS).where(ASKED).collect()
+        assert sorted(row.ledger_id for row in found) == sorted(bookie.asked) == [5, 6, 7]
 
 
 def test_a_bookie_that_is_not_there_is_a_row_and_no_crash(spark: SparkSession) -> None:
