@@ -1,295 +1,54 @@
-"""The kinds of file that ``bkaudit decode`` knows; a decoder's module is loaded when it is used."""
+"""The kinds of file that ``bkaudit decode`` knows: one row each, whose code is loaded when it is used."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO
-
-from auditor.errors import DecodeError
+from typing import Any
 
 LIMIT = 256 * 1024 * 1024
 """Bytes kept of one file: the index of a ledger with 30 million entries."""
 
-_SKIPPED = 1 << 20  # bytes at a time of what a pipe brings and nobody wants
-_LARGEST_SHOWN = 10
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A function from bytes to a value, and the names of the settings it takes besides.
+    """Where a decoder is, as ``module:function``, and the names of the settings it takes besides.
 
-    ``by_parts``: it takes the open file instead, and reads what it needs of it.
+    The function takes bytes and returns a value; with ``by_parts`` it takes the open file instead, and reads
+    what it needs of it. A codec whose value can be shown as it is needs no function of its own.
     """
 
-    decode: Callable[..., Any]
+    function: str
     settings: tuple[str, ...] = ()
     by_parts: bool = False
 
-
-def _ledger_metadata(data: bytes) -> Any:
-    from auditor.codecs import ledger_metadata
-
-    return ledger_metadata.decode(data)
-
-
-def _cookie(data: bytes) -> Any:
-    from auditor.codecs import cookie
-
-    return cookie.decode(data)
-
-
-def _layout(data: bytes) -> Any:
-    from auditor.codecs import layout
-
-    value = layout.decode(data)
-    return {
-        "format_version": value.format_version,
-        "manager": value.manager,
-        "manager_version": value.manager_version,
-        "kind": value.kind,
-    }
-
-
-def _service_info(data: bytes, bookie_id: str | None) -> Any:
-    from auditor.codecs import service_info
-
-    return service_info.decode(data, bookie_id or "")
-
-
-def _mark(data: bytes) -> Any:
-    from auditor.codecs import underreplication
-
-    return underreplication.decode_mark(data)
-
-
-def _lock(data: bytes) -> Any:
-    from auditor.codecs import underreplication
-
-    return {"owner": underreplication.decode_lock(data)}
-
-
-def _vote(data: bytes) -> Any:
-    from auditor.codecs import underreplication
-
-    return {"bookie_id": underreplication.decode_vote(data)}
-
-
-def _replication_layout(data: bytes) -> Any:
-    from auditor.codecs import underreplication
-
-    return underreplication.decode_layout(data)
-
-
-def _check_all_ledgers_time(data: bytes) -> Any:
-    from auditor.codecs import underreplication
-
-    return {"time": underreplication.decode_check_all_ledgers_time(data)}
-
-
-def _placement_policy_check_time(data: bytes) -> Any:
-    from auditor.codecs import underreplication
-
-    return {"time": underreplication.decode_placement_policy_check_time(data)}
-
-
-def _replicas_check_time(data: bytes) -> Any:
-    from auditor.codecs import underreplication
-
-    return {"time": underreplication.decode_replicas_check_time(data)}
-
-
-def _last_mark(data: bytes) -> Any:
-    from auditor.codecs import last_mark
-
-    return last_mark.decode(data)
-
-
-def _availability(data: bytes, java: bool, entries: bool) -> Any:
-    from auditor.codecs import availability
-
-    if java:
-        answer = availability.decode(data, mode="java")
-        shown = {"groups": answer.groups, "total": answer.total}
-        return {**shown, "entries": answer.entries(availability.MOST_EXPANDED)} if entries else shown
-    return _groups(availability.decode(data), entries)
-
-
-def _index(data: bytes, entries: bool) -> Any:
-    import numpy as np
-
-    from auditor.codecs import index_file
-    from auditor.codecs.fold import fold_slots
-
-    header = index_file.decode_header(data)
-    whole, rest = divmod(len(data) - index_file.HEADER_BYTES, 8)
-    slots = np.frombuffer(data, ">i8", count=whole, offset=index_file.HEADER_BYTES)
-    found = fold_slots(slots, np.array([0, whole]))
-    return {
-        "header": header,
-        **_groups(np.frombuffer(found.tobytes(), _group_type()), entries),
-        "bytes_of_a_cut_slot": rest,
-    }
-
-
-def _bookie_frame(data: bytes, entries: bool) -> Any:
-    from auditor.codecs import availability, bookie_wire
-
-    prefix = bookie_wire.LENGTH.size
-    length = bookie_wire.frame_length(data[:prefix])
-    if len(data) != prefix + length:
-        here = min(len(data), prefix + length)
-        raise DecodeError("bookie's answer", here, f"a frame of {length} bytes, {len(data) - prefix} present")
-    begins = prefix
-    try:
-        heard = bookie_wire.answer(data[prefix:])
-        begins += heard.at
-        listed = None if heard.availability is None else availability.decode(heard.availability)
-    except DecodeError as damage:
-        raise DecodeError(damage.what, begins + damage.offset, damage.reason) from damage
-    return {
-        "txn_id": heard.txn_id,
-        "status": bookie_wire.named(heard.status),
-        "ledger_id": None if heard.ledger_id is None else str(heard.ledger_id),
-        "availability": None if listed is None else _groups(listed, entries),
-    }
-
-
-def _ledger_data(data: bytes) -> Any:
-    from auditor.codecs import ledger_data
-
-    return ledger_data.decode(data)
-
-
-def _entry(data: bytes) -> Any:
-    from auditor.codecs import entry
-
-    header = entry.decode_header(data)
-    return {
-        "version": header.version,
-        "scope_id": str(header.ledger.scope),
-        "ledger_id": str(header.ledger.id),
-        "ledger_qualified_name": header.ledger.qualified_name,
-        "entry_id": header.entry_id,
-        "last_add_confirmed": header.last_add_confirmed,
-        "length": header.length,
-        "digest_type": header.digest_type,
-        "header_bytes": header.header_bytes,
-    }
-
-
-def _entry_log(file: BinaryIO) -> Any:
-    """Header and ledgers map; a log is a gigabyte, so what lies between them is passed over."""
-    from auditor.codecs import entry_log
-
-    header = entry_log.decode_header(file.read(entry_log.HEADER_BYTES))
-    if not header.has_map:
-        return {"header": header, "map": None}
-    _skip(file, header.map_offset - entry_log.HEADER_BYTES)
-    data = file.read(min(header.longest_map, LIMIT + 1))
-    if len(data) > LIMIT:
-        raise DecodeError("entry log", header.map_offset, f"more than {LIMIT} bytes of ledgers map")
-    found = sorted(entry_log.decode_map(data, header).tolist(), key=lambda each: (-each[1], each[0]))
-    largest = [{"ledger_id": str(ledger_id), "bytes": size} for ledger_id, size in found[:_LARGEST_SHOWN]]
-    total = sum(size for _, size in found)
-    return {"header": header, "map": {"ledgers": len(found), "bytes": total, "largest": largest}}
-
-
-def _journal(file: BinaryIO, entries: bool) -> Any:
-    """What its records are, and whose; a journal can have gigabytes, so payloads are passed over."""
-    import numpy as np
-
-    from auditor.codecs.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal
-    from auditor.codecs.ledger_entries import ledger_sets
-
-    with _seekable(file) as seekable:
-        journal = Journal.open(lambda offset, length: _part(seekable, offset, length), _size(seekable))
-        found = list(journal.records())
-    ledger_ids = np.concatenate([np.empty(0, np.int64), *(records.ledger_ids for records in found)])
-    entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in found)])
-    kinds = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
-    held = (ledger_ids >= 0) & (entry_ids >= 0)
-    ids, sets = ledger_sets(ledger_ids[held], entry_ids[held])
-    rows = [
-        {"ledger_id": str(ledger_id), **_groups(np.frombuffer(value, _group_type()), entries)}
-        for ledger_id, value in zip(ids.tolist(), sets.values(), strict=True)
-    ]
-    return {
-        "version": journal.version,
-        "records": len(entry_ids),
-        "entries": int(held.sum()),
-        **{name: int((entry_ids == kind).sum()) for name, kind in kinds.items()},
-        "end": journal.end,
-        "cut": journal.cut,
-        "ledgers": len(rows),
-        "largest": sorted(rows, key=lambda row: -row["total"])[: None if entries else _LARGEST_SHOWN],
-    }
-
-
-@contextmanager
-def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
-    if file.seekable():
-        yield file
-        return
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(file, copy)
-        yield copy
-
-
-def _size(file: BinaryIO) -> int:
-    return file.seek(0, os.SEEK_END)
-
-
-def _part(file: BinaryIO, offset: int, length: int) -> bytes:
-    file.seek(offset)
-    return file.read(length)
-
-
-def _skip(file: BinaryIO, length: int) -> None:
-    if file.seekable():
-        here, end = file.tell(), file.seek(0, os.SEEK_END)
-        file.seek(min(here + length, end))  # a damaged offset can lie where no file reaches
-        return
-    while length > 0 and (read := file.read(min(length, _SKIPPED))):
-        length -= len(read)
-
-
-def _group_type() -> Any:
-    from auditor.codecs.groups import GROUP
-
-    return GROUP
-
-
-def _groups(groups: Any, entries: bool) -> dict[str, Any]:
-    """Groups as [first_start, last_start, size, period], and how many entries they stand for."""
-    from auditor.codecs import availability, coverage
-
-    shown = {"groups": groups.tolist(), "total": coverage.count(groups)}
-    return {**shown, "entries": availability.expand(groups).tolist()} if entries else shown
+    @property
+    def decode(self) -> Callable[..., Any]:
+        """The function, from its module."""
+        module, _, name = self.function.partition(":")
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return found
 
 
 KINDS = {
-    "ledger-metadata": Kind(_ledger_metadata),
-    "cookie": Kind(_cookie),
-    "availability": Kind(_availability, ("java", "entries")),
-    "index": Kind(_index, ("entries",)),
-    "bookie-frame": Kind(_bookie_frame, ("entries",)),
-    "entry-log": Kind(_entry_log, by_parts=True),
-    "journal": Kind(_journal, ("entries",), by_parts=True),
-    "entry": Kind(_entry),
-    "ledger-data": Kind(_ledger_data),
-    "last-mark": Kind(_last_mark),
-    "layout": Kind(_layout),
-    "service-info": Kind(_service_info, ("bookie_id",)),
-    "mark": Kind(_mark),
-    "lock": Kind(_lock),
-    "vote": Kind(_vote),
-    "replication-layout": Kind(_replication_layout),
-    "check-all-ledgers-time": Kind(_check_all_ledgers_time),
-    "placement-policy-check-time": Kind(_placement_policy_check_time),
-    "replicas-check-time": Kind(_replicas_check_time),
+    "ledger-metadata": Kind("auditor.codecs.ledger_metadata:decode"),
+    "cookie": Kind("auditor.codecs.cookie:decode"),
+    "availability": Kind("auditor.cli.decoders:decode_availability", ("java", "entries")),
+    "index": Kind("auditor.cli.decoders:decode_index", ("entries",)),
+    "bookie-frame": Kind("auditor.cli.decoders:decode_bookie_frame", ("entries",)),
+    "entry-log": Kind("auditor.cli.decoders:decode_entry_log", by_parts=True),
+    "journal": Kind("auditor.cli.decoders:decode_journal", ("entries",), by_parts=True),
+    "entry": Kind("auditor.cli.decoders:decode_entry"),
+    "ledger-data": Kind("auditor.codecs.ledger_data:decode"),
+    "last-mark": Kind("auditor.codecs.last_mark:decode"),
+    "layout": Kind("auditor.cli.decoders:decode_layout"),
+    "service-info": Kind("auditor.cli.decoders:decode_service_info", ("bookie_id",)),
+    "mark": Kind("auditor.codecs.underreplication:decode_mark"),
+    "lock": Kind("auditor.cli.decoders:decode_lock"),
+    "vote": Kind("auditor.cli.decoders:decode_vote"),
+    "replication-layout": Kind("auditor.codecs.underreplication:decode_layout"),
+    "check-all-ledgers-time": Kind("auditor.cli.decoders:decode_check_all_ledgers_time"),
+    "placement-policy-check-time": Kind("auditor.cli.decoders:decode_placement_policy_check_time"),
+    "replicas-check-time": Kind("auditor.cli.decoders:decode_replicas_check_time"),
 }

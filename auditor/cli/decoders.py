@@ -1,0 +1,212 @@
+"""Formats whose values ``bkaudit decode`` shows otherwise than their codec returns them.
+
+Each function takes the bytes, or the open file, and gives a value for JSON; `auditor.cli.kinds` names them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from auditor.cli.kinds import LIMIT
+from auditor.codecs import (
+    availability,
+    bookie_wire,
+    coverage,
+    entry,
+    entry_log,
+    index_file,
+    layout,
+    service_info,
+    underreplication,
+)
+from auditor.codecs.fold import fold_slots
+from auditor.codecs.groups import GROUP
+from auditor.codecs.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal
+from auditor.codecs.ledger_entries import ledger_sets
+from auditor.errors import DecodeError
+
+_SKIPPED = 1 << 20  # bytes at a time of what a pipe brings and nobody wants
+_LARGEST_SHOWN = 10
+
+
+def decode_layout(data: bytes) -> Any:
+    """A LAYOUT node, with the kind of layout that it means."""
+    value = layout.decode(data)
+    return {
+        "format_version": value.format_version,
+        "manager": value.manager,
+        "manager_version": value.manager_version,
+        "kind": value.kind,
+    }
+
+
+def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
+    """What a registration says of a bookie's endpoints."""
+    return service_info.decode(data, bookie_id or "")
+
+
+def decode_lock(data: bytes) -> Any:
+    """Who holds a ledger's lock."""
+    return {"owner": underreplication.decode_lock(data)}
+
+
+def decode_vote(data: bytes) -> Any:
+    """Who votes to be the auditor."""
+    return {"bookie_id": underreplication.decode_vote(data)}
+
+
+def decode_check_all_ledgers_time(data: bytes) -> Any:
+    """When the server's check of all ledgers last ended."""
+    return {"time": underreplication.decode_check_all_ledgers_time(data)}
+
+
+def decode_placement_policy_check_time(data: bytes) -> Any:
+    """When the server's check of placement last ended."""
+    return {"time": underreplication.decode_placement_policy_check_time(data)}
+
+
+def decode_replicas_check_time(data: bytes) -> Any:
+    """When the server's check of replicas last ended."""
+    return {"time": underreplication.decode_replicas_check_time(data)}
+
+
+def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
+    """A BP-34 value: its groups, as this program or as the server's class reads it."""
+    if java:
+        answer = availability.decode(data, mode="java")
+        shown = {"groups": answer.groups, "total": answer.total}
+        return {**shown, "entries": answer.entries(availability.MOST_EXPANDED)} if entries else shown
+    return _groups(availability.decode(data), entries)
+
+
+def decode_index(data: bytes, entries: bool) -> Any:
+    """An index file: its header, and the entries of its slots."""
+    header = index_file.decode_header(data)
+    whole, rest = divmod(len(data) - index_file.HEADER_BYTES, 8)
+    slots = np.frombuffer(data, ">i8", count=whole, offset=index_file.HEADER_BYTES)
+    found = fold_slots(slots, np.array([0, whole]))
+    return {
+        "header": header,
+        **_groups(np.frombuffer(found.tobytes(), GROUP), entries),
+        "bytes_of_a_cut_slot": rest,
+    }
+
+
+def decode_bookie_frame(data: bytes, entries: bool) -> Any:
+    """A bookie's answer to which entries it holds, with its length in front."""
+    prefix = bookie_wire.LENGTH.size
+    length = bookie_wire.frame_length(data[:prefix])
+    if len(data) != prefix + length:
+        here = min(len(data), prefix + length)
+        raise DecodeError("bookie's answer", here, f"a frame of {length} bytes, {len(data) - prefix} present")
+    begins = prefix
+    try:
+        heard = bookie_wire.answer(data[prefix:])
+        begins += heard.at
+        listed = None if heard.availability is None else availability.decode(heard.availability)
+    except DecodeError as damage:
+        raise DecodeError(damage.what, begins + damage.offset, damage.reason) from damage
+    return {
+        "txn_id": heard.txn_id,
+        "status": bookie_wire.named(heard.status),
+        "ledger_id": None if heard.ledger_id is None else str(heard.ledger_id),
+        "availability": None if listed is None else _groups(listed, entries),
+    }
+
+
+def decode_entry(data: bytes) -> Any:
+    """An entry's header; nothing of its payload."""
+    header = entry.decode_header(data)
+    return {
+        "version": header.version,
+        "scope_id": str(header.ledger.scope),
+        "ledger_id": str(header.ledger.id),
+        "ledger_qualified_name": header.ledger.qualified_name,
+        "entry_id": header.entry_id,
+        "last_add_confirmed": header.last_add_confirmed,
+        "length": header.length,
+        "digest_type": header.digest_type,
+        "header_bytes": header.header_bytes,
+    }
+
+
+def decode_entry_log(file: BinaryIO) -> Any:
+    """Header and ledgers map; a log is a gigabyte, so what lies between them is passed over."""
+    header = entry_log.decode_header(file.read(entry_log.HEADER_BYTES))
+    if not header.has_map:
+        return {"header": header, "map": None}
+    _skip(file, header.map_offset - entry_log.HEADER_BYTES)
+    data = file.read(min(header.longest_map, LIMIT + 1))
+    if len(data) > LIMIT:
+        raise DecodeError("entry log", header.map_offset, f"more than {LIMIT} bytes of ledgers map")
+    found = sorted(entry_log.decode_map(data, header).tolist(), key=lambda each: (-each[1], each[0]))
+    largest = [{"ledger_id": str(ledger_id), "bytes": size} for ledger_id, size in found[:_LARGEST_SHOWN]]
+    total = sum(size for _, size in found)
+    return {"header": header, "map": {"ledgers": len(found), "bytes": total, "largest": largest}}
+
+
+def decode_journal(file: BinaryIO, entries: bool) -> Any:
+    """What its records are, and whose; a journal can have gigabytes, so payloads are passed over."""
+    with _seekable(file) as seekable:
+        journal = Journal.open(lambda offset, length: _part(seekable, offset, length), _size(seekable))
+        found = list(journal.records())
+    ledger_ids = np.concatenate([np.empty(0, np.int64), *(records.ledger_ids for records in found)])
+    entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in found)])
+    kinds = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
+    held = (ledger_ids >= 0) & (entry_ids >= 0)
+    ids, sets = ledger_sets(ledger_ids[held], entry_ids[held])
+    rows = [
+        {"ledger_id": str(ledger_id), **_groups(np.frombuffer(value, GROUP), entries)}
+        for ledger_id, value in zip(ids.tolist(), sets.values(), strict=True)
+    ]
+    return {
+        "version": journal.version,
+        "records": len(entry_ids),
+        "entries": int(held.sum()),
+        **{name: int((entry_ids == kind).sum()) for name, kind in kinds.items()},
+        "end": journal.end,
+        "cut": journal.cut,
+        "ledgers": len(rows),
+        "largest": sorted(rows, key=lambda row: -row["total"])[: None if entries else _LARGEST_SHOWN],
+    }
+
+
+@contextmanager
+def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
+    if file.seekable():
+        yield file
+        return
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(file, copy)
+        yield copy
+
+
+def _size(file: BinaryIO) -> int:
+    return file.seek(0, os.SEEK_END)
+
+
+def _part(file: BinaryIO, offset: int, length: int) -> bytes:
+    file.seek(offset)
+    return file.read(length)
+
+
+def _skip(file: BinaryIO, length: int) -> None:
+    if file.seekable():
+        here, end = file.tell(), file.seek(0, os.SEEK_END)
+        file.seek(min(here + length, end))  # a damaged offset can lie where no file reaches
+        return
+    while length > 0 and (read := file.read(min(length, _SKIPPED))):
+        length -= len(read)
+
+
+def _groups(groups: Any, entries: bool) -> dict[str, Any]:
+    """Groups as [first_start, last_start, size, period], and how many entries they stand for."""
+    shown = {"groups": groups.tolist(), "total": coverage.count(groups)}
+    return {**shown, "entries": availability.expand(groups).tolist()} if entries else shown
