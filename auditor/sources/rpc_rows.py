@@ -32,7 +32,7 @@ NOWHERE = "rpc:"
 """The path of a bookie without an address."""
 
 ASKED = "state != 'gap' and scope_id = 0"
-"""The rows that a request was sent for, in SQL: a gap is of a whole bookie, and other scopes are not asked for."""
+"""Rows that a request was sent for, in SQL: a gap is of a whole bookie, other scopes are not asked for."""
 
 
 def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
