@@ -55,22 +55,30 @@ public class Harness {
     protected Harness(JsonNode config) throws Exception {
         String uri = config.get("uri").asText();
         for (JsonNode each : config.get("bookies")) {
-            RunningBookie bookie = new RunningBookie(uri, new File(config.get("directory").asText()),
-                    config.get("storage").asText(), each.get("id").asText(), each.get("port").asInt(),
-                    config.get("ledger_dirs").asInt(), config.get("index_apart").asBoolean(),
-                    config.get("flush_interval_ms").asInt(), JSON.convertValue(config.get("settings"), SETTINGS));
+            RunningBookie bookie = bookie(config, each);
             bookies.put(bookie.id, bookie);
         }
         if (!BookKeeperAdmin.initNewCluster(bookies.values().iterator().next().configuration())) {
             throw new IllegalStateException("there is a cluster at " + uri + " already");
         }
-        for (RunningBookie bookie : bookies.values()) {
-            bookie.start();
+        // Bookies that run apart, each in a process of its own, are known here and not started.
+        if (!config.path("apart").asBoolean()) {
+            for (RunningBookie bookie : bookies.values()) {
+                bookie.start();
+            }
         }
         ClientConfiguration conf = new ClientConfiguration();
         conf.setMetadataServiceUri(uri);
         conf.setEnsemblePlacementPolicy(Placement.class);
         client = new BookKeeper(conf);
+    }
+
+    /** One bookie of the configuration, not started yet. */
+    protected static RunningBookie bookie(JsonNode config, JsonNode each) {
+        return new RunningBookie(config.get("uri").asText(), new File(config.get("directory").asText()),
+                config.get("storage").asText(), each.get("id").asText(), each.get("port").asInt(),
+                config.get("ledger_dirs").asInt(), config.get("index_apart").asBoolean(),
+                config.get("flush_interval_ms").asInt(), JSON.convertValue(config.get("settings"), SETTINGS));
     }
 
     /**
