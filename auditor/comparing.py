@@ -18,6 +18,7 @@ from auditor.history import Previous, comparable_run, previous_run
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
 from auditor.model.report import Changes, Cluster, Suppression, Tally
+from auditor.run_siblings import same_cluster
 from auditor.runs import Run, open_run
 from auditor.tables.changes import BETTER, CHANGED, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
 
@@ -165,9 +166,9 @@ def _opened(path: str, options: AuditOptions, cluster: Cluster | None) -> Run:
         run = comparable_run(path if "://" in path else str(Path(path).absolute()))
     except RunError as error:
         raise UsageError(f"{where}: {error}") from error
-    theirs = run.report.cluster.instance_id
-    if cluster is not None and theirs != cluster.instance_id:
-        raise UsageError(f"{where}: {path} is of the cluster {theirs}, and this is {cluster.instance_id}")
+    theirs = run.report.cluster
+    if cluster is not None and not same_cluster(theirs, cluster):
+        raise UsageError(f"{where}: {path} is of the cluster {theirs.name}, and this is {cluster.name}")
     return run
 
 

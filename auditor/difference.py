@@ -19,6 +19,7 @@ from auditor.history import comparable_run
 from auditor.model.difference import ChangedFinding, ChangeTally, Difference
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
+from auditor.run_siblings import same_cluster
 from auditor.runs import Run
 from auditor.tables.changes import FIXED, SAME, UNSEEN
 
@@ -101,11 +102,10 @@ class RunDifference:
 
     def _warnings(self) -> Iterator[str]:
         old, new = self.old.report, self.new.report
-        ids = [report.cluster.instance_id for report in (old, new)]
-        if ids[0] != ids[1]:
+        if not same_cluster(old.cluster, new.cluster):
             yield (
-                f"these are runs of two clusters, {ids[0] or 'without instance id'} and "
-                f"{ids[1] or 'without instance id'}: all of one is new here, and none of the other's is fixed"
+                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: all of one is "
+                "new here, and none of the other's is fixed"
             )
         elif old.run["finished"] > new.run["finished"]:
             yield "the first run is the newer one: read fixed as new, and new as fixed"

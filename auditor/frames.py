@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.ledger_days import CLASSES, UNKNOWN, days_of, days_since_1970
 from auditor.model.figures import BookieFigure
 from auditor.model.finding import Confidence, Severity
+from auditor.model.history import RunSummary
 from auditor.reports.stripes import replicas_of, stripes_of
 from auditor.tables.changes import FOUND
 
@@ -158,10 +159,10 @@ class Frames:
         """
         import pandas as pd
 
-        from auditor.history import history
+        from auditor.run_siblings import sibling_runs
 
-        cluster = self._run.report.cluster.instance_id
-        runs = [each for each in history(self._run.parent) if each.instance_id == cluster][-limit:]
+        this = RunSummary.of(self._run.path, self._run.report)
+        runs = (sibling_runs(self._run.path, self._run.report.cluster) or (this,))[-limit:]
         changes = ("new", "fixed", "worse", "better", "same", "unseen")
         columns = ["finished", "run", "verdict", "complete", *map(str, Severity), *changes]
         rows = [

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from auditor.errors import RunError
 from auditor.figures import figures_of
-from auditor.history import reports
 from auditor.model.finding import Finding
 from auditor.model.history import RunSummary
 from auditor.reports import html
+from auditor.run_siblings import oldest_first, siblings
 from auditor.runs import Run
 from auditor.told import standings_of_report
 
@@ -49,14 +49,13 @@ def worst_ledgers(findings: Iterable[Finding], bound: int) -> list[tuple[int, in
 def _beside(run: Run) -> tuple[list[RunSummary], list[str]]:
     """The runs of the same cluster in the run's directory, oldest first; and what is left out, in words."""
     this = RunSummary.of(run.path, run.report)
-    parent, _, _ = run.path.rstrip("/").rpartition("/")
     runs, left_out = [], []
     try:
-        for path, report in reports(parent or ("/" if run.path.startswith("/") else ".")):
+        for path, report in siblings(run.path, run.report.cluster):
             if isinstance(report, RunError):
                 left_out.append(f"not in the history: {report}")
-            elif report.cluster.instance_id == this.instance_id:
+            else:
                 runs.append(RunSummary.of(path, report))
     except RunError as error:
         left_out.append(f"without a history: {error}")
-    return sorted(runs, key=lambda each: (each.finished, each.path)) or [this], left_out
+    return list(oldest_first(runs)) or [this], left_out

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from auditor.history import history
 from auditor.model.report import Report
+from auditor.run_siblings import sibling_runs
 
 
 def last_complete(path: str, report: Report) -> int | None:
@@ -19,10 +17,9 @@ def last_complete(path: str, report: Report) -> int | None:
     finished = report.run["finished"]
     if report.complete:
         return finished
-    parent = path.rstrip("/").rpartition("/")[0] if "://" in path else str(Path(path).absolute().parent)
     times = [
         run.finished
-        for run in history(parent)
-        if run.complete and run.instance_id == report.cluster.instance_id and run.finished <= finished
+        for run in sibling_runs(path, report.cluster)
+        if run.complete and run.finished <= finished
     ]
     return max(times, default=None)

@@ -26,10 +26,28 @@ def run_files(path: str) -> tuple[Any, str]:
         raise RunError("a URI of a directory must not have a password in it; set it in the environment")
     try:
         # Spark says s3a where pyarrow says s3.
-        files, base = fs.FileSystem.from_uri(path.replace("s3a://", "s3://", 1).rstrip("/"))
+        trimmed = f"{path}/".replace("s3a://", "s3://", 1).rstrip("/")
+        files, base = fs.FileSystem.from_uri(f"{trimmed}///" if trimmed.endswith(":") else trimmed)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunError(f"{path}: no file system for it: {error}") from error
     return files, base
+
+
+def parent_of(path: str) -> str | None:
+    """The directory that a run lies in; None for a run at the top of a file system, beside which is nothing.
+
+    >>> parent_of("/runs/today/"), parent_of("/today"), parent_of("file:///today")
+    ('/runs', '/', 'file:///')
+    >>> parent_of("s3://bucket/runs/today"), parent_of("s3://bucket/today"), parent_of("s3://bucket")
+    ('s3://bucket/runs', 's3://bucket', None)
+    """
+    scheme, separator, rest = path.rpartition("://")
+    rest = rest.rstrip("/") if separator else str(Path(rest).absolute())
+    above, slash, name = rest.rpartition("/")
+    if not slash or not name:
+        return None
+    # With a host nothing is left of "s3://bucket" but the bucket; without one the root keeps its slash.
+    return f"{scheme}{separator}{above or '/'}"
 
 
 def _has_password(uri: str) -> bool:

@@ -55,12 +55,6 @@ class Run:
         self.report = self._read_report()
 
     @property
-    def parent(self) -> str:
-        """The directory that the run lies in, and other runs beside it."""
-        path = self.path if "://" in self.path else str(Path(self.path).absolute())
-        return path.rstrip("/").rpartition("/")[0] or "/"
-
-    @property
     def findings(self) -> Findings:
         """Every finding, in the order severity, id, scope, ledger, bookie; each iteration reads anew."""
         return Findings(self._tables, self.report)

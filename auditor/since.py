@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from auditor.errors import RunError, UsageError
-from auditor.history import reports, same_cluster
 from auditor.landing import MANIFEST, Landing, RunDirectory
 from auditor.model.report import Cluster, Report, Reused, Taken
 from auditor.reusable import REUSABLE, bookie_facts, files_of, writer
+from auditor.run_siblings import same_cluster, siblings
 from auditor.runs import open_run
 from auditor.sources.bookie_owners import AttributedBookie
 from auditor.sources.earlier_files import extremes, opened
@@ -165,8 +165,8 @@ def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
     report = open_run(run.path).report
     if not same_cluster(report.cluster, cluster):
         raise UsageError(
-            f"--since {option}: that is a run of another cluster, {_named(report.cluster)}; "
-            f"this one is {_named(cluster)}"
+            f"--since {option}: that is a run of another cluster, {report.cluster.name}; "
+            f"this one is {cluster.name}"
         )
     since = Since(run.path)
     try:
@@ -180,19 +180,12 @@ def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
     return since
 
 
-def _named(cluster: Cluster) -> str:
-    return cluster.instance_id or cluster.metadata_uri
-
-
 def _last(out: str, cluster: Cluster) -> str | None:
     """The newest complete run of the cluster beside ``out``."""
     found = [
         (report.run["finished"], path)
-        for path, report in reports(out.rpartition("/")[0] or "/")
-        if isinstance(report, Report)
-        and path != out
-        and report.complete
-        and same_cluster(report.cluster, cluster)
+        for path, report in siblings(out, cluster)
+        if isinstance(report, Report) and path != out and report.complete
     ]
     return max(found)[1] if found else None
 

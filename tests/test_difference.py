@@ -266,7 +266,7 @@ def test_diff_as_jsonl_has_every_changed_finding(pair: tuple[str, str]) -> None:
 
 def test_diff_as_json_and_markdown(pair: tuple[str, str]) -> None:
     value = json.loads(bkaudit("diff", *pair, "--format", "json").stdout)
-    assert value["schema"] == "bookkeeper-auditor/diff/1"
+    assert value["schema"] == "bookkeeper-auditor/diff/2"
     schema = json.loads((SCHEMAS / "diff.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(value, schema)

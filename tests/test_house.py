@@ -63,6 +63,7 @@ FLOORS = (
         "comparing",
         "difference",
         "history",
+        "run_siblings",
         "ledgers",
         "told",
         "run_view",

@@ -4,9 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from auditor.model.finding import Severity
 from auditor.model.report import Changes, Report
+
+
+class OfCluster(Protocol):
+    """What is of a cluster: `auditor.model.report.Cluster` itself, or a run of it."""
+
+    @property
+    def instance_id(self) -> str | None:
+        """The instance id that the cluster's store keeps, None where it keeps none."""
+
+    @property
+    def metadata_uri(self) -> str:
+        """Where the cluster's metadata was read."""
+
+
+def cluster_key(of: OfCluster) -> tuple[str | None, str | None]:
+    """What two runs have in common just if they are of one cluster.
+
+    That is the instance id; where there is none, the metadata URI.
+
+    >>> from auditor.model.report import Cluster
+    >>> one, other = Cluster("id", "zk://h1/ledgers", "flat"), Cluster("id", "file:///saved", "flat")
+    >>> cluster_key(one) == cluster_key(other)
+    True
+    >>> cluster_key(Cluster(None, "zk://h1/l", "flat")) == cluster_key(Cluster(None, "zk://h2/l", "flat"))
+    False
+    """
+    return (of.instance_id, None) if of.instance_id is not None else (None, of.metadata_uri)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +50,7 @@ class RunSummary:
     finished: int
     scan_time: int
     instance_id: str | None
+    metadata_uri: str
     verdict: str
     complete: bool
     severities: dict[str, int]
@@ -38,6 +67,7 @@ class RunSummary:
             finished=run["finished"],
             scan_time=run["scan_time"],
             instance_id=report.cluster.instance_id,
+            metadata_uri=report.cluster.metadata_uri,
             verdict=report.verdict,
             complete=report.complete,
             severities={

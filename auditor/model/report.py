@@ -132,6 +132,11 @@ class Cluster:
     metadata_uri: str
     layout: str
 
+    @property
+    def name(self) -> str:
+        """What messages call it: the instance id, or the metadata URI where there is none."""
+        return self.instance_id or self.metadata_uri
+
 
 @dataclass(frozen=True, slots=True)
 class Decided:

@@ -15,7 +15,7 @@ from auditor.reports.folding import folded
 from auditor.reports.markdown import escaped
 from auditor.reports.plain_text import printable
 
-SCHEMA = "bookkeeper-auditor/diff/1"
+SCHEMA = "bookkeeper-auditor/diff/2"
 WIDTH = 80
 SHOWN = 5
 """So many findings of each change are shown; the numbers are complete."""

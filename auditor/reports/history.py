@@ -11,7 +11,7 @@ from typing import Literal
 
 from auditor.model.amounts import moment
 from auditor.model.finding import Severity
-from auditor.model.history import RunSummary
+from auditor.model.history import RunSummary, cluster_key
 from auditor.reports.folding import columns_of, padded
 from auditor.reports.plain_text import printable
 
@@ -40,7 +40,7 @@ def text(runs: Sequence[RunSummary]) -> str:
         texts = [padded(cell, width) for cell, width in zip(row[:2], widths[:2], strict=True)]
         numbers = [cell.rjust(width) for cell, width in zip(row[2:-1], widths[2:-1], strict=True)]
         lines.append(" ".join([*texts, *numbers, row[-1]]).rstrip())
-    clusters = {run.instance_id for run in runs}
+    clusters = {cluster_key(run) for run in runs}
     if len(clusters) > 1:
         lines.append(f"these are runs of {len(clusters)} clusters; only those of one are compared")
     return "\n".join(lines)
@@ -51,12 +51,12 @@ def to_csv(runs: Sequence[RunSummary]) -> str:
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     fixed = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")
-    writer.writerow([*fixed, *_SEVERITIES, "previous", *_CHANGES])
+    writer.writerow([*fixed, *_SEVERITIES, "previous", *_CHANGES, "metadata_uri"])
     for run in runs:
         changes = run.changes
         changed = [changes["previous"], *(changes[key] for key in _CHANGES)] if changes else [""] * 6
         found = [run.severities[severity] for severity in _SEVERITIES]
-        writer.writerow([*(getattr(run, name) for name in fixed), *found, *changed])
+        writer.writerow([*(getattr(run, name) for name in fixed), *found, *changed, run.metadata_uri])
     return out.getvalue().rstrip("\n")
 
 

@@ -126,6 +126,7 @@ def _summary() -> dict[str, Any]:
             "finished": _MS,
             "scan_time": _MS,
             "instance_id": {"type": ["string", "null"]},
+            "metadata_uri": _TEXT,
             "verdict": {"enum": [HEALTHY, NOT_HEALTHY, INCOMPLETE]},
             "complete": {"type": "boolean"},
             "severities": _object(dict.fromkeys(_SEVERITY["enum"], _COUNT)),
