@@ -6,7 +6,7 @@ Runs may lie on any file system that pyarrow knows; local ones need no more than
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,13 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import ReplicaView
 from auditor.model.report import Report
+from auditor.model.standing import Standings
 from auditor.run_files import REPORT
 from auditor.run_findings import Findings, findings_of
 from auditor.run_tables import RunTables
 from auditor.shown import ShownBookie, ShownLedger
 from auditor.tables.judgement import NOT_INDEXED, LedgerFacts, groups_of, striped_to
+from auditor.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +81,43 @@ class Run:
         from auditor.plots import Plots
 
         return Plots(self)
+
+    def standings(self) -> Standings:
+        """How the findings that the report shows stand against the run before, by fingerprint."""
+        from auditor.told import standings_of_report
+
+        return standings_of_report(self.path, self.report)
+
+    def standings_in_order(self) -> Standings:
+        """The same of all findings, to be asked for in their order (`auditor.standings`)."""
+        from auditor.standings import standings_in_order
+
+        return standings_in_order(self.path)
+
+    def last_complete(self) -> int | None:
+        """When the newest complete run of this cluster beside this one was done, in ms since 1970."""
+        from auditor.last_complete import last_complete
+
+        return last_complete(self.path, self.report)
+
+    def html_page(self) -> str:
+        """The run as one HTML page that needs no network."""
+        from auditor.html_page import page_of
+
+        return page_of(self)
+
+    def write(self, form: str, file: str | Path) -> None:
+        """Write the report to a file in a form that ``--format`` knows: text, json, html, sarif ...
+
+        Raises:
+            UsageError: no such form.
+            OSError: the file cannot be written.
+        """
+        from auditor.reports.forms import FORMS
+
+        if form not in FORMS:
+            raise UsageError(f"{form}: there is no such form; there are {', '.join(FORMS)}")
+        write_whole(str(file), partial(FORMS[form].write, self))
 
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
         """The findings about a bookie, or in which it lacks entries or is unknown: what they say in short.

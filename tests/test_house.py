@@ -54,6 +54,7 @@ FLOORS = (
         "identity_scan",
         "bookie_view",
         "figures",
+        "whole_file",
         "html_page",
         "standings",
         "last_complete",

@@ -16,6 +16,7 @@ from auditor.errors import RunError, UsageError
 from auditor.findings.table import FINDINGS
 from auditor.model.finding import Finding
 from auditor.model.ledger_id import LedgerId
+from auditor.reports.forms import FORMS
 from auditor.reports.ledger import render
 from auditor.runs import open_run
 from auditor.tables.published import TABLES
@@ -172,3 +173,15 @@ def test_what_the_application_attached_is_part_of_a_ledger(tmp_path: Path) -> No
     }
     run = made_run(tmp_path / "run", ledgers=[row])
     assert run.ledger(7).attached == (("application", "pulsar"), ("raw", "ff00"))
+
+
+# This run has no ledger to draw on a page; that of tests/corpora/test_forms.py has.
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "html"])
+def test_a_run_writes_its_report_in_every_form(form: str, run: Path, tmp_path: Path) -> None:
+    open_run(run).write(form, tmp_path / "file")
+    assert (tmp_path / "file").stat().st_size > 0
+
+
+def test_a_form_that_there_is_not_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="pdf: there is no such form; there are text, json"):
+        made_run(tmp_path / "run").write("pdf", tmp_path / "file")

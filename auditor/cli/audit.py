@@ -51,12 +51,13 @@ def audit(
     out = out or new_run()
     wanted = outputs(forms, out)
     from auditor.audit import Audit
+    from auditor.runs import open_run
     from auditor.sources.uri import parse_metadata_uri
 
     parse_metadata_uri(metadata)  # said before a session is started
 
     with shown_progress() as progress:
         report = Audit(metadata, bookies, out, options).run(session() if session else None, progress)
-    show(report, out, wanted)
+    show(open_run(out), wanted)
     click.echo(f"bkaudit: the run is in {out}", err=True)
     raise click.exceptions.Exit(exit_code(report, options.fail_on, options.fail_on_suspect))

@@ -27,10 +27,11 @@ def demo(out: str | None, forms: tuple[str, ...], conf: Path | None, **flags: An
     out = out or new_run()
     wanted = outputs(forms, out)
     from auditor.demo.show import show as show_demo
+    from auditor.runs import open_run
 
     with shown_progress() as progress:
         shown = show_demo(out, options, progress)
-    show(shown.report, out, wanted)
+    show(open_run(out), wanted)
     click.echo(f"bkaudit: the run is in {out}", err=True)
     for label, keys in (("not found", shown.not_found), ("not known", shown.not_known)):
         for key in keys:

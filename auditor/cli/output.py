@@ -20,12 +20,11 @@ from typing import Any, TypeVar
 import click
 
 from auditor.cli.colour import coloured, wants_colour
-from auditor.cli.forms import FORMS
 from auditor.cli.terminal import columns
-from auditor.cli.whole_file import write_whole
 from auditor.errors import AuditorError, UsageError
-from auditor.model.report import Report
+from auditor.reports.forms import FORMS, ReportSource
 from auditor.run_files import REPORT
+from auditor.whole_file import write_whole
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -94,8 +93,8 @@ def _writable(option: str, file: str, run: Path) -> None:
         raise UsageError(f"--format {option}: the directory {path.parent} cannot be written")
 
 
-def show(report: Report, run: str, wanted: Iterable[Output]) -> None:
-    """Write the report of the run at ``run`` in every form that is wanted.
+def show(run: ReportSource, wanted: Iterable[Output]) -> None:
+    """Write the report of a run in every form that is wanted.
 
     Raises:
         UsageError: files could not be written; all others were.
@@ -103,10 +102,10 @@ def show(report: Report, run: str, wanted: Iterable[Output]) -> None:
     failed = []
     for output in wanted:
         if output.file is None:
-            _print(report, run, output.form)
-        elif output.file != f"{run.rstrip('/')}/{REPORT}":  # which the audit has written
+            _print(run, output.form)
+        elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # which the audit has written
             try:
-                write_whole(output.file, partial(FORMS[output.form].write, report, run))
+                write_whole(output.file, partial(FORMS[output.form].write, run))
             except OSError as error:
                 failed.append(f"{output.file}: {error.strerror or error}")
             except AuditorError as error:
@@ -117,14 +116,13 @@ def show(report: Report, run: str, wanted: Iterable[Output]) -> None:
         raise UsageError(f"--format: not written: {'; '.join(failed)}")
 
 
-def _print(report: Report, run: str, form: str) -> None:
+def _print(run: ReportSource, form: str) -> None:
     if form == "text" and sys.stdout.isatty():
         from auditor.reports import text
-        from auditor.told import standings_of_report
 
-        shown = text.render(report, run, columns(), standings_of_report(run, report))
+        shown = text.render(run.report, run.path, columns(), run.standings())
         click.echo(coloured(shown) if wants_colour() else shown)
         return
     out = sys.stdout.buffer
-    FORMS[form].write(report, run, out)
+    FORMS[form].write(run, out)
     out.flush()

@@ -18,4 +18,4 @@ def report(run: str, forms: tuple[str, ...]) -> None:
     from auditor.runs import open_run
 
     wanted = outputs(forms, run)
-    show(open_run(run).report, run, wanted)
+    show(open_run(run), wanted)

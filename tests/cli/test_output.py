@@ -14,11 +14,11 @@ from click.testing import CliRunner, Result
 
 from auditor import audit as audit_module
 from auditor.cli import main
-from auditor.cli.forms import FORMS, Form
 from auditor.cli.output import outputs
-from auditor.cli.whole_file import write_whole
 from auditor.errors import RunError, UsageError
+from auditor.reports.forms import FORMS, Form
 from auditor.tables.published import TABLES
+from auditor.whole_file import write_whole
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, report
 from tests.test_figures import write_tables

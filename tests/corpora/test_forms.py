@@ -17,7 +17,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser
 
 from auditor.cli import main
-from auditor.cli.forms import FORMS
+from auditor.reports.forms import FORMS
 from tests.corpora.audited import Audited
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"

@@ -19,9 +19,9 @@ import yaml
 
 from auditor.cli import BUG
 from auditor.cli.audit import audit as audit_command
-from auditor.cli.forms import FORMS
 from auditor.model.exit_code import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions
+from auditor.reports.forms import FORMS
 from auditor.sources.credentials import VARIABLE
 from auditor.sources.uri import parse_metadata_uri
 

@@ -1,0 +1,134 @@
+"""The forms that a report can be shown in: one row each, with the ending of its files and what writes it.
+
+A new form is a module of this package and a row of `FORMS`; the command line, and a notebook's ``run.write``,
+know it by its name then. A form's module is loaded when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from auditor.model.finding import Finding
+from auditor.model.report import Report
+from auditor.model.standing import Standings
+
+
+class ReportSource(Protocol):
+    """What a form may ask of a finished run; `auditor.runs.Run` is one."""
+
+    path: str
+    report: Report
+
+    @property
+    def findings(self) -> Iterable[Finding]:
+        """Every finding, in the order of reports, read as it goes and never held."""
+
+    def standings(self) -> Standings:
+        """How the findings that the report shows stand against the run before."""
+
+    def standings_in_order(self) -> Standings:
+        """The same of all findings, to be asked for in their order."""
+
+    def last_complete(self) -> int | None:
+        """When the newest complete run of this cluster was done, in ms; None where none is known."""
+
+    def html_page(self) -> str:
+        """The run as one HTML page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form of a report: the ending of its file below a run, and what writes it.
+
+    ``binary`` forms are not for a terminal.
+    """
+
+    ending: str
+    write: Callable[[ReportSource, BinaryIO], None]
+    binary: bool = False
+
+    @classmethod
+    def of_text(cls, ending: str, parts: Callable[[ReportSource], Iterable[str]]) -> Form:
+        """A form that is text, given by its parts."""
+        return cls(ending, lambda run, out: _put(out, parts(run)))
+
+
+def _text(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import text
+
+    return text.render(run.report, run.path, standings=run.standings()), "\n"
+
+
+def _json(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import json
+
+    return json.render(run.report), "\n"
+
+
+def _jsonl(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import jsonl
+
+    return (f"{line}\n" for line in jsonl.render(run.findings))
+
+
+def _csv(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import csv
+
+    return csv.render(run.findings, run.standings_in_order())
+
+
+def _markdown(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import markdown
+
+    return markdown.render(run.report, run.standings()), "\n"
+
+
+def _html(run: ReportSource) -> Iterable[str]:
+    return (run.html_page(),)
+
+
+def _sarif(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import sarif
+
+    return sarif.render(run.report, run.findings, run.standings_in_order())
+
+
+def _junit(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import junit
+
+    return junit.render(run.report, run.standings()), "\n"
+
+
+def _openmetrics(run: ReportSource) -> Iterable[str]:
+    from auditor.reports import openmetrics
+
+    return (openmetrics.render(run.report, run.last_complete()),)
+
+
+def _parquet(run: ReportSource, out: BinaryIO) -> None:
+    from auditor.reports import parquet
+
+    parquet.write(run.findings, out, run.standings_in_order())
+
+
+FORMS = {
+    "text": Form.of_text("txt", _text),
+    "json": Form.of_text("json", _json),
+    "jsonl": Form.of_text("jsonl", _jsonl),
+    "csv": Form.of_text("csv", _csv),
+    "markdown": Form.of_text("md", _markdown),
+    "html": Form.of_text("html", _html),
+    "sarif": Form.of_text("sarif", _sarif),
+    "junit": Form.of_text("xml", _junit),
+    "openmetrics": Form.of_text("prom", _openmetrics),
+    "parquet": Form("parquet", _parquet, binary=True),
+}
+"""By the name that ``--format`` takes."""
+
+
+def _put(out: BinaryIO, parts: Iterable[str]) -> None:
+    for part in parts:
+        # A surrogate that stands alone, which evidence may have, is written as JSON has it.
+        out.write(part.encode("utf-8", "backslashreplace"))
