@@ -25,21 +25,21 @@ from auditor.told import standings_of
 
 _SAMPLES = 3
 _NEAR = 3
+_LISTED = 20
 
 
 def bookie_view(run: Run, bookie_id: str) -> BookieView:
-    """What a run knows of one bookie, by its id as the cluster writes it.
+    """What a run knows of one bookie, by its id as the cluster writes it, or by how one id alone begins.
 
     Raises:
-        RunError: nothing in the run names such a bookie; the message has the ids that are nearest to it.
+        RunError: nothing in the run names such a bookie, or several ids begin so; the message lists these,
+            or the ids that are nearest.
     """
     import pyarrow.dataset as ds
 
+    bookie_id = _whole_id(run, bookie_id)
     named = ds.field("bookie_id") == bookie_id
-    found = run.table("bookies", filter=named).to_pylist()
-    if not found:
-        raise RunError(f"{run.path}: no bookie {bookie_id!r} is known{_near(run, bookie_id)}")
-    row = found[0]
+    row = run.table("bookies", filter=named).to_pylist()[0]
     holding = run.table("holdings", filter=named).to_pylist()
     cookies = run.table("cookies", filter=named).to_pylist()
     return BookieView(
@@ -61,10 +61,24 @@ _SAME = (
 )  # fmt: skip
 
 
-def _near(run: Run, bookie_id: str) -> str:
-    known = run.table("bookies", ["bookie_id"]).column("bookie_id").to_pylist()
-    near = difflib.get_close_matches(bookie_id, known, n=_NEAR, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else "; RUN/tables/bookies lists them"
+def _whole_id(run: Run, given: str) -> str:
+    """The id that is meant: the one given, or the only one that begins with it.
+
+    A host stands for its bookie where it has one, though the name of another host begins the same.
+    """
+    known = sorted(run.table("bookies", ["bookie_id"]).column("bookie_id").to_pylist())
+    beginning = [each for each in known if each.startswith(given)]
+    on_host = [each for each in beginning if each.startswith(f"{given}:")]
+    for found in ([given] if given in known else [], on_host, beginning):
+        if len(found) == 1:
+            return found[0]
+    if beginning:
+        listed = ", ".join(beginning[:_LISTED])
+        more = f", and {len(beginning) - _LISTED:,} more" if len(beginning) > _LISTED else ""
+        raise RunError(f"{run.path}: {len(beginning):,} bookies begin with {given!r}: {listed}{more}")
+    near = difflib.get_close_matches(given, known, n=_NEAR, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; RUN/tables/bookies lists them"
+    raise RunError(f"{run.path}: no bookie {given!r} is known{hint}")
 
 
 def _cookie(row: dict[str, Any]) -> CookieView:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ from auditor.errors import RunError
 from auditor.model.finding import Severity
 from auditor.model.standing import Standing
 from auditor.runs import Run, open_run
-from tests.made_runs import made_run
+from tests.made_runs import Rows, made_run
 from tests.reports import samples
 from tests.test_told import FINDING, write
 
@@ -65,3 +67,57 @@ def test_a_run_whose_tables_do_not_fit_together_is_refused_by_the_table(tmp_path
     run = made_run(tmp_path / "run", bookies=[bookie])
     with pytest.raises(RunError, match=r"/tables/identities: bk-a:3181 is in .* and not here$"):
         bookie_view(run, "bk-a:3181")
+
+
+IDS = (
+    "127.0.101.1:3181",
+    "127.0.101.10:3181",
+    "127.0.101.2:3181",
+    "127.0.101.2:3182",
+    "bookie-7",
+    "bookie-70",
+)
+
+
+def tables_of(ids: Sequence[str]) -> dict[str, Rows]:
+    """What there is of bookies of which nothing but their ids matters."""
+    row = {"read": "read", "suspect": False, "foreign_instance": False, "marked": False, "ledgers": 0}
+    return {
+        "bookies": [row | {"bookie_id": each, "depending": 0, "replicas": 0} for each in ids],
+        "identities": [{"bookie_id": each, "aliases": []} for each in ids],
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("127.0.101.1:3181", "127.0.101.1:3181"),
+        ("127.0.101.1", "127.0.101.1:3181"),
+        ("127.0.101.10", "127.0.101.10:3181"),
+        ("127.0.101.1:", "127.0.101.1:3181"),
+        ("bookie-7", "bookie-7"),
+    ],
+)
+def test_the_beginning_of_one_id_alone_stands_for_it(tmp_path: Path, given: str, meant: str) -> None:
+    run = made_run(tmp_path / "run", **tables_of(IDS))
+    assert bookie_view(run, given).bookie_id == meant
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("127.0.101.2", "2 bookies begin with '127.0.101.2': 127.0.101.2:3181, 127.0.101.2:3182"),
+        ("book", "2 bookies begin with 'book': bookie-7, bookie-70"),
+        ("27.0.101.1:3181", "no bookie '27.0.101.1:3181' is known; did you mean 127.0.101.1:3181"),
+    ],
+)
+def test_the_beginning_of_several_ids_lists_them(tmp_path: Path, given: str, said: str) -> None:
+    run = made_run(tmp_path / "run", **tables_of(IDS))
+    with pytest.raises(RunError, match=re.escape(said)):
+        bookie_view(run, given)
+
+
+def test_of_many_ids_the_first_are_listed(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", **tables_of([f"bk{number:02}" for number in range(25)]))
+    with pytest.raises(RunError, match=r"25 bookies begin with 'bk': bk00, .*, bk19, and 5 more$"):
+        bookie_view(run, "bk")

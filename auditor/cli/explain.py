@@ -58,7 +58,10 @@ def ledger(
 @click.argument("id")
 @click.option("--run", metavar="RUN", help="A finished run.  [default: the newest in ./runs]")
 def bookie(id: str, run: str | None) -> None:
-    """Tell who the bookie ID is: cookie, disks, registration, ledgers, and what is wrong with it."""
+    """Tell who a bookie is: cookie, disks, registration, ledgers, and what is wrong with it.
+
+    ID is its id, or the beginning of it that no other bookie has.
+    """
     from auditor.bookie_view import bookie_view
     from auditor.reports import bookie as telling
     from auditor.runs import open_run

@@ -156,8 +156,9 @@ def test_a_bookie_has_the_directories_in_its_place_and_those_with_its_data(
 def test_an_unknown_bookie_is_answered_with_those_that_are_near(audited: Audited, corpus: Corpus) -> None:
     near = {"interleaved-hier": "127.0.101.1:3181", "flat-v1": "bookie1.dc1.example:3181"}
     known = near.get(corpus.name, "bk-a.rack1")
-    told = explained(audited, known[:-1])
+    told = explained(audited, known[1:])
     assert told.exit_code == 2
-    assert f"no bookie '{known[:-1]}' is known; did you mean" in told.stderr
+    assert f"no bookie '{known[1:]}' is known; did you mean" in told.stderr
     assert known in told.stderr
+    assert explained(audited, known[:-1]).stdout == explained(audited, known).stdout
     assert "RUN/tables/bookies lists them" in explained(audited, "?").stderr
