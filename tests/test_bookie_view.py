@@ -14,7 +14,7 @@ from auditor.errors import RunError
 from auditor.model.finding import Severity
 from auditor.model.standing import Standing
 from auditor.runs import Run, open_run
-from tests.made_runs import Rows, made_run
+from tests.made_runs import made_run
 from tests.reports import samples
 from tests.test_told import FINDING, write
 
@@ -79,13 +79,14 @@ IDS = (
 )
 
 
-def tables_of(ids: Sequence[str]) -> dict[str, Rows]:
-    """What there is of bookies of which nothing but their ids matters."""
+def run_of(path: Path, ids: Sequence[str]) -> Run:
+    """A run with bookies of which nothing but their ids matters."""
     row = {"read": "read", "suspect": False, "foreign_instance": False, "marked": False, "ledgers": 0}
-    return {
-        "bookies": [row | {"bookie_id": each, "depending": 0, "replicas": 0} for each in ids],
-        "identities": [{"bookie_id": each, "aliases": []} for each in ids],
-    }
+    return made_run(
+        path,
+        bookies=[row | {"bookie_id": each, "depending": 0, "replicas": 0} for each in ids],
+        identities=[{"bookie_id": each, "aliases": []} for each in ids],
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def tables_of(ids: Sequence[str]) -> dict[str, Rows]:
     ],
 )
 def test_the_beginning_of_one_id_alone_stands_for_it(tmp_path: Path, given: str, meant: str) -> None:
-    run = made_run(tmp_path / "run", **tables_of(IDS))
+    run = run_of(tmp_path / "run", IDS)
     assert bookie_view(run, given).bookie_id == meant
 
 
@@ -112,12 +113,12 @@ def test_the_beginning_of_one_id_alone_stands_for_it(tmp_path: Path, given: str,
     ],
 )
 def test_the_beginning_of_several_ids_lists_them(tmp_path: Path, given: str, said: str) -> None:
-    run = made_run(tmp_path / "run", **tables_of(IDS))
+    run = run_of(tmp_path / "run", IDS)
     with pytest.raises(RunError, match=re.escape(said)):
         bookie_view(run, given)
 
 
 def test_of_many_ids_the_first_are_listed(tmp_path: Path) -> None:
-    run = made_run(tmp_path / "run", **tables_of([f"bk{number:02}" for number in range(25)]))
+    run = run_of(tmp_path / "run", [f"bk{number:02}" for number in range(25)])
     with pytest.raises(RunError, match=r"25 bookies begin with 'bk': bk00, .*, bk19, and 5 more$"):
         bookie_view(run, "bk")

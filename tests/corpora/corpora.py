@@ -10,11 +10,11 @@ import gzip
 import json
 import os
 import shutil
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from auditor.demo.sample import extract
 from tests.corpora.brute_force import World
 from tests.corpora.cluster import NOW, set_clocks
 from tests.corpora.plain_readers import read_dump
@@ -73,8 +73,7 @@ def unpack(name: str, root: Path) -> Corpus:
     data = DATA / name
     root.mkdir(parents=True, exist_ok=True)
     (root / "metadata.jsonl").write_bytes(gzip.decompress((data / "metadata.jsonl.gz").read_bytes()))
-    with tarfile.open(data / "bookies.tar.gz") as archive:
-        archive.extractall(root, filter="data")
+    extract(data / "bookies.tar.gz", root)
     oracle = json.loads(gzip.decompress((data / "oracle.json.gz").read_bytes()))
     if name == "etcd":
         saved = root / "etcd-snapshot.db"

@@ -5,17 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import tarfile
 from pathlib import Path
 from typing import Any
+
+from auditor.demo.sample import extract
 
 DATA = Path(__file__).parents[1] / "data"
 
 
 def unpack_bookies(corpus: str, target: Path) -> Path:
     """Lay out ``bookies/`` of a corpus below ``target``: index files, VERSION and lastMark, no entry logs."""
-    with tarfile.open(DATA / corpus / "bookies.tar.gz") as archive:
-        archive.extractall(target, filter="data")
+    extract(DATA / corpus / "bookies.tar.gz", target)
     return target / "bookies"
 
 

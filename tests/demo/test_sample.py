@@ -1,0 +1,42 @@
+"""The sample cluster is laid out by every Python that the program promises."""
+
+from __future__ import annotations
+
+import tarfile
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from auditor.demo.sample import extract, unpack
+
+WRITTEN = 1_795_000_000_000
+
+
+def test_the_sample_is_laid_out_by_a_python_without_filters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They came with 3.11.4; Debian 12 has 3.11.2."""
+    whole = tarfile.TarFile.extractall
+
+    def without_filter(archive: tarfile.TarFile, path: str, members: None = None) -> None:
+        whole(archive, path, members)
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", without_filter)
+    monkeypatch.delattr(tarfile, "data_filter")
+    cluster = unpack(tmp_path, WRITTEN)
+    versions = sorted(cluster.bookies.glob("*/*/current/VERSION"))
+    assert len(versions) >= 4
+    assert {path.stat().st_mtime_ns for path in versions} == {WRITTEN * 1_000_000}
+
+
+def test_where_there_are_filters_an_archive_stays_in_its_place(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "file").write_text("x")
+    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+        archive.add(tmp_path / "file", "../outside")
+    filtered = hasattr(tarfile, "data_filter")
+    with pytest.raises(tarfile.OutsideDestinationError) if filtered else nullcontext():
+        extract(tmp_path / "bad.tar", inside)
+    assert (tmp_path / "outside").exists() != filtered
