@@ -51,14 +51,15 @@ def ask(
         pairs = every_replica(ledgers.where("undecidable = false"), unseen).unionByName(
             second_look(differing, indexes, seen)
         )
-        return rpc_availability(pairs, endpoints(registered, [*unseen, *seen]), _politeness(options))
+        return rpc_availability(pairs, endpoints(registered, [*unseen, *seen]), politeness(options))
 
     rows = landing.land("answers", answers)
     gave_up = gap_reasons(rows)
     return Asked(rows, {name: gave_up.get(name) for name in unseen})
 
 
-def _politeness(options: AuditOptions) -> StoreOptions:
+def politeness(options: AuditOptions) -> StoreOptions:
+    """How hard one bookie may be asked."""
     return StoreOptions(
         rate_limit=options.bookie_rate_limit,
         in_flight=options.bookie_in_flight,

@@ -2,8 +2,9 @@
 
     M0       all metadata, with the version of each ledger
     I        every bookie's index; where that is asked for, what bookies say themselves
-    M1       all metadata again (a saved store: the same scan stands for both)
     join     what should be held and what is, in one form; only unequal pairs go on
+    witness  on a live store, the bookies are asked for what seems to be missing
+    M1       all metadata again (a saved store: the same scan stands for both)
     check    every check asks its question of the tables
     confirm  what did not stand still between the scans is no more than suspect
     compare  with the run before: new, worse, fixed, or not looked at any more; suppressions
@@ -16,12 +17,12 @@ does: so what is on a disk and not in the metadata read afterwards can only have
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor import checks
 from auditor.asking import Asked, ask
@@ -48,8 +49,8 @@ from auditor.summary import cluster_of, gaps_shown, summarise
 from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import merged
 from auditor.tables.contents import contents, doubted
-from auditor.tables.judged import judged
-from auditor.tables.judgement import READ
+from auditor.tables.judged import judged, unindexed
+from auditor.tables.judgement import READ, BookieState
 from auditor.tables.marked import of_first_scan, stock
 from auditor.tables.moved import moved
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
@@ -57,9 +58,19 @@ from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.starts import STARTS
 from auditor.tables.unequal import answered_ends, expected, unequal
 from auditor.tables.verdicts import verdicts
+from auditor.witness import Witness, judge_with_witness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class _Verdict(NamedTuple):
+    """What the first scan and the bookies give: the tables unequal and judged, and what they rest on."""
+
+    unequal: DataFrame
+    judged: DataFrame
+    states: Mapping[str, BookieState]
+    witness: Witness
 
 
 class Audit:
@@ -104,10 +115,11 @@ class Audit:
             bookies = BookieScan(landing, metadata, self.bookies, self.options, since)
             indexes = bookies.indexes()
             asked = ask(landing, metadata, bookies, indexes.replicas, self.options) if bookies.rpc else None
-            metadata.again()  # M1, after the indexes
             sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
             plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in bookies.members.values()))
-            tables = self._compare(landing, metadata, bookies, indexes, asked)
+            verdict = self._judge(landing, metadata, bookies, indexes, asked)
+            metadata.again()  # M1, after all that bookies were asked
+            tables = self._compare(landing, metadata, bookies, indexes, asked, verdict)
             unsorted = _found(landing, metadata, tables)
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
             landing.run.remove("tables/checks")
@@ -116,7 +128,17 @@ class Audit:
             now, cluster = int(time.time() * 1000), cluster_of(metadata)
             beside = compared(landing, findings, tables, cluster, bool(gaps), self.options, now)
             report = summarise(
-                tables, findings, metadata, bookies, asked, beside, gaps, self.options, started, since
+                tables,
+                findings,
+                metadata,
+                bookies,
+                asked,
+                beside,
+                gaps,
+                self.options,
+                started,
+                since,
+                verdict.witness,
             )
             landing.finish(report)
         return report
@@ -166,23 +188,19 @@ class Audit:
             with settings_kept(session):
                 yield Landing(session, run, progress)
 
-    def _compare(
+    def _judge(
         self,
         landing: Landing,
         metadata: MetadataScan,
         bookies: BookieScan,
         indexes: Indexes,
         asked: Asked | None,
-    ) -> Tables:
-        """Join both sides and judge what differs; the tables that checks ask."""
-        availability, replicas = indexes.rows, indexes.replicas
-        ledgers, again, marks = metadata.ledgers(), metadata.again(), stock(metadata.marks())
-        moves = _moved(landing, metadata)
-        rows = bookies.bookies(availability, marks, indexes.pages, asked.bookies if asked else {})
-        states = bookies.states(rows)
-        who = landing.rows("bookies", rows, BOOKIES)
-        metadata.state()
-        told = merged(replicas, asked.rows.where("ledger_id is not null")) if asked else replicas
+    ) -> _Verdict:
+        """Join both sides and judge what differs, with the word of the bookies; needs the first scan only."""
+        ledgers, replicas = metadata.ledgers(), indexes.replicas
+        states = bookies.states(indexes.rows, asked.bookies if asked else {})
+        whole = [name for name in states if bookies.read_whole(name)]
+        told = merged(replicas, asked.rows.where("ledger_id is not null"), whole) if asked else replicas
         partly = [name for name, state in states.items() if state.read != READ] if asked else []
 
         def differing() -> DataFrame:
@@ -190,11 +208,31 @@ class Audit:
             return found.unionByName(answered_ends(ledgers, told, partly)) if partly else found
 
         pairs = landing.land("unequal", differing)
-        answers = landing.land(
-            "judged", lambda: judged(ledgers, pairs, states, round(self.options.grace * 1000))
+        by_index = partial(judged, ledgers, pairs, states, round(self.options.grace * 1000))
+        answers, witness = judge_with_witness(
+            landing, metadata, bookies, pairs, states, by_index, self.options
         )
+        return _Verdict(pairs, answers, states, witness)
+
+    def _compare(
+        self,
+        landing: Landing,
+        metadata: MetadataScan,
+        bookies: BookieScan,
+        indexes: Indexes,
+        asked: Asked | None,
+        verdict: _Verdict,
+    ) -> Tables:
+        """All that is known, with the second scan: the tables that checks ask."""
+        availability, replicas = indexes.rows, indexes.replicas
+        ledgers, again, marks = metadata.ledgers(), metadata.again(), stock(metadata.marks())
+        moves = _moved(landing, metadata)
+        rows = bookies.bookies(availability, marks, indexes.pages, asked.bookies if asked else {})
+        who = landing.rows("bookies", rows, BOOKIES)
+        metadata.state()
+        pairs, answers = verdict.unequal, verdict.judged
         classes = landing.land("verdicts", lambda: verdicts(ledgers, answers))
-        times = {name: state.index_time for name, state in states.items()}
+        times = {name: state.index_time for name, state in verdict.states.items()}
         gone = landing.land(
             "orphans",
             lambda: orphans(pairs, bookies.dated(replicas), ledgers, again, moves, metadata.scan_time, times),
@@ -230,6 +268,7 @@ class Audit:
             holdings=landing.land("holdings", lambda: holdings(availability, gone)),
             vanished_ranges=landing.land("vanished_ranges", lambda: vanished_ranges(availability, gone)),
             over_replicated=over_replicated(answers, ledgers, marked, locked, who),
+            unindexed=unindexed(answers, moves),
             cluster=ClusterFacts(
                 instance_id=metadata.instance_id,
                 scan_time=metadata.scan_time,
@@ -254,7 +293,7 @@ def _known_empty(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[s
     """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
     empty = set(landing.empty)
     if "judged" in empty:
-        empty.add("over_replicated")  # which is made of it
+        empty |= {"over_replicated", "unindexed"}  # which are made of it
     if not any(row["named"] and not row["registered"] for row in bookies):
         empty.add("unregistered")
     return frozenset(empty)

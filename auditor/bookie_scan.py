@@ -62,6 +62,7 @@ class BookieScan:
         self._landing = landing
         self._since = since
         self.reused = Taken(reused=0, read=0)
+        self._gaps: dict[str, str] | None = None
         self._metadata = metadata
         self._options = options
         self.sources = tuple(sources)
@@ -218,14 +219,29 @@ class BookieScan:
         counted = availability.groupBy("bookie_id", "state", power.alias("length")).agg(F.count("*"))
         return page_size.index_shapes((row[0], row[1], row[2], row[3]) for row in counted.collect())
 
-    def states(self, rows: list[dict[str, Any]]) -> dict[str, BookieState]:
-        """How far each bookie was read, from the rows of the table bookies."""
+    def states(self, availability: DataFrame, asked: Mapping[str, str | None]) -> dict[str, BookieState]:
+        """How far each bookie that holds or should hold something was read; arguments as for `bookies`."""
+        broken = self._broken(availability)
+        rows = (
+            self._bookie(name, None, broken, asked)
+            for name in sorted({*filter(accepted, self.members), *self.attribution.bookies})
+        )
         return {
             row["bookie_id"]: BookieState(
                 row["read"], row["suspect"], row["index_time"], row["foreign_instance"]
             )
             for row in rows
         }
+
+    def read_whole(self, bookie_id: str) -> bool:
+        """Whether a bookie's directories and collections show all of its index."""
+        bookie = self.attribution.bookies.get(bookie_id)
+        return bookie is not None and bookie.read == bookie_owners.READ
+
+    def _broken(self, availability: DataFrame) -> dict[str, str]:
+        if self._gaps is None:
+            self._gaps = gap_reasons(availability)
+        return self._gaps
 
     def directories(self) -> list[dict[str, Any]]:
         """Rows of the table directories."""
@@ -250,7 +266,7 @@ class BookieScan:
         A bookie whose index broke off while it was read was not read whole. ``asked`` are those that were
         asked for everything, over the wire, and why one could not answer whole.
         """
-        broken = gap_reasons(availability)
+        broken = self._broken(availability)
         marked = _marked(marks)
         cookies = {cookie.bookie_id for cookie in store_cookies(self._metadata.after)}
         modes, twice = self._metadata.modes(), self._metadata.registered_twice()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.codecs.coverage import last_entry
 from auditor.errors import RunError, UsageError
+from auditor.ledger_answers import answers_of, with_answers
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import ReplicaView
@@ -184,6 +185,9 @@ class Run:
         verdict = _only(self.table("verdicts", filter=here).to_pylist())
         judged = _only(self.table("judged", filter=here).to_pylist())
         unequal = {each["bookie_id"]: each for each in self.table("unequal", filter=here).to_pylist()}
+        asked = "witness" in self._tables.names("tables")
+        answers = answers_of(self.table("witness", filter=here).to_pylist() if asked else ())
+        unknown = {each["bookie_id"]: each["why"] for each in judged.get("unknown") or ()}
         return ShownLedger(
             ledger_id=ledger_id,
             scope_id=scope_id,
@@ -196,7 +200,11 @@ class Run:
             potential_class=verdict.get("potential_class"),
             doubts=tuple(judged.get("doubts") or ()),
             attached=tuple((key, _text(value)) for key, value in row.get("custom_metadata") or ()),
-            replicas=_replicas(row, indexes, unequal, bookies),
+            replicas=tuple(
+                with_answers(replica, answers, unknown)
+                for replica in _replicas(row, indexes, unequal, bookies)
+            ),
+            answers=answers,
             **{name: row.get(name) for name in _SAME},
         )
 

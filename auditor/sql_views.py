@@ -41,6 +41,7 @@ VIEWS = {
     "answers": "the same, as the bookie itself answered; only of what differed",
     "unequal": "a ledger on a bookie where expected and held differ",
     "judged": "a ledger with such a difference: what is missing, unknown, surplus",
+    "witness": "an entry that a bookie was asked for, and what it said",
     "verdicts": "a ledger: its class",
     "orphans": "a ledger on a bookie that the metadata does not list",
     "holdings": "a bookie: how many ledgers it holds",

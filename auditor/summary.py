@@ -30,6 +30,7 @@ from auditor.scan import MetadataScan
 from auditor.since import Since
 from auditor.sources.rpc_rows import ASKED
 from auditor.tables import Tables
+from auditor.witness import Witness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,12 +50,14 @@ def summarise(
     options: AuditOptions,
     started: int,
     since: Since,
+    witness: Witness,
 ) -> Report:
     """Count, sample and cover: the report of an audit whose findings have landed. Times in ms.
 
     ``gaps`` are those of `gaps_shown`.
     """
     counts = _counts(tables, metadata, asked)
+    reads, witness_notes = witness.summary()
     reused, read = counts["ledgers"]
     run = Run(
         version=program_version(),
@@ -64,9 +67,15 @@ def summarise(
         live=metadata.live,
         positions=metadata.positions(),
         bookie_sources=list(bookies.sources),
-        operations=_operations(metadata, bookies, counts),
+        operations=_operations(metadata, bookies, counts, reads),
         gaps=gaps,
-        notes=[*metadata.notes(), *bookies.notes(), *compared.notes, *([] if since.path else since.notes)],
+        notes=[
+            *metadata.notes(),
+            *bookies.notes(),
+            *witness_notes,
+            *compared.notes,
+            *([] if since.path else since.notes),
+        ],
         tally=compared.tally(),
         impact=impact(findings, tables.ledgers),
         changes=compared.counted(),
@@ -114,7 +123,7 @@ def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage
 
 
 def _operations(
-    metadata: MetadataScan, bookies: BookieScan, counts: Mapping[str, tuple[int, ...]]
+    metadata: MetadataScan, bookies: BookieScan, counts: Mapping[str, tuple[int, ...]], reads: int
 ) -> dict[str, int]:
     """What was asked of the sources; all of it is reading."""
     scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
@@ -124,6 +133,7 @@ def _operations(
         "marks and locks read by tasks": sum(counts["marks"]),
         "indexes read": sum(counts["availability"]) - bookies.reused["reused"],
         "listings asked of bookies": sum(counts.get("answers", ())),
+        "entries read from bookies": reads,
     }
     return {name: count for name, count in made.items() if count}
 

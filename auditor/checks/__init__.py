@@ -30,6 +30,7 @@ from auditor.checks.ensemble_duplicate import ensemble_duplicate
 from auditor.checks.ensemble_size import ensemble_size
 from auditor.checks.entry_lost import entry_lost
 from auditor.checks.ghost_bookie import ghost_bookie
+from auditor.checks.index_incomplete import index_incomplete
 from auditor.checks.index_unreadable import index_unreadable
 from auditor.checks.instance_id_missing import instance_id_missing
 from auditor.checks.instance_mismatch import instance_mismatch
@@ -83,6 +84,7 @@ ALL: tuple[Check, ...] = (
     stale_segment,
     surplus_entries,
     index_unreadable,
+    index_incomplete,
     ledger_not_indexed,
     metadata_suspect,
     stray_file,

@@ -34,6 +34,10 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         in another bookie's place. The evidence lists these doubts. Always suspect where the ledger is not
         closed.
 
+        On a live store the registered bookies were asked for the entry that gives the ledger its class, and
+        the evidence has their answers. What a bookie denies is missing however old its index is; one that
+        could not be asked, and what only a listing leaves out, make the finding a suspect.
+
     What to do:
         Have the missing copies made again before any bookie of the ledger is restarted or drained.
         Replication makes them once the ledger is marked.

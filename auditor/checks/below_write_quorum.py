@@ -35,6 +35,10 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         in another bookie's place. The evidence lists these doubts. Always suspect where the ledger is not
         closed.
 
+        On a live store the registered bookies were asked for the entry that gives the ledger its class, and
+        the evidence has their answers. What a bookie denies is missing however old its index is; one that
+        could not be asked, and what only a listing leaves out, make the finding a suspect.
+
     What to do:
         Replication makes the missing copies once the ledger is marked. The auditor marks ledgers of lost
         bookies by itself; single missing entries it does not see.

@@ -57,6 +57,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
             "unknown_copies": "unknown",
             "doubts": "doubts",
             "metadata_version": "version",
+            "witness": "witness",
         },
     )
 

@@ -34,6 +34,10 @@ def entry_lost(tables: Tables) -> DataFrame:
         in another bookie's place. The evidence lists these doubts. Bookies that were not read count as having
         their copies, so every absence was seen.
 
+        On a live store the registered bookies were asked for the entry that gives the ledger its class, and
+        the evidence has their answers. What a bookie denies is missing however old its index is; one that
+        could not be asked, and what only a listing leaves out, make the finding a suspect.
+
     What to do:
         Stop whatever deletes data on these bookies before anything else, and look for the disks that had the
         entries: a replaced volume, a directory missing from the configuration, an index restored from an old

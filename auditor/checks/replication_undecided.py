@@ -19,6 +19,9 @@ _SAID = {
     "unreadable": "its index cannot be read on ",
     "limbo": "it is in limbo on ",
     "not-indexed": "it is not in the index of ledgers on ",
+    "denied": "an entry that its index shows is denied by ",
+    "index-incomplete": "the index lacks entries that are served by ",
+    "not-asked": "the index is too old, and not all was asked of ",
     "unread": "not read: ",
 }
 
@@ -31,7 +34,9 @@ def replication_undecided(tables: Tables) -> DataFrame:
         Ledgers that could be in a worse class than they are in, where a bookie was read and does not say what
         it has of just this ledger: its index is damaged or cut; the ledger is in limbo, which is how a bookie
         marks what its data integrity check has still to fill; or its locations are there and its index of
-        ledgers lacks it, so that it is not served. The finding names those bookies and the worse class.
+        ledgers lacks it, so that it is not served. Also where bookies of a live store were asked for a sample
+        of what their index lacks, and it serves some of that, or denies an entry that its index shows: the
+        rest of that replica is unknown then. The finding names those bookies and the worse class.
 
     Why it matters:
         What could not be read is neither there nor missing. The ledger may be healthy, and may be losing its

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.ledger_id import LedgerId
-from auditor.model.options import NEW, AuditOptions, FailOn, Moment, declared
+from auditor.model.options import NEW, AuditOptions, FailOn, Moment, YesNo, declared
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -65,6 +65,8 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
 def _click_type(kind: Any) -> click.ParamType[Any]:
     if kind == FailOn:
         return click.Choice([*(str(severity) for severity in Severity), NEW])
+    if kind == YesNo:
+        return click.Choice(get_args(YesNo))
     if kind == (Moment | None):
         return click.STRING  # milliseconds or ISO 8601: AuditOptions tells them apart
     return {float: click.FLOAT, str: click.STRING, str | None: click.STRING}.get(kind, click.INT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from auditor.model.ledger_metadata import Segment
+from auditor.model.witness import WitnessAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,27 @@ class ReplicaView:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerView:
+    """One answer that a bookie gave for ``count`` entries when it was asked for them by plain reads.
+
+    ``entries`` are BP-34 groups of 24 bytes each; ``reason`` is why the answer is unknown.
+    """
+
+    bookie_id: str
+    answer: WitnessAnswer
+    entries: bytes
+    count: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerView:
     """A ledger of one run. ``status`` is that of the table ledgers, or gone where only bookies know it.
 
     ``state`` and all numbers are None where the metadata could not be read. ``judged_class`` and
     ``potential_class`` are those of the table verdicts. ``attached`` is the metadata's custom part, whatever
-    the application put there: key and value, one that is no text in hexadecimal.
+    the application put there: key and value, one that is no text in hexadecimal. ``answers`` are what bookies
+    said when they were asked for entries; none where nobody was.
     """
 
     ledger_id: int
@@ -56,3 +72,4 @@ class LedgerView:
     doubts: tuple[str, ...] = ()
     attached: tuple[tuple[str, str], ...] = ()
     replicas: tuple[ReplicaView, ...] = field(default=())
+    answers: tuple[AnswerView, ...] = ()

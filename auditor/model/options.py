@@ -21,6 +21,9 @@ NEW = "new"
 FailOn = Severity | Literal["new"]
 """The least severity that fails an audit; or whatever is an error, and new or worse since the run before."""
 
+YesNo = Literal["yes", "no"]
+"""What is switched with a word."""
+
 Moment = int | str | datetime
 """Milliseconds since 1970, or a time as ISO 8601 writes it; kept as milliseconds."""
 
@@ -107,11 +110,21 @@ class AuditOptions:
         Option("A file of users, passwords and certificates for a live store; only its path goes anywhere."),
     ] = None
     bookie_rate_limit: Annotated[
-        float, Option("Listings a second asked of one bookie (rpc:); 0: as fast as it goes.", 0)
+        float, Option("Listings (rpc:) and witness reads a second of one bookie; 0: as fast as it goes.", 0)
     ] = 1_000.0
     bookie_in_flight: Annotated[
-        int, Option("Listings that one bookie (rpc:) may have unanswered.", 1, 1_000)
+        int, Option("Listings (rpc:) or witness reads that one bookie may have unanswered.", 1, 1_000)
     ] = 32
+    witness: Annotated[
+        YesNo,
+        Option(
+            "Whether registered bookies of a live store are asked, by plain reads, for entries that seem "
+            "to be missing."
+        ),
+    ] = "yes"
+    witness_reads: Annotated[
+        int, Option("Entries that bookies are asked for in one audit, half of them of one bookie.", 1, 10**6)
+    ] = 10_000
     threads: Annotated[
         int, Option("Threads of one task that read index files; 4 to 8 where they are cold.", 1, 64)
     ] = 1
@@ -174,6 +187,10 @@ def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
         if value not in (*Severity, NEW):
             raise UsageError(f"{name}: {value!r} is none of {', '.join((*Severity, NEW))}")
         return NEW if value == NEW else Severity(value)
+    if kind == YesNo:
+        if value not in get_args(YesNo):
+            raise UsageError(f"{name}: {value!r} is none of {', '.join(get_args(YesNo))}")
+        return value
     if kind is bool:
         if not isinstance(value, bool):
             raise UsageError(f"{name}: {value!r} is neither true nor false")

@@ -14,11 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
+
 from auditor.codecs import coverage
-from auditor.codecs.groups import Groups
+from auditor.codecs.groups import GROUP, Groups
 from auditor.model.finding import Group
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_view import LedgerView
+from auditor.model.witness import WitnessAnswer
 from auditor.reports.plain_text import clip
 from auditor.reports.ranges import entries
 from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
@@ -62,7 +65,7 @@ def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True) -> s
     signs = UNICODE if unicode else ASCII
     rows = replicas_of(ledger)
     drawn = _drawing(ledger, rows, signs) if drawing else []
-    parts = [_metadata(ledger), _segments(ledger), drawn, _words(ledger, rows)]
+    parts = [_metadata(ledger), _segments(ledger), drawn, _words(ledger, rows), _answers(ledger)]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
@@ -172,6 +175,27 @@ def _words(ledger: LedgerView, rows: Sequence[Replica]) -> list[str]:
     for line in lines:
         folded += textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
     return folded
+
+
+_SAYS = {
+    WitnessAnswer.SERVED: "serves",
+    WitnessAnswer.NO_SUCH_ENTRY: "does not have",
+    WitnessAnswer.NO_SUCH_LEDGER: "does not have the ledger; asked for",
+    WitnessAnswer.UNKNOWN: "did not say whether it has",
+}
+
+
+def _answers(ledger: LedgerView) -> list[str]:
+    """Who was asked for entries, and what each said."""
+    lines = ["asked for entries by plain reads"] if ledger.answers else []
+    for answer in ledger.answers[:ROWS_SHOWN]:
+        reason = f": {answer.reason}" if answer.reason else ""
+        asked = _entries(np.frombuffer(answer.entries, GROUP))
+        line = f"  {answer.bookie_id} {_SAYS[answer.answer]} {asked}{reason}"
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    if len(ledger.answers) > ROWS_SHOWN:
+        lines.append(f"  and {len(ledger.answers) - ROWS_SHOWN:,} more answers")
+    return lines
 
 
 def _entries(groups: Groups) -> str:

@@ -43,6 +43,9 @@ class Tables:
         One row a ledger and bookie that no ensemble of the ledger names: ``scope_id``, ``ledger_id``,
         ``bookie_id``, ``count`` (entries held), ``state``, ``marked``, ``locked``, ``exposed`` (a member is
         unregistered or read-only, so that the copy may be one that an operator is making).
+    ``unindexed``
+        One row a ledger and bookie: entries that the bookie served and its index lacks, which no clock
+        explains. ``scope_id``, ``ledger_id``, ``bookie_id``, ``groups``, ``count``.
     """
 
     ledgers: DataFrame
@@ -64,6 +67,7 @@ class Tables:
     holdings: DataFrame
     vanished_ranges: DataFrame
     over_replicated: DataFrame
+    unindexed: DataFrame
     cluster: ClusterFacts
 
     known_empty: frozenset[str] = frozenset()

@@ -24,13 +24,16 @@ _KEYS = ("scope_id", "ledger_id", "bookie_id")
 _LEAST_KNOWN = ("unreadable", "cut", "not-indexed", "limbo", "ok")
 
 
-def merged(held: DataFrame, answers: DataFrame) -> DataFrame:
+def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> DataFrame:
     """What the indexes show and what the bookies answered when they were asked, one row a replica.
 
     Both have the columns of ``availability``; ``answers`` has no more than one row a replica. A pair that one
     side alone has keeps that row. Where both have it, what either shows is held; the answer's state counts,
     and its time, if it is ok, else the file's. An answer of nothing does not speak for an index that is
     damaged, in limbo or not served: a bookie that starts a spoiled index anew says the same.
+
+    A listing proves what is held, not what is absent. Of bookies that were read ``whole``, and whose file is
+    ok or absent, the file says that: such a row keeps no time of the answer.
 
     Meant for the comparison. Files that are damaged stay so, whatever their bookie answers.
     """
@@ -50,6 +53,8 @@ def merged(held: DataFrame, answers: DataFrame) -> DataFrame:
         .alias(name)
         for name in told
     }  # fmt: skip
+    by_file = F.col("bookie_id").isin(list(whole)) & (index.isNull() | (index["state"] == "ok"))
+    chosen["answered"] = F.when(~by_file, chosen["answered"]).alias("answered")
     rows = both.select(*_KEYS, *chosen.values(), _sets(index, answer, settles).alias("sets"))
     return _united(rows, columns)
 

@@ -6,18 +6,21 @@ row a ledger with its few unequal pairs, so that nothing is exploded and nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from auditor.errors import CoverageLimitError
+from auditor.sources.read_rows import WITNESS
 from auditor.tables.judgement import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
 from auditor.tables.whole_replicas import counts, is_whole, judge_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+SAID = ("bookie_id", "entry_id", "answer", "reason")
+"""Of a row of the table witness, what a judgement keeps."""
 _ENTRIES = pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())]))
 JUDGED = pa.schema(
     [
@@ -43,7 +46,8 @@ JUDGED = pa.schema(
             "unknown",
             pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
             metadata={
-                "comment": "bookies whose copies are unknown; why: unread, unreadable, limbo or not-indexed"
+                "comment": "bookies whose copies are unknown; why: unread, unreadable, limbo, not-indexed; "
+                "of bookies that were asked also denied, index-incomplete, not-asked"
             },
         ),
         pa.field(
@@ -56,10 +60,20 @@ JUDGED = pa.schema(
             pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64())])),
             metadata={"comment": "bookies that hold entries and are in no ensemble"},
         ),
+        pa.field(
+            "unindexed",
+            _ENTRIES,
+            metadata={"comment": "entries that a bookie served and its index lacks, which no clock explains"},
+        ),
         pa.field("doubts", pa.list_(pa.string()), metadata={"comment": "why it is no more than suspect"}),
+        pa.field(
+            "witness",
+            pa.list_(pa.struct([(name, WITNESS.field(name).type) for name in SAID])),
+            metadata={"comment": "what bookies said when they were asked for entries; the first of it"},
+        ),
     ]
 )
-_LEDGER_COLUMNS = (
+LEDGER_COLUMNS = (
     "scope_id", "ledger_id", "version", "state", "mtime", "ensemble_size", "write_quorum", "ack_quorum",
     "last_entry_id", "segments",
 )  # fmt: skip
@@ -72,24 +86,29 @@ def judged(
 
     ``bookies`` travels to the workers whole: it is bounded by the number of bookies.
     """
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    pairs = unequal.groupBy("scope_id", "ledger_id").agg(
-        F.collect_list(F.struct("bookie_id", "expected", "held", "index_state", "answered")).alias("pairs")
-    )
-    judgeable = ledgers.where("undecidable = false").select(*_LEDGER_COLUMNS)
+    judgeable = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     states = dict(bookies)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield _answers(batch.to_pylist(), states, grace_ms)
 
+    pairs = pairs_by_ledger(unequal)
     return judgeable.join(pairs, ["scope_id", "ledger_id"]).mapInArrow(work, from_arrow_schema(JUDGED))
 
 
+def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
+    """One row a ledger with its few unequal ``pairs``, as `pair_of` takes them."""
+    from pyspark.sql import functions as F
+
+    pair = F.struct("bookie_id", "expected", "held", "index_state", "answered")
+    return unequal.groupBy("scope_id", "ledger_id").agg(F.collect_list(pair).alias("pairs"))
+
+
 def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int) -> pa.RecordBatch:
-    ledgers = [(_facts(row), [_pair(pair) for pair in row["pairs"]]) for row in rows]
+    ledgers = [(facts_of(row), [pair_of(pair) for pair in row["pairs"]]) for row in rows]
     whole = [number for number, (ledger, pairs) in enumerate(ledgers) if is_whole(ledger, pairs)]
     together = judge_whole([ledgers[number] for number in whole], bookies, grace_ms)
     answered = dict(zip(whole, together, strict=True))
@@ -97,7 +116,7 @@ def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], gra
         answered[number] if number in answered else _judged_alone(ledger, pairs, bookies, grace_ms)
         for number, (ledger, pairs) in enumerate(ledgers)
     ]
-    return pa.RecordBatch.from_arrays(_columns(rows, answers), schema=JUDGED)
+    return rows_of(rows, answers, [[]] * len(rows))
 
 
 def _judged_alone(
@@ -106,12 +125,17 @@ def _judged_alone(
     try:
         return judge(ledger, pairs, bookies, grace_ms)
     except CoverageLimitError as limit:
-        # Too irregular to compare within the bound: nothing is known of these replicas, and the row says so.
-        unknown = [(pair.bookie_id, pair.expected, "unreadable") for pair in pairs]
-        return Judgement(mu=ledger.write_quorum, unknown=unknown, doubts={str(limit)})
+        return too_irregular(ledger, pairs, limit)
 
 
-def _facts(row: dict[str, Any]) -> LedgerFacts:
+def too_irregular(ledger: LedgerFacts, pairs: list[Pair], limit: CoverageLimitError) -> Judgement:
+    """Beyond the bound of a comparison nothing is known of these replicas, and the row says so."""
+    unknown = [(pair.bookie_id, pair.expected, "unreadable") for pair in pairs]
+    return Judgement(mu=ledger.write_quorum, unknown=unknown, doubts={str(limit)})
+
+
+def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
+    """A ledger's facts from its row of the table ledgers."""
     return LedgerFacts(
         ledger_id=row["ledger_id"],
         closed=row["state"] == "CLOSED",
@@ -124,7 +148,8 @@ def _facts(row: dict[str, Any]) -> LedgerFacts:
     )
 
 
-def _pair(row: dict[str, Any]) -> Pair:
+def pair_of(row: Mapping[str, Any]) -> Pair:
+    """A pair from its row of the table unequal."""
     return Pair(
         row["bookie_id"],
         groups_of(row["expected"]),
@@ -134,7 +159,10 @@ def _pair(row: dict[str, Any]) -> Pair:
     )
 
 
-def _columns(rows: list[dict[str, Any]], answers: list[Judgement]) -> list[pa.Array]:
+def rows_of(
+    rows: list[dict[str, Any]], answers: list[Judgement], said: Sequence[list[dict[str, Any]]]
+) -> pa.RecordBatch:
+    """Rows of the table judged, from those of ledgers, their judgements, and what bookies said of each."""
     unknown = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
     columns: dict[str, Any] = {
         name: [row[name] for row in rows]
@@ -157,9 +185,12 @@ def _columns(rows: list[dict[str, Any]], answers: list[Judgement]) -> list[pa.Ar
         "foreign": [
             [{"bookie_id": bookie, "count": count} for bookie, count in answer.foreign] for answer in answers
         ],
+        "unindexed": _entries([answer.unindexed for answer in answers]),
         "doubts": [sorted(answer.doubts) for answer in answers],
+        "witness": said,
     }
-    return [pa.array(columns[field.name], field.type) for field in JUDGED]
+    arrays = [pa.array(columns[field.name], field.type) for field in JUDGED]
+    return pa.RecordBatch.from_arrays(arrays, schema=JUDGED)
 
 
 def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
@@ -174,3 +205,18 @@ def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]
             row.append({"bookie_id": bookie, "groups": value, "count": count})
         rows.append(row)
     return rows
+
+
+def unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
+    """Entries that a bookie serves and its index lacks, of ledgers that did not move between two scans.
+
+    Returns scope_id, ledger_id, bookie_id, groups, count.
+    """
+    from pyspark.sql import functions as F
+
+    rows = judged.where("size(unindexed) > 0").select(
+        "scope_id", "ledger_id", F.explode("unindexed").alias("u")
+    )
+    if moved is not None:
+        rows = rows.join(moved.select("scope_id", "ledger_id"), ["scope_id", "ledger_id"], "left_anti")
+    return rows.select("scope_id", "ledger_id", "u.*")

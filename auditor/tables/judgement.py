@@ -28,6 +28,8 @@ _NO_END = (1 << 63) - 1
 
 READ, PARTIAL, UNREAD = "read", "partial", "unread"
 NOT_INDEXED = "not-indexed"
+# Why copies are unknown once their bookie was asked for entries: see `auditor.tables.testimony`.
+DENIED, INDEX_INCOMPLETE, NOT_ASKED = "denied", "index-incomplete", "not-asked"
 _WHY = {
     "ok": None,
     "absent": None,
@@ -49,6 +51,20 @@ class BookieState:
 
 
 @dataclass(frozen=True, slots=True)
+class Testimony:
+    """What a bookie said of entries of one ledger when it was asked for them by plain reads.
+
+    ``denied`` are entries that it does not have; with ``no_ledger`` it has none of them. ``silent`` is why
+    some of what it was to be asked for has no answer; None where all has.
+    """
+
+    served: Groups = field(default_factory=lambda: NOTHING)
+    denied: Groups = field(default_factory=lambda: NOTHING)
+    no_ledger: bool = False
+    silent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """One bookie's unequal replica: what it should hold of what is judged, and what it holds."""
 
@@ -56,7 +72,8 @@ class Pair:
     expected: Groups
     held: Groups
     index_state: str  # ok | cut | unreadable | limbo | not-indexed | absent
-    answered: int | None = None  # ms; when the bookie itself said so, over the wire
+    answered: int | None = None  # ms; when the bookie itself listed its entries, and no index speaks for it
+    testimony: Testimony | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +111,7 @@ class Judgement:
     stale: list[tuple[str, Groups]] = field(default_factory=list)
     surplus: list[tuple[str, Groups]] = field(default_factory=list)
     foreign: list[tuple[str, int]] = field(default_factory=list)
+    unindexed: list[tuple[str, Groups]] = field(default_factory=list)  # served, and not in a whole index
     doubts: set[str] = field(default_factory=set)
 
 
@@ -135,6 +153,9 @@ def _weigh(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, a
     """What is expected and not held: missing where the index speaks for everything, else unknown."""
     # Another cluster's ledger may have the same id: what such a bookie holds says nothing here.
     lacking = pair.expected if state.foreign else coverage.difference(pair.expected, pair.held)
+    if pair.testimony is not None and not state.foreign:
+        _weigh_testimony(ledger, pair, pair.testimony, lacking, state, grace_ms, answer)
+        return
     if not len(lacking):
         return
     why = why_unknown(state, pair)
@@ -143,6 +164,49 @@ def _weigh(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, a
         return
     answer.missing.append((pair.bookie_id, lacking))
     answer.doubts |= doubts_of(ledger, pair, state, grace_ms)
+
+
+def _weigh_testimony(
+    ledger: LedgerFacts,
+    pair: Pair,
+    said: Testimony,
+    lacking: Groups,
+    state: BookieState,
+    grace_ms: int,
+    answer: Judgement,
+) -> None:
+    """The same where the bookie was asked for some of it: the cases of `auditor.tables.testimony`."""
+    why = why_unknown(state, pair)
+    unindexed = coverage.intersection(lacking, said.served)
+    rest = coverage.difference(lacking, said.served)
+    denied = pair.expected if said.no_ledger else said.denied
+    missing, unknown = NOTHING, coverage.difference(coverage.intersection(pair.expected, denied), lacking)
+    because = DENIED
+    if why in (None, "unread"):
+        missing = coverage.intersection(rest, denied)
+        rest = coverage.difference(rest, denied)
+    if len(missing):
+        answer.doubts |= lasting_doubts(ledger, pair, state)
+    ageing = ageing_doubts(ledger, pair, state, grace_ms)
+    if len(rest) and (why is not None or len(unindexed) or (len(missing) and ageing)):
+        because = why or (INDEX_INCOMPLETE if len(unindexed) else NOT_ASKED)
+        unknown = coverage.union([unknown, rest])
+    elif len(rest):
+        missing = coverage.union([missing, rest])
+        answer.doubts |= lasting_doubts(ledger, pair, state) | ageing
+        if said.silent is not None:
+            answer.doubts.add(f"{pair.bookie_id} was not heard: {said.silent}")
+    if len(missing):
+        answer.missing.append((pair.bookie_id, missing))
+    if len(unknown):
+        answer.unknown.append((pair.bookie_id, unknown, because))
+    if len(unindexed) and why is None and not ageing and not state.suspect and _settled(ledger):
+        answer.unindexed.append((pair.bookie_id, unindexed))
+
+
+def _settled(ledger: LedgerFacts) -> bool:
+    """Whether an index can be held to what it lacks of a ledger: closed, at a time that is known."""
+    return ledger.closed and ledger.mtime is not None
 
 
 def why_unknown(state: BookieState, pair: Pair) -> str | None:
@@ -162,18 +226,32 @@ def why_unknown(state: BookieState, pair: Pair) -> str | None:
 
 def doubts_of(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[str]:
     """What may explain that a read bookie lacks entries, other than that they are lost."""
-    bookie_id = pair.bookie_id
-    known = max((time for time in (state.index_time, pair.answered) if time is not None), default=None)
+    return lasting_doubts(ledger, pair, state) | ageing_doubts(ledger, pair, state, grace_ms)
+
+
+def lasting_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[str]:
+    """Doubts that a bookie's own word does not dispel."""
     doubts = set()
     if state.suspect:
-        doubts.add(f"a directory of {bookie_id} lies in another bookie's place")
-    if known is None:
-        doubts.add(f"no lastMark says how old the index of {bookie_id} is")
-    elif ledger.mtime is not None and ledger.mtime > known - grace_ms:
-        doubts.add(f"the ledger changed too shortly before the index of {bookie_id} was written")
+        doubts.add(f"a directory of {pair.bookie_id} lies in another bookie's place")
     if not ledger.closed:
         doubts.add("the ledger is not closed")
     return doubts
+
+
+def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[str]:
+    """Doubts in what an index or a listing leaves out; asked for that, the bookie dispels them.
+
+    A listing proves what a bookie holds. It may leave out a page that is only in memory (4.17.2).
+    """
+    bookie_id = pair.bookie_id
+    if pair.answered is not None:
+        return {f"a listing of {bookie_id} proves what it holds, not what it lacks"}
+    if state.index_time is None:
+        return {f"no lastMark says how old the index of {bookie_id} is"}
+    if ledger.mtime is not None and ledger.mtime > state.index_time - grace_ms:
+        return {f"the ledger changed too shortly before the index of {bookie_id} was written"}
+    return set()
 
 
 def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:

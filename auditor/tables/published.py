@@ -13,6 +13,7 @@ from auditor.sources.columns import commented
 from auditor.sources.index_rows import SCHEMA as AVAILABILITY
 from auditor.sources.ledger_rows import LEDGERS, LEDGERS_AGAIN
 from auditor.sources.mark_rows import MARKS
+from auditor.sources.read_rows import WITNESS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
@@ -59,6 +60,7 @@ TABLES: dict[str, pa.Schema] = {
         ("answered", pa.int64(), "when the bookie itself said what it holds (rpc), ms"),
     ),
     "judged": JUDGED,
+    "witness": WITNESS,
     "verdicts": VERDICTS,
     "orphans": commented(
         ("bookie_id", pa.string(), "the bookie that holds it"),

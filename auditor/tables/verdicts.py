@@ -80,14 +80,19 @@ def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
 
 
 def _class(copies: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(F.col("undecidable"), UNDECIDED).otherwise(class_of(copies))
+
+
+def class_of(copies: str) -> Column:
     """The class of a ledger whose worst entry lacks so many copies; only a closed one has lost an entry."""
     from pyspark.sql import functions as F
 
     left = F.col("write_quorum") - F.col(copies)
     closed = F.col("state") == "CLOSED"
     return (
-        F.when(F.col("undecidable"), UNDECIDED)
-        .when(F.col(copies) == 0, F.when(closed, HEALTHY).otherwise(NOT_CLOSED))
+        F.when(F.col(copies) == 0, F.when(closed, HEALTHY).otherwise(NOT_CLOSED))
         .when(closed & (left <= 0), ENTRY_LOST)
         .when(left < F.col("ack_quorum"), BELOW_ACK_QUORUM)
         .otherwise(BELOW_WRITE_QUORUM)

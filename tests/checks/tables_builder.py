@@ -90,7 +90,8 @@ SCHEMAS = {
         ack_quorum int, m int, mu int, missing {_ENTRIES},
         unknown array<struct<bookie_id string, count long, why string>>, lagging {_ENTRIES},
         stale {_ENTRIES}, surplus {_ENTRIES}, foreign array<struct<bookie_id string, count long>>,
-        doubts array<string>
+        doubts array<string>, unindexed {_ENTRIES},
+        witness array<struct<bookie_id string, entry_id long, answer string, reason string>>
     """,
     "verdicts": """
         scope_id long, ledger_id long, state string, class string, potential_class string, m int,
@@ -102,6 +103,7 @@ SCHEMAS = {
     """,
     "holdings": "bookie_id string, ledgers long, orphans long",
     "vanished_ranges": "bookie_id string, scope_id long, low long, high long, ledgers long",
+    "unindexed": "scope_id long, ledger_id long, bookie_id string, groups binary, count long",
     "over_replicated": """
         scope_id long, ledger_id long, bookie_id string, count long, state string, marked boolean,
         locked boolean, exposed boolean
@@ -130,6 +132,7 @@ _USUAL: dict[str, Row] = {
     "judged": {
         "scope_id": 0, "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0,
         "missing": [], "unknown": [], "lagging": [], "stale": [], "surplus": [], "foreign": [], "doubts": [],
+        "unindexed": [], "witness": [],
     },
     "verdicts": {
         "scope_id": 0, "state": "CLOSED", "class": "healthy", "potential_class": "healthy",
@@ -138,6 +141,7 @@ _USUAL: dict[str, Row] = {
     "orphans": {"scope_id": 0, "groups": b"", "in_m0": False, "in_m1": False, "newer_than_scan": False},
     "holdings": {"orphans": 0},
     "vanished_ranges": {"scope_id": 0},
+    "unindexed": {"scope_id": 0, "count": 1},
     "over_replicated": {"scope_id": 0, "state": "CLOSED", "marked": False, "locked": False, "exposed": False},
 }  # fmt: skip
 

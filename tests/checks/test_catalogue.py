@@ -39,6 +39,7 @@ CATALOGUE = {
         "stale-segment": "note",
         "surplus-entries": "note",
         "index-unreadable": "error",
+        "index-incomplete": "warning",
         "ledger-not-indexed": "error",
         "metadata-suspect": "critical",
         "stray-file": "note",

@@ -130,7 +130,7 @@ def test_a_flag_overrides_the_file_and_the_file_the_default(done: Any, tmp_path:
 def test_every_flag_overrides(tmp_path: Path) -> None:
     for name, (kind, _) in declared().items():
         value: Any = {str: "other", str | None: "other", float: 7.0, bool: True}.get(kind, 7)
-        value = "note" if name == "fail_on" else value
+        value = {"fail_on": "note", "witness": "no"}.get(name, value)
         options = chosen(None, {**dict.fromkeys(declared()), name: value})
         assert getattr(options, name) == value
 

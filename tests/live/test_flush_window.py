@@ -1,4 +1,4 @@
-"""What a bookie took and did not write to its index yet: suspected missing by disk, held by its own word."""
+"""What a bookie took and did not write to its index yet: held, if anybody asks the bookie."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from auditor.model.options import YesNo
 from tests.live.metadata import ETCD, metadata_store
 from tests.live.scenario import KINDS, Kind, LiveCluster
 from tests.live.ways import BOTH, DISK, RPC, Way, answers
@@ -20,11 +21,11 @@ WITH_TIMES = [kind for kind in KINDS if kind.layout != ETCD]
 
 
 @pytest.mark.parametrize("kind", WITH_TIMES, ids=[kind.name for kind in WITH_TIMES])
-def test_what_is_not_flushed_is_suspect_by_disk_and_held_over_the_wire(
+def test_what_is_not_flushed_is_suspect_by_disk_alone_and_held_by_its_bookies_word(
     kind: Kind, spark: SparkSession, tmp_path: Path
 ) -> None:
-    def found(way: Way) -> set[tuple[int, str]]:
-        rows = way.audit(cluster, spark, tmp_path / way.name).findings()
+    def found(way: Way, witness: YesNo) -> set[tuple[int, str]]:
+        rows = way.audit(cluster, spark, tmp_path / f"{way.name}-{witness}", witness).findings()
         return {(row["ledger_id"], row["confidence"]) for row in rows if row["ledger_id"] is not None}
 
     with (
@@ -39,9 +40,11 @@ def test_what_is_not_flushed_is_suspect_by_disk_and_held_over_the_wire(
         cluster.look()
         assert all(held[UNFLUSHED] == set(range(10)) for held in cluster.held.values())
         suspect = {(UNFLUSHED, "suspect")}
-        assert found(DISK) == suspect
+        assert found(DISK, "no") == suspect
+        assert found(DISK, "yes") == set()
         if answers(kind, RPC):
-            assert found(RPC) == set()
-            assert found(BOTH) == set()
+            assert found(RPC, "no") == set()
+            assert found(BOTH, "no") == set()
         else:
-            assert found(BOTH) == suspect
+            assert found(BOTH, "no") == suspect
+            assert found(BOTH, "yes") == set()

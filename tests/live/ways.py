@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from auditor import Audit
 from auditor.collect import collect
-from auditor.model.options import AuditOptions
+from auditor.model.options import AuditOptions, YesNo
 from tests.corpora.audited import Audited
 from tests.corpora.brute_force import World, members
 from tests.live.scenario import KINDS, Kind, LiveCluster
@@ -32,11 +32,11 @@ class Way:
     lists_ledgers: bool
     table: str
 
-    def audit(self, cluster: LiveCluster, spark: SparkSession, root: Path) -> Audited:
+    def audit(self, cluster: LiveCluster, spark: SparkSession, root: Path, witness: YesNo = "yes") -> Audited:
         """Audit the running cluster this way, below ``root``."""
         sources = self.sources(cluster, root / "sources")
         # Everything was flushed after the metadata was written: there is nothing to be patient about.
-        options = AuditOptions(grace=0, timeout=5)
+        options = AuditOptions(grace=0, timeout=5, witness=witness)
         report = Audit(cluster.metadata.uri, sources, str(root / "run"), options).run(spark)
         return Audited(report, root / "run")
 

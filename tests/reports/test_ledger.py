@@ -9,7 +9,8 @@ import numpy as np
 from auditor.codecs.groups import GROUP
 from auditor.model.finding import Group
 from auditor.model.ledger_metadata import Segment
-from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.model.ledger_view import AnswerView, LedgerView, ReplicaView
+from auditor.model.witness import WitnessAnswer
 from auditor.reports import ledger
 
 HEAD, BODY = (0, 0, 1, 0), (2, 8, 2, 3)
@@ -163,3 +164,21 @@ def test_of_what_was_attached_a_bounded_part_is_shown_and_all_of_it_is_visible()
     assert lines[0].startswith("  attached  k?[31m? = vvv")
     assert all(len(line) <= 80 and line.isprintable() for line in lines)
     assert (len(lines), lines[-1]) == (9, "  attached  and 23 more")
+
+
+def test_who_was_asked_and_what_each_said_is_told() -> None:
+    answers = (
+        AnswerView("bk-a:3181", WitnessAnswer.NO_SUCH_ENTRY, groups((11, 11, 1, 0)), 1),
+        AnswerView("bk-b:3181", WitnessAnswer.SERVED, groups((0, 0, 2, 0)), 2),
+        AnswerView("bk-c:3181", WitnessAnswer.UNKNOWN, groups((11, 11, 1, 0)), 1, "no connection: refused"),
+        AnswerView("bk-d:3181", WitnessAnswer.NO_SUCH_LEDGER, groups((11, 11, 1, 0)), 1),
+    )
+    told = ledger.render(replace(LEDGER, answers=answers))
+    assert told.startswith(ledger.render(LEDGER))
+    assert told.removeprefix(ledger.render(LEDGER)).strip().splitlines() == [
+        "asked for entries by plain reads",
+        "  bk-a:3181 does not have 11 (1 entry)",
+        "  bk-b:3181 serves 0,1 (2 entries)",
+        "  bk-c:3181 did not say whether it has 11 (1 entry): no connection: refused",
+        "  bk-d:3181 does not have the ledger; asked for 11 (1 entry)",
+    ]

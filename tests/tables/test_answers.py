@@ -75,6 +75,21 @@ def test_an_answer_of_nothing_does_not_speak_for_an_index_that_says_less_than_al
     ]
 
 
+def test_a_disk_that_was_read_whole_says_what_is_absent_and_not_a_listing(spark: SparkSession) -> None:
+    files = [index(1, "bk1", {0}), index(2, "bk1", {0}, state="cut"), index(3, "bk2", {0}), index(4, "bk1")]
+    listed = [(1, "bk1"), (2, "bk1"), (3, "bk2"), (5, "bk1")]
+    answers = availability(spark, *(index(ledger, bookie, {1}, **ASKED) for ledger, bookie in listed))
+    rows = by_ledger(merged(availability(spark, *files), answers, ["bk1"]))
+    assert {ledger: row["answered"] for ledger, row in rows.items()} == {
+        1: None,  # the file says what is absent
+        2: 9_000,  # it is damaged: the listing says it
+        3: 9_000,  # its bookie was not read whole
+        4: None,
+        5: None,  # no file on a bookie that was read
+    }
+    assert unpack(rows[1]["groups"]) == {0, 1}
+
+
 def test_what_a_bookie_serves_of_a_ledger_that_is_not_indexed_it_said_itself(spark: SparkSession) -> None:
     held = availability(spark, index(1, "bk1", {0, 1, 2}, state="not-indexed"))
     [row] = merged(held, availability(spark, index(1, "bk1", {1}, **ASKED))).collect()

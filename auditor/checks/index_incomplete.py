@@ -1,0 +1,72 @@
+"""Bookies that serve entries which their index on disk lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.samples import with_ledgers
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.WARNING, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="unindexed")
+def index_incomplete(tables: Tables) -> DataFrame:
+    """A bookie serves entries that its index on disk does not have.
+
+    What it finds:
+        Bookies that were asked, on a live store, for entries which their index lacks, and served them. Only
+        closed ledgers count, whose metadata last changed more than `--grace` seconds before the moment that
+        the index shows, and stayed as it was between the two scans. One finding a bookie, with the number of
+        ledgers and of entries that were asked for.
+
+    Why it matters:
+        What the bookie serves from memory, or from a file that it holds open and somebody deleted, is gone
+        when it stops. Its next start then finds what the disk has, and these copies are lost.
+
+    How sure:
+        Confirmed: the entries were read from the bookie while its disk was known not to have them. A listing
+        (`rpc:`), whose gaps are known, never leads to it.
+
+    What to do:
+        Do not stop the bookie. `bkaudit explain ledger ID` shows what it was asked for and what it said. See
+        whether the directories that were audited are those that it has open (`/proc/PID/fd` on its host): a
+        volume may be mounted over them, the path be another host's, files be deleted beneath it. Then have
+        the ledgers copied while it still serves them.
+
+    Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
+          asks the bookie for these entries: with -b the command stops before the one after -le. Risk: load;
+          it reads from the bookie. Never add -r to find something out: that recovers, and so closes, the
+          ledger.
+        - `bookkeeper shell recover -ledger ID -q BOOKIE`
+          prints the ledger's ensembles. Risk: none with -q; it reads metadata.
+        - `bookkeeper shell recover -ledger ID BOOKIE`
+          copies what the bookie should have of the ledger to other bookies, reading from whoever serves it.
+          Risk: danger; it rewrites metadata, and fences the ledger if it is open.
+
+    Limits:
+        Only what seemed to be missing is asked for, and of that a sample: what else the index may lack is
+        unknown. A store that keeps no times (etcd) never leads to it.
+    """
+    from pyspark.sql import functions as F
+
+    rows = with_ledgers(tables.unindexed, "bookie_id", F.sum("count").alias("entries"))
+    return finding_rows(
+        rows,
+        bookie_id="bookie_id",
+        message=words(
+            F.col("bookie_id"),
+            " serves ",
+            counted(F.col("entries"), "entry", "entries"),
+            " of ",
+            counted(F.col("total"), "ledger", "ledgers"),
+            " that its index on disk lacks",
+        ),
+        evidence={"ledgers": "total", "entries_served": "entries", "sample": "sample"},
+    )

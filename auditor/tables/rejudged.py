@@ -1,0 +1,154 @@
+"""Questions for the bookies of ledgers that lack copies, and these ledgers judged again with the answers.
+
+The rules are `auditor.tables.testimony`; this module carries ledgers to them in Arrow batches. Nothing here
+grows with the cluster but by what is missing in it, and that is bounded before it is exploded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from auditor.errors import CoverageLimitError
+from auditor.tables.judged import (
+    JUDGED,
+    LEDGER_COLUMNS,
+    SAID,
+    facts_of,
+    pair_of,
+    pairs_by_ledger,
+    rows_of,
+    too_irregular,
+)
+from auditor.tables.judgement import BookieState, groups_of
+from auditor.tables.testimony import BOUND, judge_again, questions
+from auditor.tables.verdicts import BELOW_ACK_QUORUM, BELOW_WRITE_QUORUM, ENTRY_LOST, class_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ANSWERS_KEPT = 12
+"""So many answers a ledger's judgement keeps; the table witness has all."""
+
+_LEDGER = ["scope_id", "ledger_id"]
+_WORST_FIRST = (ENTRY_LOST, BELOW_ACK_QUORUM, BELOW_WRITE_QUORUM)
+_QUESTIONS = pa.schema(
+    [
+        ("scope_id", pa.int64()),
+        ("ledger_id", pa.int64()),
+        ("entry_id", pa.int64()),
+        ("bookie_id", pa.string()),
+        ("turn", pa.int32()),
+        ("rank", pa.int32()),
+    ]
+)
+
+
+def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], reads: int) -> DataFrame:
+    """What to ask of which bookie: scope_id, ledger_id, entry_id, bookie_id, place; ``reads`` rows or fewer.
+
+    The worst entry of each ledger comes before all samples, and the worst ledgers come first; no bookie gets
+    more than half of all reads, or one.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    names = frozenset(askable)
+    worst = judged.where("size(missing) > 0").withColumn("rank", _rank())
+    chosen = worst.orderBy("rank", *_LEDGER).limit(reads).select(*_LEDGER, "missing", "rank")
+    facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [asked for row in batch.to_pylist() for asked in _questions(row, names)]
+            yield pa.RecordBatch.from_pylist(rows, schema=_QUESTIONS)
+
+    asked = facts.join(F.broadcast(chosen), _LEDGER).mapInArrow(work, from_arrow_schema(_QUESTIONS))
+    order = ["turn", "rank", *_LEDGER, "bookie_id", "entry_id"]
+    place = F.row_number().over(Window.partitionBy("bookie_id").orderBy(*order))
+    return (
+        asked.orderBy(*order)
+        .limit(reads)
+        .withColumn("place", place)
+        .where(F.col("place") <= max(1, reads // 2))
+        .select(*_LEDGER, "entry_id", "bookie_id", "place")
+    )
+
+
+def rejudged(
+    ledgers: DataFrame,
+    unequal: DataFrame,
+    judged: DataFrame,
+    witness: DataFrame,
+    bookies: Mapping[str, BookieState],
+    askable: Sequence[str],
+    grace_ms: int,
+) -> DataFrame:
+    """The table judged, with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
+
+    Ledgers that lack copies and were not asked about keep their row; where a bookie that lacks something
+    could have been asked, that is a doubt.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    said = witness.groupBy(*_LEDGER).agg(F.collect_list(F.struct(*SAID)).alias("said"))
+    pairs = unequal.join(F.broadcast(said.select(*_LEDGER)), _LEDGER, "left_semi")
+    facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
+    names, states = frozenset(askable), dict(bookies)
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield _again(batch.to_pylist(), names, states, grace_ms)
+
+    again = facts.join(F.broadcast(said), _LEDGER).join(pairs_by_ledger(pairs), _LEDGER)
+    heard = again.mapInArrow(work, from_arrow_schema(JUDGED))
+    others = judged.join(F.broadcast(said.select(*_LEDGER)), _LEDGER, "left_anti")
+    reachable = F.exists("missing", lambda part: part["bookie_id"].isin(list(askable)))
+    doubts = F.when(
+        reachable, F.array_union("doubts", F.array(F.lit(f"its bookies were not asked: {BOUND}")))
+    )
+    unheard = others.withColumn("doubts", F.coalesce(doubts, "doubts")).select(*JUDGED.names)
+    return unheard.unionByName(heard)
+
+
+def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict[str, Any]]:
+    missing = [(part["bookie_id"], groups_of(part["groups"])) for part in row["missing"]]
+    try:
+        asked = questions(facts_of(row), missing, askable)
+    except CoverageLimitError:
+        return  # too irregular to choose: not asked about, and the row says so
+    for turn, bookie_id, entry in asked:
+        yield {
+            "scope_id": row["scope_id"],
+            "ledger_id": row["ledger_id"],
+            "entry_id": entry,
+            "bookie_id": bookie_id,
+            "turn": turn,
+            "rank": row["rank"],
+        }
+
+
+def _again(
+    rows: list[dict[str, Any]], askable: frozenset[str], bookies: Mapping[str, BookieState], grace_ms: int
+) -> pa.RecordBatch:
+    answers = []
+    for row in rows:
+        ledger, pairs = facts_of(row), [pair_of(pair) for pair in row["pairs"]]
+        try:
+            answers.append(judge_again(ledger, pairs, row["said"], askable, bookies, grace_ms))
+        except CoverageLimitError as limit:
+            answers.append(too_irregular(ledger, pairs, limit))
+    # One entry after the other, so that the worst is there with all that was said of it.
+    said = [sorted(row["said"], key=lambda one: (one["entry_id"], one["bookie_id"])) for row in rows]
+    return rows_of(rows, answers, [one[:ANSWERS_KEPT] for one in said])
+
+
+def _rank() -> Column:
+    """The worst class first."""
+    from pyspark.sql import functions as F
+
+    return F.array_position(F.array(*(F.lit(name) for name in _WORST_FIRST)), class_of("m")).cast("int")

@@ -1,0 +1,37 @@
+"""Bookies that serve what their index lacks."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from auditor.tables.judged import unindexed
+from auditor.tables.moved import MOVED
+from tests.checks.tables_builder import find, tables
+
+
+def test_one_finding_a_bookie_with_counts_and_samples(spark: SparkSession) -> None:
+    rows = [
+        {"ledger_id": ledger, "bookie_id": bookie, "groups": b"", "count": count}
+        for ledger, bookie, count in ((7, "a", 2), (8, "a", 3), (7, "b", 1))
+    ]
+    first, second = find("index-incomplete", tables(spark, unindexed=rows))
+    assert (first.bookie_id, first.ledger_id, first.severity) == ("a", None, "warning")
+    assert first.evidence == {"ledgers": 2, "entries_served": 5, "sample": ["7", "8"]}
+    assert first.message == "a serves 5 entries of 2 ledgers that its index on disk lacks"
+    assert second.message == "b serves 1 entry of 1 ledger that its index on disk lacks"
+
+
+def test_a_ledger_that_moved_between_the_scans_proves_nothing(spark: SparkSession) -> None:
+    served = [("a", b"", 1)]
+    judged = tables(
+        spark,
+        judged=[{"ledger_id": ledger, "unindexed": served} for ledger in (7, 8)] + [{"ledger_id": 9}],
+    ).judged
+    moved = spark.createDataFrame([(0, 8, True, 1, 2)], ", ".join(_columns()))
+    assert [row["ledger_id"] for row in unindexed(judged, moved).collect()] == [7]
+    assert {row["ledger_id"] for row in unindexed(judged, None).collect()} == {7, 8}
+
+
+def _columns() -> list[str]:
+    types = {"listed": "boolean"}
+    return [f"{name} {types.get(name, 'long')}" for name in MOVED.names[:5]]

@@ -1,0 +1,199 @@
+"""Real bookies asked for entries: what they serve is held, what they lack is lost, and nothing is fenced."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from auditor import Audit, open_run
+from auditor.model.options import AuditOptions, YesNo
+from auditor.sources import bookie_reads, read_rows
+from auditor.sources.bookie_reads import Entry, Reading
+from auditor.sources.bookie_rpc_connection import Wire
+from auditor.sources.rpc_pairs import endpoints
+from auditor.sources.store import StoreOptions
+from auditor.sources.stores import open_store
+from auditor.tables.registry import registrations
+from tests.corpora.audited import Audited, Row, missing
+from tests.live.metadata import ETCD, metadata_store
+from tests.live.scenario import KINDS, Kind, LiveCluster
+from tests.live.traces import traces
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from auditor.codecs.bookie_read import ReadAnswer
+
+FLUSHED, UNFLUSHED, LARGE, OPEN, LOST, ABSENT = range(2**20, 2**20 + 6)
+WITH_TIMES = [kind for kind in KINDS if kind.layout != ETCD]
+every_kind = pytest.mark.parametrize(
+    "cluster", WITH_TIMES, ids=[kind.name for kind in WITH_TIMES], indirect=True
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LiveCluster]:
+    """Three bookies: one ledger on their disks, two in memory alone, one that is open."""
+    kind: Kind = request.param
+    root = tmp_path_factory.mktemp("witness")
+    with (
+        metadata_store(kind.layout, root) as metadata,
+        kind.bookies(metadata.uri, root, (None, None, None)) as bookies,
+    ):
+        running = LiveCluster(kind, metadata, bookies)
+        # Acknowledged by all: a last copy that is still on its way would be missing.
+        bookies.write(FLUSHED, bookies.ids, 3, 3, entries=10)
+        bookies.flush()
+        bookies.write(UNFLUSHED, bookies.ids, 3, 3, entries=10)
+        bookies.write(LARGE, bookies.ids, 3, 3, entries=100)
+        bookies.create(OPEN, bookies.ids, 3, 3)
+        bookies.append(OPEN, 5)
+        yield running
+
+
+def audited(
+    cluster: LiveCluster,
+    spark: SparkSession,
+    out: Path,
+    witness: YesNo = "yes",
+    reads: int = 10_000,
+) -> Audited:
+    options = AuditOptions(grace=0, timeout=5, witness=witness, witness_reads=reads)
+    disks = [str(cluster.bookies.directory)]
+    return Audited(Audit(cluster.metadata.uri, disks, str(out), options).run(spark), out)
+
+
+def about_ledgers(run: Audited) -> dict[int, tuple[str, str]]:
+    return {
+        row["ledger_id"]: (row["id"], row["confidence"])
+        for row in run.findings()
+        if row["ledger_id"] is not None
+    }
+
+
+@every_kind
+def test_what_is_in_memory_alone_is_held_and_small_ledgers_are_decided(
+    cluster: LiveCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    before = traces(cluster)
+    run = audited(cluster, spark, tmp_path / "run")
+    # Of the large one a sample was asked for: the rest is unknown, and said to be.
+    assert about_ledgers(run) in ({}, {LARGE: ("replication-undecided", "unknown")})
+    said = run.table("witness")
+    assert {row["answer"] for row in said} == {"served"}
+    assert {row["ledger_id"] for row in said} <= {UNFLUSHED, LARGE}
+    sent = sum(row["requests"] for row in said)
+    assert run.report.run["operations"]["entries read from bookies"] == sent == len(said)
+    assert traces(cluster).files == before.files
+    assert cluster.metadata.writes_after(before.position) == []
+    cluster.bookies.append(OPEN, 1)  # its writer is not fenced
+
+
+@every_kind
+def test_without_a_witness_it_is_suspect(cluster: LiveCluster, spark: SparkSession, tmp_path: Path) -> None:
+    run = audited(cluster, spark, tmp_path / "run", witness="no")
+    assert about_ledgers(run) == dict.fromkeys((UNFLUSHED, LARGE), ("entry-lost", "suspect"))
+    assert not (tmp_path / "run" / "tables" / "witness").exists()
+    assert "entries read from bookies" not in run.report.run["operations"]
+
+
+@every_kind
+def test_a_bound_is_kept_and_said(cluster: LiveCluster, spark: SparkSession, tmp_path: Path) -> None:
+    run = audited(cluster, spark, tmp_path / "run", reads=2)
+    assert len(run.table("witness")) <= 2
+    assert {confidence for _, confidence in about_ledgers(run).values()} <= {"suspect", "unknown"}
+    assert any("--witness-reads" in note for note in run.report.run["notes"])
+    doubts = [doubt for row in run.table("judged") for doubt in row["doubts"]]
+    assert any("--witness-reads" in doubt for doubt in doubts)
+
+
+@every_kind
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_read_in_either_version_fences_nothing(
+    cluster: LiveCluster, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def only(self: bookie_reads.ReadClient) -> tuple[Wire[Entry, ReadAnswer], ...]:
+        return (Reading(version),)
+
+    monkeypatch.setattr(bookie_reads.ReadClient, "wires", only)
+    before = traces(cluster)
+    wanted = {(OPEN, 0): "served", (OPEN, 10**6): "no-such-entry", (ABSENT, 0): "no-such-ledger"}
+    said = ask(cluster, [*wanted])
+    assert said == {
+        (bookie, *entry): answer for entry, answer in wanted.items() for bookie in cluster.bookies.ids
+    }
+    assert traces(cluster).files == before.files
+    cluster.bookies.append(OPEN, 2)
+
+
+def ask(cluster: LiveCluster, wanted: list[tuple[int, int]]) -> dict[tuple[str, int, int], str]:
+    store = open_store(cluster.metadata.uri)
+    where = endpoints(registrations(store.cluster()), cluster.bookies.ids)
+    store.close()
+    rows = [
+        {"bookie_id": bookie, "scope_id": 0, "ledger_id": ledger, "entry_id": entry}
+        for bookie in sorted(cluster.bookies.ids)
+        for ledger, entry in wanted
+    ]
+    found: list[Row] = []
+    for batch in read_rows.read_rows([pa.RecordBatch.from_pylist(rows)], where, StoreOptions(timeout_s=10.0)):
+        found += batch.to_pylist()
+    return {(row["bookie_id"], row["ledger_id"], row["entry_id"]): row["answer"] for row in found}
+
+
+@every_kind
+def test_what_is_gone_is_confirmed_by_its_bookies(
+    cluster: LiveCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    a, bookies = cluster.bookies.ids[0], cluster.bookies
+    bookies.write(LOST, [a], 1, 1, entries=10)
+    bookies.flush()
+    bookies.stop(a)
+    if cluster.has_rocksdb:
+        bookies.forget_entries(a, LOST, range(4))
+    else:
+        with cluster.index_file(a, LOST).open("r+b") as file:
+            file.seek(1024)
+            file.write(bytes(4 * 8))
+    bookies.start(a)
+    errors = logged_errors(cluster)
+    run = audited(cluster, spark, tmp_path / "run")
+    [lost] = [row for row in run.of("entry-lost") if row["ledger_id"] == LOST]
+    assert (lost["confidence"], missing(lost)) == ("confirmed", {a: frozenset(range(4))})
+    assert '"answer":"no-such-entry"' in lost["evidence"]
+    assert a in lost["evidence"]
+    told = repr(open_run(tmp_path / "run").ledger(LOST))
+    assert f"{a} does not have 0-3 (4 entries)" in told
+    assert logged_errors(cluster) == errors  # of a read that finds nothing, no bookie logs an error
+
+
+def logged_errors(cluster: LiveCluster) -> int:
+    return (cluster.bookies.root / "bookies.log").read_text().count("ERROR")
+
+
+INTERLEAVED = [kind for kind in WITH_TIMES if kind.storage == "InterleavedLedgerStorage"]
+
+
+@pytest.mark.parametrize("cluster", INTERLEAVED, ids=[kind.name for kind in INTERLEAVED], indirect=True)
+def test_an_index_that_went_beneath_a_running_bookie_is_a_finding_on_the_bookie(
+    cluster: LiveCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    a, bookies = cluster.bookies.ids[0], cluster.bookies
+    time.sleep(0.01)
+    bookies.append(OPEN, 1)
+    bookies.flush()  # the marks are newer than the ledger now
+    served = ask(cluster, [(FLUSHED, 3)])  # so that the bookie has its file open
+    assert set(served.values()) == {"served"}
+    cluster.index_file(a, FLUSHED).unlink()
+    run = audited(cluster, spark, tmp_path / "run")
+    assert FLUSHED not in about_ledgers(run)
+    [found] = run.of("index-incomplete")
+    assert (found["bookie_id"], found["severity"], found["confidence"]) == (a, "warning", "confirmed")
+    assert found["message"] == f"{a} serves 10 entries of 1 ledger that its index on disk lacks"

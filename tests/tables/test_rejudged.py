@@ -1,0 +1,109 @@
+"""Who is asked for what, and the table judged with the answers, through Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from auditor.sources.read_rows import WITNESS
+from auditor.tables.judged import JUDGED, judged
+from auditor.tables.judgement import BookieState
+from auditor.tables.rejudged import ANSWERS_KEPT, rejudged, requests
+from auditor.tables.testimony import BOUND
+from auditor.tables.unequal import expected, unequal
+from tests.tables.rows import availability, index, ledger, ledgers, unpack
+
+BOOKIES = ("a", "b", "c")
+ALL = set(range(10))
+STATES = {bookie: BookieState("read", index_time=10**12) for bookie in BOOKIES}
+
+
+def tables(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Ledger 1 is whole; 2 lacks a copy, 3 two (below ack quorum), 4 all: by the indexes."""
+    metadata = ledgers(spark, *(ledger(n, dict.fromkeys(BOOKIES, ALL), ack_quorum=2) for n in (1, 2, 3, 4)))
+    lacking = {2: {"a"}, 3: {"a", "b"}, 4: {"a", "b", "c"}}
+    held = availability(
+        spark,
+        *(
+            index(n, bookie, ALL - {4, 5} if bookie in lacking.get(n, ()) else ALL)
+            for n in (1, 2, 3, 4)
+            for bookie in BOOKIES
+        ),
+    )
+    pairs = unequal(expected(metadata), held, [])
+    return metadata, pairs, judged(metadata, pairs, STATES, 0)
+
+
+def said(spark: SparkSession, *rows: tuple[int, str, int, str]) -> DataFrame:
+    full = [
+        (0, ledger_id, entry, bookie, answer, "silence" if answer == "unknown" else None, 5, 1)
+        for ledger_id, bookie, entry, answer in rows
+    ]
+    return spark.createDataFrame(full, from_arrow_schema(WITNESS))
+
+
+def asked(found: DataFrame) -> list[tuple[int, str, int]]:
+    rows = sorted(found.collect(), key=lambda row: (row["bookie_id"], row["place"]))
+    return [(row["ledger_id"], row["bookie_id"], row["entry_id"]) for row in rows]
+
+
+def test_the_worst_entries_of_the_worst_ledgers_are_asked_for_first(spark: SparkSession) -> None:
+    metadata, _, by_index = tables(spark)
+    everything = asked(requests(metadata, by_index, BOOKIES, 1000))
+    of_a = [(ledger_id, entry) for ledger_id, bookie, entry in everything if bookie == "a"]
+    assert of_a == [(4, 4), (3, 4), (2, 4), (4, 5), (3, 5), (2, 5)]
+    # Who holds the worst entry by its index is asked as well.
+    assert [(ledger_id, entry) for ledger_id, bookie, entry in everything if bookie == "c"] == [
+        (4, 4),
+        (3, 4),
+        (2, 4),
+        (4, 5),
+    ]
+    assert asked(requests(metadata, by_index, ["b"], 1000)) == [each for each in everything if each[1] == "b"]
+    assert sorted(asked(requests(metadata, by_index, BOOKIES, 3))) == [(4, "a", 4), (4, "b", 4), (4, "c", 4)]
+    assert len(asked(requests(metadata, by_index, ["a"], 4))) == 2  # half of all for one bookie
+    assert len(asked(requests(metadata, by_index, ["a"], 1))) == 1
+
+
+def again(
+    spark: SparkSession, *rows: tuple[int, str, int, str], askable: tuple[str, ...] = BOOKIES
+) -> dict[int, dict[str, Any]]:
+    metadata, pairs, by_index = tables(spark)
+    found = rejudged(metadata, pairs, by_index, said(spark, *rows), STATES, askable, 0)
+    assert found.schema == from_arrow_schema(JUDGED)
+    return {row["ledger_id"]: row.asDict(recursive=True) for row in found.collect()}
+
+
+def test_answers_change_the_ledgers_that_were_asked_about_and_no_other(spark: SparkSession) -> None:
+    rows = again(
+        spark,
+        *((4, bookie, entry, "served") for bookie in BOOKIES for entry in (4, 5)),
+        *((3, bookie, 4, "no-such-entry") for bookie in "ab"),
+        (3, "c", 4, "served"),
+    )
+    assert rows.keys() == {2, 3, 4}
+    assert (rows[4]["m"], rows[4]["mu"], rows[4]["missing"], rows[4]["doubts"]) == (0, 0, [], [])
+    assert [(part["bookie_id"], unpack(part["groups"])) for part in rows[4]["unindexed"]] == [
+        (bookie, {4, 5}) for bookie in BOOKIES
+    ]
+    assert (rows[3]["m"], rows[3]["doubts"]) == (2, [])
+    assert [(part["bookie_id"], unpack(part["groups"])) for part in rows[3]["missing"]] == [
+        ("a", {4, 5}),
+        ("b", {4, 5}),
+    ]
+    assert [(one["bookie_id"], one["entry_id"], one["answer"]) for one in rows[3]["witness"]] == [
+        ("a", 4, "no-such-entry"),
+        ("b", 4, "no-such-entry"),
+        ("c", 4, "served"),
+    ]
+    assert len(rows[4]["witness"]) == 6 <= ANSWERS_KEPT
+    assert (rows[2]["m"], rows[2]["witness"]) == (1, [])
+    assert rows[2]["doubts"] == [f"its bookies were not asked: {BOUND}"]
+
+
+def test_a_ledger_whose_bookies_cannot_be_asked_is_judged_by_their_indexes(spark: SparkSession) -> None:
+    rows = again(spark, (4, "c", 4, "unknown"), askable=("c",))
+    assert rows[4]["doubts"] == ["c was not heard: silence"]
+    assert (rows[3]["doubts"], rows[2]["doubts"]) == ([], [])
