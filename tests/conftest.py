@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+import shutil
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IN_CI = os.environ.get("CI") == "true"
+
+TOOLS = Path(__file__).parents[1] / ".ci" / "tools"
 
 # Of a property as many examples as there is time for. A test that wants more takes a multiple of them.
 settings.register_profile("here", max_examples=100)
@@ -38,6 +44,52 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
         report.outcome = "failed"
         report.longrepr = f"skipped, and CI is set: {report.longrepr}"
     return report
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program or a file that tests need, and the Debian package that has it."""
+
+    name: str
+    package: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the program is on the PATH, or the file is there."""
+        return shutil.which(self.name) is not None or Path(self.name).exists()
+
+
+def tools() -> list[Tool]:
+    """What the tests need, as `.ci/run` reads it too."""
+    lines = TOOLS.read_text("utf-8").splitlines()
+    return [Tool(*line.split()) for line in lines if line and not line.startswith("#")]
+
+
+def skipped_for(reasons: Iterable[str], missing: Sequence[Tool]) -> list[str]:
+    """The lines that say what was skipped, why, and what to install."""
+    counts = Counter(reason.removeprefix("Skipped: ") for reason in reasons)
+    lines = [f"{count:>5}  {reason}" for reason, count in sorted(counts.items())]
+    if missing:
+        packages = " ".join(tool.package for tool in missing)
+        lines.append(f"not here: {', '.join(tool.name for tool in missing)}")
+        lines.append(
+            f"install them (Debian: apt-get install {packages}; .ci/run tools does it) and test again"
+        )
+    return lines
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped for want of which tools, last of all but pytest's own line."""
+    skipped = terminalreporter.getreports("skipped")
+    missing = [tool for tool in tools() if not tool.is_here]
+    if not skipped and not (missing and terminalreporter.getreports("failed")):
+        return
+    reasons = [
+        each.longrepr[2] if isinstance(each.longrepr, tuple) else str(each.longrepr) for each in skipped
+    ]
+    terminalreporter.write_sep("=", f"skipped tests: {len(skipped)}")
+    for line in skipped_for(reasons, missing):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,55 @@
+"""What the tests need besides Python is in one list, and who lacks some of it is told."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import Tool, skipped_for, tools
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_list_has_every_tool_that_a_test_is_skipped_for() -> None:
+    named = {tool.name for tool in tools()} | {tool.package for tool in tools()}
+    wanted: set[str] = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        for reason in re.findall(r"skip\(\"needs (?:Debian's )?([^\"{]+)\"", path.read_text("utf-8")):
+            wanted |= set(reason.split(" and "))
+    assert {"promtool", "libzookeeper-java", "mvn", "javac", "chromium", "cc"} <= wanted
+    assert wanted <= named
+
+
+def test_reasons_are_counted_and_packages_named() -> None:
+    reasons = ["Skipped: needs etcd", "Skipped: needs promtool", "Skipped: needs etcd"]
+    lines = skipped_for(reasons, [Tool("etcd", "etcd-server"), Tool("promtool", "prometheus")])
+    assert lines[:2] == ["    2  needs etcd", "    1  needs promtool"]
+    assert lines[2] == "not here: etcd, promtool"
+    assert "apt-get install etcd-server prometheus;" in lines[3]
+    assert skipped_for(["Skipped: on a whim"], []) == ["    1  on a whim"]
+
+
+def test_the_last_lines_say_what_was_skipped(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.conftest import *\n")
+    (tmp_path / "test_x.py").write_text("import pytest\n\n\ndef test_x():\n    pytest.skip('needs wings')\n")
+    program = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    run = subprocess.run(program, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
+    *_, heading, reason, missing, install, last = run.stdout.splitlines()
+    assert "skipped tests: 1" in heading, run.stdout
+    assert reason.split() == ["1", "needs", "wings"]
+    assert "etcd" in missing
+    assert "etcd-server" in install
+    assert last.startswith("1 skipped")
