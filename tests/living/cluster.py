@@ -159,10 +159,15 @@ class LivingBookies(Bookies):
         self._running[bookie].send_signal(signal.SIGCONT)
 
     def slow(self, bookie: str, seconds: float) -> None:
-        """Let each sync of the bookie's entry logs take so long; 0: as fast as the disk is."""
+        """Let each sync of the bookie's entry logs take so long; 0: as fast as the disk is.
+
+        A sync that waits already goes on at once: only those that begin later are slow.
+        """
         path = self._slowness(bookie)
         if seconds:
-            path.write_text(str(round(seconds * 1000)))
+            other = path.with_suffix(".next")
+            other.write_text(str(round(seconds * 1000)))
+            other.replace(path)
         else:
             path.unlink(missing_ok=True)
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void wait_for_disk(int fd) {
@@ -28,10 +29,13 @@ static void wait_for_disk(int fd) {
             milliseconds = 0;
         fclose(file);
     }
-    /* In steps: the disk is fast again as soon as the file says so. */
-    for (long slept = 0; slept < milliseconds; slept += 100) {
-        usleep(100 * 1000);
-        if (access(setting, F_OK) != 0)
+    /* In steps: what waits goes on as soon as the file is gone, or another one is in its place. */
+    struct stat first, now;
+    if (milliseconds == 0 || stat(setting, &first) != 0)
+        return;
+    for (long slept = 0; slept < milliseconds; slept += 20) {
+        usleep(20 * 1000);
+        if (stat(setting, &now) != 0 || now.st_ino != first.st_ino)
             break;
     }
 }
