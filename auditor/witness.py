@@ -22,7 +22,7 @@ from auditor.sources.rpc_pairs import endpoints
 from auditor.tables.judged import JUDGED
 from auditor.tables.judgement import BookieState
 from auditor.tables.registry import registered_modes, registrations
-from auditor.tables.rejudged import rejudged, requests
+from auditor.tables.rejudged import candidates, rejudged, requests
 from auditor.tables.testimony import BOUND
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def judge_with_witness(
     if "judged_by_index" in landing.empty:
         landing.run.remove("tables/judged_by_index")
         return landing.rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
-    if not first.where("size(missing) > 0").isEmpty():
+    if not candidates(first, askable).isEmpty():
         where = endpoints(registrations(metadata.before), askable)
         rows = landing.land(
             "witness",

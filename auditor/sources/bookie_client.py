@@ -6,8 +6,8 @@ subject at a time, so that one whose answer breaks the connection does not take 
 After a time-out the bookie is asked about a ledger that cannot exist. If it answers that, the connection is
 well, and what stayed silent is unknown by itself. If it does not, the connection is as good as broken.
 
-A kind of question may have wires of several versions. Where the first brings no answer before its connection
-ends, or the bookie refuses the version, the next one is tried; the one that brings an answer stays.
+A kind of question may have wires of several versions. Where the first brings no answer before the bookie ends
+its connection, or the bookie refuses the version, the next one is tried; the one that brings an answer stays.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Heard]):
         self._connection: BookieConnection[Subject, Answer] | None = None
         self._barren = 0  # connections opened since the last answer
         self._understood = False  # the wire has brought an answer
+        self._mute = False  # a connection stayed silent to everything
         self._silent = 0
         self._heard: list[Heard] = []
 
@@ -204,6 +205,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Heard]):
         try:
             await self._request(connection, self.impossible())
         except TimeoutError:
+            self._mute = True
             connection.lose(f"no answer within {self._options.timeout_s:g} s, to anything")
         except UnreadError:
             return False  # the connection knows why
@@ -248,8 +250,11 @@ class BookieClient(ABC, Generic[Subject, Answer, Heard]):
         return None
 
     def _next_wire(self) -> bool:
-        """A connection was lost: if its version never brought an answer, the next one may."""
-        if self._understood or len(self._wires) < 2:
+        """A connection was lost: if its version never brought an answer, the next one may.
+
+        Silence is no matter of the version: a bookie that does not know one says so, or hangs up.
+        """
+        if self._understood or self._mute or len(self._wires) < 2:
             return False
         self._wires.popleft()
         self._barren = 0

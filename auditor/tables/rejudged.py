@@ -46,6 +46,11 @@ _QUESTIONS = pa.schema(
 )
 
 
+def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
+    """The rows of ``judged`` that a witness may change: a bookie that lacks something can be asked."""
+    return judged.where(_reachable(askable))
+
+
 def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], reads: int) -> DataFrame:
     """What to ask of which bookie: scope_id, ledger_id, entry_id, bookie_id, place; ``reads`` rows or fewer.
 
@@ -57,7 +62,7 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
     from pyspark.sql.pandas.types import from_arrow_schema
 
     names = frozenset(askable)
-    worst = judged.where("size(missing) > 0").withColumn("rank", _rank())
+    worst = candidates(judged, askable).withColumn("rank", _rank())
     chosen = worst.orderBy("rank", *_LEDGER).limit(reads).select(*_LEDGER, "missing", "rank")
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
@@ -107,11 +112,9 @@ def rejudged(
     again = facts.join(F.broadcast(said), _LEDGER).join(pairs_by_ledger(pairs), _LEDGER)
     heard = again.mapInArrow(work, from_arrow_schema(JUDGED))
     others = judged.join(F.broadcast(said.select(*_LEDGER)), _LEDGER, "left_anti")
-    reachable = F.exists("missing", lambda part: part["bookie_id"].isin(list(askable)))
-    doubts = F.when(
-        reachable, F.array_union("doubts", F.array(F.lit(f"its bookies were not asked: {BOUND}")))
-    )
-    unheard = others.withColumn("doubts", F.coalesce(doubts, "doubts")).select(*JUDGED.names)
+    doubt = F.array_union("doubts", F.array(F.lit(f"its bookies were not asked: {BOUND}")))
+    doubts = F.when(_reachable(askable), doubt).otherwise(F.col("doubts"))
+    unheard = others.withColumn("doubts", doubts).select(*JUDGED.names)
     return unheard.unionByName(heard)
 
 
@@ -145,6 +148,12 @@ def _again(
     # One entry after the other, so that the worst is there with all that was said of it.
     said = [sorted(row["said"], key=lambda one: (one["entry_id"], one["bookie_id"])) for row in rows]
     return rows_of(rows, answers, [one[:ANSWERS_KEPT] for one in said])
+
+
+def _reachable(askable: Sequence[str]) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.exists("missing", lambda part: part["bookie_id"].isin(list(askable)))
 
 
 def _rank() -> Column:

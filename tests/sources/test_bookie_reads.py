@@ -124,7 +124,7 @@ def test_one_entry_without_an_answer_is_unknown_and_no_other() -> None:
     assert (heard[Entry(1, 1)].answered, heard[Entry(1, 1)].requests) == (None, 1)
 
 
-def test_a_bookie_that_never_answers_is_given_up_in_both_versions() -> None:
+def test_a_bookie_that_never_answers_is_given_up_and_not_tried_in_another_version() -> None:
     async def dead(request: Request) -> None:
         pass
 
@@ -132,8 +132,21 @@ def test_a_bookie_that_never_answers_is_given_up_in_both_versions() -> None:
         heard, client = asked(bookie, options=StoreOptions(rate_limit=0, timeout_s=0.1))
     assert set(said(heard).values()) <= {UNKNOWN}
     assert "4 connections in a row without an answer" in str(client.given_up)
-    assert bookie.connections == 1 + bookie_client.CONNECTIONS
-    assert {request.version for request in bookie.requests} == {2, 3}
+    assert bookie.connections == bookie_client.CONNECTIONS
+    assert {request.version for request in bookie.requests} == {3}
+
+
+def test_a_bookie_that_hangs_up_on_version_3_is_asked_in_version_2() -> None:
+    async def hanging_up(request: Request) -> None:
+        if request.version == 2:
+            await request.entry()
+        else:
+            request.reset()
+
+    with FakeBookie(HOLDS, hanging_up) as bookie:
+        heard, client = asked(bookie)
+    assert said(heard) == SAID
+    assert (client.given_up, bookie.connections) == (None, 2)
 
 
 @pytest.mark.parametrize("status", [404, 503])
