@@ -6,6 +6,7 @@ grows with the cluster but by what is missing in it, and that is bounded before 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -145,9 +146,14 @@ def _again(
             answers.append(judge_again(ledger, pairs, row["said"], askable, bookies, grace_ms))
         except CoverageLimitError as limit:
             answers.append(too_irregular(ledger, pairs, limit))
-    # One entry after the other, so that the worst is there with all that was said of it.
-    said = [sorted(row["said"], key=lambda one: (one["entry_id"], one["bookie_id"])) for row in rows]
-    return rows_of(rows, answers, [one[:ANSWERS_KEPT] for one in said])
+    return rows_of(rows, answers, [_kept(row["said"]) for row in rows])
+
+
+def _kept(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first answers, one entry after the other: what most bookies were asked for is the worst entry."""
+    asked = Counter(one["entry_id"] for one in said)
+    order = sorted(said, key=lambda one: (-asked[one["entry_id"]], one["entry_id"], one["bookie_id"]))
+    return order[:ANSWERS_KEPT]
 
 
 def _reachable(askable: Sequence[str]) -> Column:
