@@ -45,10 +45,11 @@ from auditor.sources.bookie_places import find_places
 from auditor.sources.bookie_sources import split_sources
 from auditor.sources.credentials import credentials_file, read_credentials
 from auditor.sources.uri import parse_metadata_uri
-from auditor.summary import cluster_of, gaps_shown, summarise
+from auditor.summary import cluster_of, holes_of, summarise
 from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import merged
 from auditor.tables.contents import contents, doubted
+from auditor.tables.doubtful_ids import doubtful_ids
 from auditor.tables.judged import judged, unindexed
 from auditor.tables.judgement import READ, BookieState
 from auditor.tables.marked import of_first_scan, stock
@@ -124,9 +125,9 @@ class Audit:
             findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
             landing.run.remove("tables/checks")
             progress.stage("report")
-            gaps = gaps_shown(tables, metadata)
+            holes = holes_of(tables, metadata, _doubtful(landing, metadata))
             now, cluster = int(time.time() * 1000), cluster_of(metadata)
-            beside = compared(landing, findings, tables, cluster, bool(gaps), self.options, now)
+            beside = compared(landing, findings, tables, cluster, any(holes), self.options, now)
             report = summarise(
                 tables,
                 findings,
@@ -134,7 +135,7 @@ class Audit:
                 bookies,
                 asked,
                 beside,
-                gaps,
+                holes,
                 self.options,
                 started,
                 since,
@@ -235,7 +236,16 @@ class Audit:
         times = {name: state.index_time for name, state in verdict.states.items()}
         gone = landing.land(
             "orphans",
-            lambda: orphans(pairs, bookies.dated(replicas), ledgers, again, moves, metadata.scan_time, times),
+            lambda: orphans(
+                pairs,
+                bookies.dated(replicas),
+                ledgers,
+                again,
+                moves,
+                metadata.scan_time,
+                times,
+                _doubtful(landing, metadata),
+            ),
         )
         places = landing.rows("directories", bookies.directories(), DIRECTORIES)
         cookies, registrations = metadata.cookies(), metadata.registrations()
@@ -286,7 +296,15 @@ class Audit:
 def _moved(landing: Landing, metadata: MetadataScan) -> DataFrame | None:
     """What two scans of a live store differ in; None where one scan stands for both."""
     again = metadata.again()
-    return None if again is None else landing.land("moved", lambda: moved(metadata.ledgers(), again))
+    if again is None:
+        return None
+    doubtful = _doubtful(landing, metadata)
+    return landing.land("moved", lambda: moved(metadata.ledgers(), again, doubtful))
+
+
+def _doubtful(landing: Landing, metadata: MetadataScan) -> DataFrame:
+    """Ids that a scan may have missed."""
+    return landing.land("doubtful_ids", lambda: doubtful_ids(metadata.ledgers(), metadata.again()))
 
 
 def _known_empty(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:

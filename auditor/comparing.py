@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.errors import RunError, UsageError
-from auditor.findings.basis import HOLE
 from auditor.findings.changes import Looked, changed
 from auditor.findings.suppress import Suppress, read_suppressions, suppressed
 from auditor.findings.table import order
@@ -106,11 +105,12 @@ def compared(
     findings: DataFrame,
     tables: Tables,
     cluster: Cluster,
-    gaps: bool,
+    holes: bool,
     options: AuditOptions,
     now: int,
 ) -> Compared:
-    """Land the table changes. ``gaps``: something of the metadata could not be listed; ``now`` in ms.
+    """Land the table changes. ``holes``: something of the metadata could not be read, or leaves ids in
+    doubt; ``now`` in ms.
 
     Which run is the one before is remembered: a resumed run is compared with the same.
 
@@ -129,7 +129,7 @@ def compared(
         before = None
         if previous.run is not None:
             before = landing.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
-        rows = changed(findings, before, _looked(tables, findings, gaps), cluster.instance_id, finished)
+        rows = changed(findings, before, _looked(tables, holes), cluster.instance_id, finished)
         return suppressed(rows, entries, baselines, _day(finished)).orderBy(*order())
 
     landed = landing.land("changes", table).groupBy(*_COUNTED).count().collect()
@@ -172,12 +172,9 @@ def _opened(path: str, options: AuditOptions, cluster: Cluster | None) -> Run:
     return run
 
 
-def _looked(tables: Tables, findings: DataFrame, gaps: bool) -> Looked:
-    from pyspark.sql import functions as F
-
-    misplaced = not findings.where(F.col("id") == HOLE).isEmpty()
+def _looked(tables: Tables, holes: bool) -> Looked:
     unread = not tables.bookies.where("(named or found) and read <> 'read'").isEmpty()
-    return Looked(tables.verdicts, tables.bookies, gaps or misplaced, unread)
+    return Looked(tables.verdicts, tables.bookies, holes, unread)
 
 
 def _day(ms: int) -> date:

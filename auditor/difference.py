@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.errors import RunError
-from auditor.findings.basis import HOLE
 from auditor.findings.compare import KINDS, Paired, paired
 from auditor.findings.looked_at import picked
 from auditor.history import comparable_run
@@ -94,7 +93,7 @@ class RunDifference:
 
     @cached_property
     def _paired(self) -> Paired:
-        holes = bool(self.new.report.run["gaps"]) or HOLE in self.new.report.counts
+        holes = bool(self.new.report.run["gaps"] or self.new.report.run["in_doubt"])
         try:
             return paired(_batches(self.old), _batches(self.new), holes)
         except RunError as error:

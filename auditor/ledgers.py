@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auditor.codecs import ledger_metadata
 from auditor.errors import DecodeError, StoreError, UsageError
 from auditor.keys import etcd, scoped
-from auditor.keys.ledger_tree import LayoutKind, Place, classify, to_path
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, hidden, to_path
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
 from auditor.sources.layout_choice import choose_layout
@@ -84,7 +84,7 @@ def list_ledgers(
                     elif place.kind == "malformed":
                         yield path, "its path and its id disagree, or it is no ledger's path"
                 for path, reason in batch.gaps:
-                    if _may_be_in(classify(layout, path[below:]), scope_id):
+                    if _may_be_in(hidden(layout, path[below:]), scope_id):
                         yield path, reason
 
 
@@ -96,7 +96,7 @@ def _rel(layout: LayoutKind, ledger: LedgerId) -> str:
 
 def _may_be_in(place: Place, scope_id: int) -> bool:
     """Whether a place is of a scope, or could be; what is no place of the layout could be of any."""
-    return place.low is None or place.scope_id in (scope_id, None)
+    return place.kind == "other" or place.scope_id in (scope_id, None)
 
 
 def _parts(store: MetadataStore, layout: LayoutKind, path: str) -> list[Part]:

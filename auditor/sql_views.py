@@ -33,6 +33,7 @@ VIEWS = {
     "members": "a bookie that ensembles name",
     "directories": "a bookie's directory",
     "contents": "a directory and a bookie whose ledgers it seems to hold",
+    "doubtful_ids": "ids that a scan of the metadata may have missed, and why",
     "starts": "a bookie's next start: would it come up",
     "identity_edges": "two bookie ids that may be one bookie, and why",
     "identities": "a bookie id, and the bookie that it is",

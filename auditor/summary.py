@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.asking import Asked
 from auditor.bookie_scan import BookieScan
@@ -20,6 +20,7 @@ from auditor.model.report import (
     Coverage,
     Decided,
     Impact,
+    InDoubt,
     Replicas,
     Report,
     Run,
@@ -30,6 +31,7 @@ from auditor.scan import MetadataScan
 from auditor.since import Since
 from auditor.sources.rpc_rows import ASKED
 from auditor.tables import Tables
+from auditor.tables.doubtful_ids import in_doubt
 from auditor.witness import Witness
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def summarise(
     bookies: BookieScan,
     asked: Asked | None,
     compared: Compared,
-    gaps: list[str],
+    holes: Holes,
     options: AuditOptions,
     started: int,
     since: Since,
@@ -54,7 +56,7 @@ def summarise(
 ) -> Report:
     """Count, sample and cover: the report of an audit whose findings have landed. Times in ms.
 
-    ``gaps`` are those of `gaps_shown`.
+    ``holes`` are those of `holes_of`.
     """
     counts = _counts(tables, metadata, asked)
     reads, witness_notes = witness.summary()
@@ -68,7 +70,8 @@ def summarise(
         positions=metadata.positions(),
         bookie_sources=list(bookies.sources),
         operations=_operations(metadata, bookies, counts, reads),
-        gaps=gaps,
+        gaps=holes.gaps,
+        in_doubt=holes.in_doubt,
         notes=[
             *metadata.notes(),
             *bookies.notes(),
@@ -138,7 +141,22 @@ def _operations(
     return {name: count for name, count in made.items() if count}
 
 
-def gaps_shown(tables: Tables, metadata: MetadataScan) -> list[str]:
+class Holes(NamedTuple):
+    """What of the metadata could not be read, a bounded sample, and the ids which that leaves in doubt."""
+
+    gaps: list[str]
+    in_doubt: InDoubt | None
+
+
+def holes_of(tables: Tables, metadata: MetadataScan, doubtful: DataFrame) -> Holes:
+    """What a run could not see of the metadata; where there is any, what is not found may be there.
+
+    ``doubtful`` is the table doubtful_ids.
+    """
+    return Holes(_gaps(tables, metadata), in_doubt(doubtful))
+
+
+def _gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
     """A bounded sample of what could not be listed, of any part of the metadata."""
     rows = tables.ledgers.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
     rows += metadata.marks().where("kind = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()

@@ -155,7 +155,7 @@ def test_a_ledger_whose_index_cannot_be_read_any_more_is_not_looked_at(
 
 def test_an_id_that_a_misplaced_record_may_stand_for_is_not_gone(tmp_path: Path) -> None:
     write_run(tmp_path / "old", [row("entry-lost", 1)])
-    write_run(tmp_path / "new", [row("metadata-misplaced")])
+    write_run(tmp_path / "new", [], run={"in_doubt": {"ids": "1", "reasons": ["/ledgers/L1: misplaced"]}})
     assert changes(tmp_path / "old", tmp_path / "new")["entry-lost", 1, None] == "unseen"
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
+from auditor.checks.finding_rows import listed, words
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from auditor.tables import Tables
 
@@ -23,34 +24,46 @@ _LEAST = 100
 def distrusted_bookies(tables: Tables) -> DataFrame:
     """Bookies for which the metadata looks wrong: bookie_id, rules (that hold), and their figures.
 
-    ``ledgers`` and ``orphans`` are counts; ``vanished`` counts whole ranges of ids. They lie from ``low`` to
-    ``high`` in the scope ``vanished_scope``, the one that has most of them.
+    ``ledgers``, ``orphans`` and ``in_doubt`` are counts, the last of orphans that the store may have unseen;
+    ``sure`` says that a rule holds without these. ``vanished`` counts whole ranges of ids. They lie from
+    ``low`` to ``high`` in the scope ``vanished_scope``, the one that has most of them.
     """
     from pyspark.sql import functions as F
 
     of_scope = tables.vanished_ranges.groupBy("bookie_id", F.col("scope_id").alias("vanished_scope")).agg(
-        F.count("*").alias("count"), F.min("low").alias("low"), F.max("high").alias("high")
+        F.count("*").alias("count"),
+        F.count_if(F.col("in_doubt") == 0).alias("seen"),
+        F.min("low").alias("low"),
+        F.max("high").alias("high"),
     )
     most = F.max_by(F.struct("vanished_scope", "low", "high"), F.struct("count", "vanished_scope"))
     ranges = (
         of_scope.groupBy("bookie_id")
-        .agg(F.sum("count").alias("vanished"), most.alias("most"))
-        .select("bookie_id", "vanished", "most.*")
+        .agg(F.sum("count").alias("vanished"), F.sum("seen").alias("seen"), most.alias("most"))
+        .select("bookie_id", "vanished", "seen", "most.*")
     )
     rows = (
         tables.bookies.select("bookie_id", "foreign_instance")
-        .join(tables.holdings.select("bookie_id", "ledgers", "orphans"), "bookie_id", "left")
+        .join(tables.holdings.select("bookie_id", "ledgers", "orphans", "in_doubt"), "bookie_id", "left")
         .join(ranges, "bookie_id", "left")
-        .fillna({"ledgers": 0, "orphans": 0, "vanished": 0})
+        .fillna({"ledgers": 0, "orphans": 0, "in_doubt": 0, "vanished": 0, "seen": 0})
     )
+    every = _rules(F.col("orphans"), F.col("vanished"))
+    sure = _rules(F.col("orphans") - F.col("in_doubt"), F.col("seen"))
+    return rows.withColumns({"rules": every, "sure": F.size(sure) > 0}).where("size(rules) > 0")
+
+
+def _rules(orphans: Column, vanished: Column) -> Column:
+    """The rules that hold with so many orphans and vanished ranges."""
+    from pyspark.sql import functions as F
+
     rules = {
-        "orphan-share": (F.col("orphans") >= _LEAST) & (F.col("orphans") * _SHARE > F.col("ledgers")),
-        "every-ledger": (F.col("ledgers") > 0) & (F.col("orphans") >= F.col("ledgers")),
-        "vanished-ranges": F.col("vanished") > 0,
+        "orphan-share": (orphans >= _LEAST) & (orphans * _SHARE > F.col("ledgers")),
+        "every-ledger": (F.col("ledgers") > 0) & (orphans >= F.col("ledgers")),
+        "vanished-ranges": vanished > 0,
         "foreign-instance": F.col("foreign_instance"),
     }
-    held = F.array_compact(F.array(*(F.when(rule, F.lit(name)) for name, rule in rules.items())))
-    return rows.withColumn("rules", held).where("size(rules) > 0")
+    return F.array_compact(F.array(*(F.when(rule, F.lit(name)) for name, rule in rules.items())))
 
 
 def doubted_orphans(tables: Tables) -> DataFrame:
@@ -63,7 +76,16 @@ def doubted_orphans(tables: Tables) -> DataFrame:
         "newer-than-scan": F.col("newer_than_scan"),
         "metadata-suspect": F.col("distrusted"),
         "attribution-suspect": F.col("attribution_suspect"),
+        "id-in-doubt": F.col("doubt").isNotNull(),
     }
     return rows.withColumn(
         "doubts", F.array_compact(F.array(*(F.when(doubt, F.lit(name)) for name, doubt in doubts.items())))
     )
+
+
+def in_doubt() -> Column:
+    """The end of a sentence about a row of `doubted_orphans`: its doubts, and which part of the store."""
+    from pyspark.sql import functions as F
+
+    which = F.when(F.col("doubt").isNotNull(), words(" (", F.col("doubt"), ")")).otherwise("")
+    return F.when(F.size("doubts") > 0, words("; in doubt: ", listed(F.col("doubts")), which)).otherwise("")

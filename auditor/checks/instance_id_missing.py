@@ -21,7 +21,8 @@ def instance_id_missing(tables: Tables) -> DataFrame:
     What it finds:
         A metadata store without an INSTANCEID, or with an empty one: one finding for the cluster. Its
         evidence counts the cookies, of the store and on disks, that carry an instance id all the same, and
-        lists these ids: their bookies had them from an INSTANCEID that is gone.
+        lists these ids: their bookies had them from an INSTANCEID that is gone. A note where none does: such
+        a cluster never had one, as a standalone Pulsar's.
 
     Why it matters:
         Nothing then tells a bookie that its disks belong to another cluster, or that the metadata was
@@ -33,7 +34,8 @@ def instance_id_missing(tables: Tables) -> DataFrame:
 
     What to do:
         If cookies carry an instance id, find out who removed the INSTANCEID, and put that id back with
-        ZooKeeper's own client before a bookie restarts. Clusters formatted before 4.3 never had one.
+        ZooKeeper's own client before a bookie restarts. Clusters formatted before 4.3, and a standalone
+        Pulsar's, never had one: there is nothing to do.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`
@@ -60,6 +62,7 @@ def instance_id_missing(tables: Tables) -> DataFrame:
     )
     return finding_rows(
         carried.where(F.lit(tables.cluster.instance_id_missing)),
+        severity=F.when(F.size("instance_ids") == 0, F.lit(Severity.NOTE.value)),
         message=words(
             "the cluster has no INSTANCEID; an instance id is carried by ",
             counted(F.col("cookies"), "cookie", "cookies"),

@@ -21,8 +21,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What it finds:
         Znodes whose name cannot be parsed, or whose path is not the one that their ledger id has in this
-        layout. One finding a ledger id; those that stand for no id are told together, with their number and
-        the first ten paths.
+        layout. One finding per ledger id that the server's listing reads out of them; those of which it
+        reads none are one finding together, with their number and the first ten paths.
 
     Why it matters:
         A bookie that lists the tree skips what it cannot parse, and its garbage collector then takes the
@@ -42,8 +42,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
           reads the right path, if there is one. Risk: none; it reads metadata.
 
     Limits:
-        The ids that such a znode could stand for are unknown: no orphan and no stale mark is reported of
-        them.
+        Of an id that such a znode could be the record of (`low` to `high`), orphans are only suspected, and
+        no mark is called a deleted ledger's. A name that no ledger can have stands for none, and hides none.
     """
     from pyspark.sql import functions as F
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.finding_rows import finding_rows, listed, suspect_if, words
 from auditor.checks.gc_guards import distrusted_bookies
 from auditor.model.finding import Severity
 
@@ -32,7 +32,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed as a count; that the metadata is wrong is what it may mean, not what was seen. The orphans
-        themselves are no more than suspect while it stands.
+        themselves are no more than suspect while it stands. Suspect where it takes orphans whose ids are in
+        doubt, because a part of the ledger tree could not be listed: `in_doubt` counts them.
 
     What to do:
         Stop the bookie, or keep it stopped, until it is clear which side is right. Then compare. If metadata
@@ -55,6 +56,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     return finding_rows(
         distrusted_bookies(tables),
         bookie_id="bookie_id",
+        confidence=suspect_if(~F.col("sure")),
         message=words(
             F.col("orphans"),
             " of ",
@@ -63,11 +65,16 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             F.col("bookie_id"),
             " have no metadata; do not let it collect garbage: ",
             listed(F.col("rules")),
+            F.when(
+                F.col("in_doubt") > 0,
+                words("; the ids of ", F.col("in_doubt"), " are in doubt, as not all metadata could be read"),
+            ).otherwise(""),
         ),
         evidence={
             "rules": "rules",
             "ledgers": "ledgers",
             "orphans": "orphans",
+            "in_doubt": "in_doubt",
             "vanished_ranges": "vanished",
             "vanished_scope": F.col("vanished_scope").cast("string"),
             "vanished_low": F.col("low").cast("string"),

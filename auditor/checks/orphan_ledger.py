@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, listed, suspect_if, words
-from auditor.checks.gc_guards import doubted_orphans
+from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.checks.gc_guards import doubted_orphans, in_doubt
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(
-    Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.ALL_LEDGERS, Need.DISKS}, asks="orphans"
-)
+@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="orphans")
 def orphan_ledger(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that the metadata store no longer knows.
 
@@ -34,7 +32,9 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect where the
         index file is newer than a saved scan (in a RocksDB index, which keeps no times: where the bookie is,
         and the id is above all that the scan lists), where a directory's cookie and place name two bookies,
-        and where the bookie's metadata is itself in doubt (metadata-suspect).
+        where the bookie's metadata is itself in doubt (metadata-suspect), and where the store may have the
+        ledger unseen: a listing that failed could have shown it, or a record in the wrong place could be its
+        own (`doubt` says which).
 
     What to do:
         Wait for one garbage-collection interval and audit again. If they stay, read the bookie's log for its
@@ -48,7 +48,8 @@ def orphan_ledger(tables: Tables) -> DataFrame:
           clusters. Risk: none; it reads metadata.
 
     Limits:
-        Ids that a damaged part of the ledger tree could stand for are not reported.
+        A name in the ledger tree that no ledger can have stands for none; but a ledger whose id the server's
+        own listing reads out of such a name is only suspected, as no collector takes it.
     """
     from pyspark.sql import functions as F
 
@@ -63,7 +64,7 @@ def orphan_ledger(tables: Tables) -> DataFrame:
             " is on ",
             F.col("bookie_id"),
             " and not in the store",
-            F.when(F.size("doubts") > 0, words("; in doubt: ", listed(F.col("doubts")))).otherwise(""),
+            in_doubt(),
         ),
-        evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts"},
+        evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts", "doubt": "doubt"},
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
-from auditor.checks.gc_guards import doubted_orphans
+from auditor.checks.gc_guards import doubted_orphans, in_doubt
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: the first scan listed it and the second did not. Suspect where a directory's cookie and
-        place name two bookies.
+        place name two bookies, and where the second scan may have missed it: a listing failed that could
+        have shown it, or a record in the wrong place could be its own (`doubt` says which).
 
     What to do:
         Nothing. If the ledger was not meant to be deleted, stop the bookie's collector at once: the data is
@@ -55,7 +56,12 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.size("doubts") > 0),
         message=words(
-            "ledger ", ledger_name(), " is on ", F.col("bookie_id"), " and was deleted during the audit"
+            "ledger ",
+            ledger_name(),
+            " is on ",
+            F.col("bookie_id"),
+            " and was deleted during the audit",
+            in_doubt(),
         ),
-        evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts"},
+        evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts", "doubt": "doubt"},
     )

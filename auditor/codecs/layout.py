@@ -23,6 +23,8 @@ _FACTORIES = {
     # Also what clusters from before 4.5 say, with short paths only; the class was made anew under its name.
     "HierarchicalLedgerManagerFactory": LayoutKind.HIERARCHICAL,
     "LongHierarchicalLedgerManagerFactory": LayoutKind.LONG_HIERARCHICAL,
+    # BP-35's: its ledgers of scope 0 lie as the long layout has them, those of other scopes beside.
+    "LongLongHierarchicalLedgerManagerFactory": LayoutKind.LONG_HIERARCHICAL,
 }
 _TYPES = {"flat": LayoutKind.FLAT, "hierarchical": LayoutKind.HIERARCHICAL}
 

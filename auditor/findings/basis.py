@@ -13,8 +13,8 @@ it is *unseen*, and stays known until a run can tell.
     What lies on a bookie's disks. Looked at where its directories were found and read to the end, the ledger
     could be judged, and its index there be read; or where neither the metadata nor a source knows the bookie.
 
-Holes are parts of the metadata that could not be listed, and ids that a misplaced record may stand for. What
-marks show needs a listing without them.
+Holes are parts of the metadata that could not be read, and ids that these or a misplaced record leave in
+doubt. What marks show needs a listing without them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from auditor.checks import BY_ID, Basis
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 """Ids that are stages of one trouble, the mildest first: a ledger that goes to the next got worse."""
 
-HOLE = "metadata-misplaced"
 UNREADABLE = "index-unreadable"
 
 

@@ -5,6 +5,7 @@ changed in between may have been closed, repaired or moved while the bookies wer
 in between has nothing left to lose, and what bookies still hold of it is a matter for garbage collection.
 The rule is the same for every group of checks. Findings about a bookie that count ledgers count those that
 moved apart from the others, for themselves.
+One that the second scan may only have missed was not seen to go: what was found of it stays, in doubt.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 The server does not check what it lists: it strings together whatever digits it finds in the names on the way
 down, and its garbage collection acts on the ids that come out. So a znode that is no ledger's path keeps two
-facts: the id that Java would list, and the ids that it could stand for. Nothing may be said to be gone while
-such a znode could be its metadata.
+facts: the id that Java would list, and the ids that it could stand for. A name that Java's own parser takes
+for a ledger's (L and digits, in another width or tree) could be that ledger's metadata, put in the wrong
+place. A name that no ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for none: it says nothing
+of any ledger.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ class Place(NamedTuple):
     """What one znode or key is.
 
     ``ledger_id``: the ledger's, or for ``malformed`` the id that Java would list, if any. ``low`` and
-    ``high``: the ids it is, leads to, or could stand for, inclusive; an id that Java makes up can lie outside
-    of them. All three are signed 64-bit numbers; ``other`` has none. ``scope_id``: the scope of them (BP-35),
-    signed too; None where it could be any.
+    ``high``: the ids it is, leads to, or could stand for, inclusive; both None where it stands for none. All
+    three are signed 64-bit numbers; ``other`` has none. ``scope_id``: the scope of them (BP-35), signed too;
+    None where it could be any.
     """
 
     kind: PlaceKind
@@ -72,6 +74,7 @@ _SHAPES = {
 _SPECIAL = {"available", "cookies", "LAYOUT", "INSTANCEID", "underreplication", "idgen", "idgen-long"}
 _LEVEL = re.compile(r"[0-9]{4}")
 _NOT_DIGITS = re.compile(r"[^0-9]+")
+_LEAF = re.compile(r"L[0-9]+")
 _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 _MAX_NAME = 64  # no id needs more digits; a longer name is not worth a number of its size
 
@@ -95,7 +98,7 @@ def from_path(kind: LayoutKind, rel: str) -> int | None:
     """
     if kind is LayoutKind.ETCD:
         ledger = etcd.from_path(rel)
-        return ledger.id if ledger is not None and ledger.scope == 0 else None
+        return ledger.id if ledger is not None and ledger.scope == 0 and ledger.id >= 0 else None
     return _LAYOUTS[kind].from_path(rel)
 
 
@@ -107,6 +110,8 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     >>> classify(LayoutKind.HIERARCHICAL, "00/0001")
     Place(kind='inner', ledger_id=None, low=10000, high=19999, scope_id=0)
     >>> classify(LayoutKind.HIERARCHICAL, "00/0000/X12")
+    Place(kind='malformed', ledger_id=12, low=None, high=None, scope_id=0)
+    >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L12")
     Place(kind='malformed', ledger_id=12, low=12, high=12, scope_id=0)
     >>> classify(LayoutKind.HIERARCHICAL, "cookies/bk1:3181")
     Place(kind='other', ledger_id=None, low=None, high=None, scope_id=0)
@@ -132,6 +137,19 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     return Place("other")
 
 
+def hidden(kind: LayoutKind, rel: str) -> Place:
+    """Which ledgers may lie unseen at or below ``rel``, which could not be read: its ``low`` to ``high``.
+
+    >>> hidden(LayoutKind.HIERARCHICAL, "00/0001").low, hidden(LayoutKind.HIERARCHICAL, "notes").low
+    (10000, None)
+    >>> hidden(LayoutKind.FLAT, "") == Place("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
+    True
+    """
+    if rel.rstrip("/") in ("", etcd.LEDGERS if kind is LayoutKind.ETCD else ""):
+        return Place("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
+    return classify(kind, rel)
+
+
 def _below(place: Place, deeper: bool) -> Place:
     """A znode below a leaf is nothing that Java lists; it can stand for no more than the leaf could."""
     if not deeper or place.kind == "other":
@@ -142,12 +160,13 @@ def _below(place: Place, deeper: bool) -> Place:
 def _etcd(rel: str) -> Place:
     """A key is one name and no path: the driver reads the id out of what stands after its last slash.
 
-    A name that it cannot read makes its listing fail as a whole, so that nothing is collected. No id can be
-    read out of such a name, hence none can be ruled out either: it stands for any, of any scope.
-    Only below the key of a ledger it is taken to belong to that ledger.
+    A name that it cannot read makes its listing fail as a whole, so that nothing is collected; no ledger can
+    have such a name, so it stands for none. Only below the key of a ledger it is taken to belong to that
+    ledger. No ledger of scope 0 has an id below 0 (LedgerMetadataBuilder refuses it, the driver's listing
+    ends before its key), so such a key stands for none either.
     """
     ledger = etcd.from_path(rel)
-    if ledger is not None:
+    if ledger is not None and (ledger.scope or ledger.id >= 0):
         return Place("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
     if not rel.startswith(f"{etcd.LEDGERS}/"):
         return Place("other")
@@ -157,7 +176,9 @@ def _etcd(rel: str) -> Place:
     above = "/".join(rel.split("/", 2)[:2])
     read = etcd.read_by_java(rel) or etcd.from_path(above)
     if read is None:
-        return Place("malformed", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
+        return Place("malformed", scope_id=None)
+    if read.id < 0 and not read.scope:
+        return Place("malformed")
     return Place("malformed", None, read.id, read.id, read.scope)
 
 
@@ -172,7 +193,9 @@ def _scoped(rel: str, names: list[str]) -> Place:
         kind: PlaceKind = "ledger" if own else "malformed"
         return Place(kind, ledger.id if own else None, ledger.id, ledger.id, ledger.scope)
     span = scoped.span(rel)
-    return Place("inner" if scoped.is_inner(rel) else "malformed", None, span.low, span.high, span.scope)
+    if not scoped.is_inner(rel):
+        return Place("malformed", scope_id=span.scope)
+    return Place("inner", None, span.low, span.high, span.scope)
 
 
 def _flat(name: str) -> Place:
@@ -186,28 +209,24 @@ def _flat(name: str) -> Place:
         ledger_id = int(name[1:])
         if MIN_LEDGER_ID <= ledger_id <= MAX_LEDGER_ID:
             return Place("malformed", ledger_id, ledger_id, ledger_id)
-    return Place("malformed", None, 0, MAX_LEDGER_ID)
+    return Place("malformed")
 
 
 def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
     inner = names[: shape.depth]
-    good = next(
-        (level for level, name in enumerate(inner) if level and not _LEVEL.fullmatch(name)), len(inner)
-    )
-    low, high = _span("".join(inner[:good]), shape.digits)
+    good = all(_LEVEL.fullmatch(name) for name in inner[1:])
     if len(names) <= shape.depth:
-        return Place("inner" if good == len(inner) else "malformed", None, low, high)
+        return Place("inner", None, *_span("".join(inner), shape.digits)) if good else Place("malformed")
     leaf = names[-1]
-    if good == len(inner):
+    if good:
         if leaf in _SPECIAL or leaf.startswith("ID-"):
             return Place("other")
         ledger_id = _LAYOUTS[kind].from_path("/".join(names))
         if ledger_id is not None:  # asked for a znode below this ledger's
             return Place("ledger", ledger_id, ledger_id, ledger_id)
     listed = _listed(shape, inner, leaf)
-    if good == len(inner) and listed is not None and _NOT_DIGITS.sub("", leaf):
-        low = high = listed
-    return Place("malformed", listed, low, high)
+    stands = listed if _LEAF.fullmatch(leaf) else None
+    return Place("malformed", listed, stands, stands)
 
 
 def _listed(shape: _Shape, inner: list[str], leaf: str) -> int | None:

@@ -95,16 +95,27 @@ class Reused(TypedDict):
     notes: list[str]
 
 
+class InDoubt(TypedDict):
+    """Ledger ids of which the metadata does not tell whether they are there, as not all of it could be read.
+
+    ``ids`` says how many, in decimal digits, None for every id there can be; ``reasons`` which parts of the
+    store leave them open, a bounded sample.
+    """
+
+    ids: str | None
+    reasons: list[str]
+
+
 class Run(TypedDict):
     """Facts of the run itself, ready for JSON; times in milliseconds since 1970, UTC.
 
     ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name what of the metadata
-    could not be listed or read, a bounded sample; with any no run is complete. ``notes`` are sentences
-    that a reader should see. ``operations`` counts what was asked of the sources, all of it reading.
-    ``finished`` is when the findings were complete. ``impact`` has one entry for each severity with findings
-    about ledgers, the worst first; ``changes`` is None where there is no earlier run to compare with;
-    ``suppressions`` are the entries of the suppressions file, in its order; ``reused`` is None where all was
-    read.
+    could not be listed or read, a bounded sample; with any no run is complete. ``in_doubt`` is None where
+    every id is known to be there or not. ``notes`` are sentences that a reader should see. ``operations``
+    counts what was asked of the sources, all of it reading. ``finished`` is when the findings were complete.
+    ``impact`` has one entry for each severity with findings about ledgers, the worst first; ``changes`` is
+    None where there is no earlier run to compare with; ``suppressions`` are the entries of the suppressions
+    file, in its order; ``reused`` is None where all was read.
     """
 
     version: str
@@ -116,6 +127,7 @@ class Run(TypedDict):
     bookie_sources: list[str]
     operations: dict[str, int]
     gaps: list[str]
+    in_doubt: InDoubt | None
     notes: list[str]
     tally: list[Tally]
     impact: list[Impact]

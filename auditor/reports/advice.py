@@ -25,6 +25,7 @@ Blanks = Mapping[str, str]
 _DOUBTS = {
     "newer-than-scan": "its index may be newer than the scan of the metadata",
     "metadata-suspect": "the metadata of this bookie is itself in doubt (metadata-suspect)",
+    "id-in-doubt": "the store may have it where it could not be read, or in the wrong place",
     "attribution-suspect": "a directory's cookie and its place name two bookies",
 }
 _LABEL = 7
@@ -77,8 +78,9 @@ def filled(command: str, blanks: Blanks) -> str:
 def advice(check: Check, blanks: Blanks, width: int, indent: str = "", scope_id: int | None = 0) -> list[str]:
     """What to do: the check's words, then its commands, each with what it does and risks."""
     lines = _labelled("do", check.sections["What to do"].replace("\n- ", " "), width, indent)
+    below_0 = blanks.get("ID", "").startswith("-")
     for command in check.commands:
-        if scope_id and _NAMES_LEDGER.search(command.text):
+        if (scope_id or below_0) and _NAMES_LEDGER.search(command.text):
             continue
         shown, *below = command_lines(command, width, indent + " " * _LABEL)
         lines += [indent + " " * _LABEL + filled(shown.strip(), blanks), *below]
@@ -87,6 +89,8 @@ def advice(check: Check, blanks: Blanks, width: int, indent: str = "", scope_id:
             lines += folded("The shell refuses an id that is no host:port.", width, inner, inner)
     if scope_id:
         lines += _labelled("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
+    elif below_0:
+        lines += _labelled("", "No released shell takes a ledger id below 0.", width, indent)
     return lines
 
 

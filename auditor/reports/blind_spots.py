@@ -68,11 +68,11 @@ def blind_spots(run: RunView) -> list[BlindSpot]:
         left = len(seen.bookies.unread)
         where = f"{left:,} bookies that were not read whole" if left > 1 else run.unread[0].bookie_id
         found.append(BlindSpot(copies, "what is not in a readable index is neither there nor missing", where))
-    if report.run["gaps"] or report.counts.get("metadata-misplaced"):
+    if report.run["in_doubt"] is not None:
         found.append(
             BlindSpot(
                 checks_that_need(Need.ALL_LEDGERS),
-                "a part of the ledger tree could not be listed or read",
+                "a part of the ledger tree could not be read, or lies in the wrong place",
                 "ids that it could stand for",
             )
         )

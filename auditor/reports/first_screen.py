@@ -16,6 +16,7 @@ from auditor.model.finding import Finding, Severity
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import INCOMPLETE, Report, Tally
 from auditor.reports.folding import columns_of, folded
+from auditor.reports.in_doubt import in_doubt
 from auditor.reports.plain_text import printable
 from auditor.reports.reused import reused
 
@@ -94,9 +95,9 @@ def command_for(finding: Finding, run: str) -> str | None:
 
 
 def _ledger(finding: Finding) -> str:
-    """A finding's ledger as the command line takes it."""
-    if finding.scope_id and finding.ledger_id is not None:
-        return f"--ledger-qualified-name {LedgerId(finding.ledger_id, finding.scope_id).qualified_name}"
+    """A finding's ledger as the command line takes it; a number below 0 would be taken for an option."""
+    if finding.ledger_id is not None and (finding.scope_id or finding.ledger_id < 0):
+        return f"--ledger-qualified-name {LedgerId(finding.ledger_id, finding.scope_id or 0).qualified_name}"
     return str(finding.ledger_id)
 
 
@@ -130,6 +131,8 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
     ]
     if run["reused"]:
         lines += _line("not again", reused(run["reused"]), width, limits.facts)
+    if run["in_doubt"]:
+        lines += _line("in doubt", in_doubt(run["in_doubt"]), width, limits.gaps)
     if run["gaps"]:
         lines += _line(
             "not read",

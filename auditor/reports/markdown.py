@@ -13,6 +13,7 @@ from auditor.model.amounts import bounded, moment
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
+from auditor.reports.in_doubt import in_doubt
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 from auditor.reports.reused import reused
 
@@ -98,6 +99,8 @@ def _coverage(report: Report) -> str:
     ]
     if run["reused"]:
         rows.append(("not read again", escaped(reused(run["reused"]))))
+    if run["in_doubt"]:
+        rows.append(("in doubt", escaped(in_doubt(run["in_doubt"]))))
     if run["gaps"]:
         rows.append(("not read", f"{len(run['gaps']):,} places, as {escaped(run['gaps'][0])}"))
     return "\n".join(["| looked at | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])

@@ -19,6 +19,7 @@ from auditor.reports import first_screen
 from auditor.reports.advice import advice, blanks_of, doubts_of, since_when
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.folding import folded
+from auditor.reports.in_doubt import in_doubt
 from auditor.reports.plain_text import printable
 from auditor.reports.reused import reused
 
@@ -110,6 +111,8 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
         lines += folded(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
     if len(unread) > len(run.unread):
         lines.append(f"  and {len(unread) - len(run.unread):,} more bookies")
+    if doubt := run.report.run["in_doubt"]:
+        lines += folded(f"in doubt: {in_doubt(doubt)}", width, "  ", "    ", lines=2)
     for gap in run.report.run["gaps"]:
         lines += folded(gap, width, "  ", "    ", lines=2)
     for note in run.report.run["notes"]:

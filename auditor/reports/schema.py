@@ -192,6 +192,10 @@ def _run() -> dict[str, Any]:
             "bookie_sources": _list(_TEXT),
             "operations": {"type": "object", "additionalProperties": _COUNT},
             "gaps": _list(_TEXT),
+            "in_doubt": {
+                "anyOf": [{"type": "null"}, _in_doubt()],
+                "description": "ids that may be there unseen; null: none",
+            },
             "notes": _list(_TEXT),
             "tally": _list(tally),
             "impact": {**_list(_impact()), "description": "by severity, of findings about ledgers"},
@@ -206,6 +210,11 @@ def _run() -> dict[str, Any]:
             },
         }
     )
+
+
+def _in_doubt() -> dict[str, Any]:
+    ids = {"type": ["string", "null"], "pattern": "^[1-9][0-9]*$", "description": "how many; null: every id"}
+    return _object({"ids": ids, "reasons": {**_list(_TEXT), "description": "why, a bounded sample"}})
 
 
 def _reused() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.codecs.groups import Longs
 from auditor.codecs.ledger_batch import decode_batch
 from auditor.codecs.ledger_columns import LedgerColumns
-from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, Place, classify
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, hidden
 from auditor.keys.plain_paths import ledger_ids
 from auditor.sources.columns import commented
 from auditor.sources.ledger_replicas import REPLICA, replicas
@@ -24,7 +24,11 @@ from auditor.sources.metadata_arrays import RULE, SEGMENT, damage_arrays, metada
 from auditor.sources.store import NO_TIME, ZnodeBatch
 
 LEDGERS = commented(
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null where it could be any"),
+    (
+        "scope_id",
+        pa.int64(),
+        "BP-35 scope; 0 for every stock ledger; null where it could be any, or it is no ledger",
+    ),
     ("ledger_id", pa.int64(), "the ledger; of a misplaced znode the id that the server would list"),
     ("path", pa.string(), "its znode, or its key in etcd"),
     ("version", pa.int64(), "its version in this scan: the znode's, or etcd's mod revision"),
@@ -35,7 +39,7 @@ LEDGERS = commented(
         pa.string(),
         "ok, broken (a rule), unreadable, misplaced (no ledger's path), gap (not listed)",
     ),
-    ("low", pa.int64(), "misplaced, gap: the least id it could stand for"),
+    ("low", pa.int64(), "misplaced, gap: the least id it could stand for; null where it stands for none"),
     ("high", pa.int64(), "misplaced, gap: the greatest id it could stand for"),
     ("rules", pa.list_(RULE), "rules that the metadata breaks"),
     ("undecidable", pa.bool_(), "the metadata does not say who should hold what"),
@@ -163,7 +167,7 @@ def _misplaced(
     batch: ZnodeBatch, paths: TextColumn, rows: list[int], places: Mapping[int, Place]
 ) -> dict[str, Any]:
     return {
-        "scope_id": [places[row].scope_id for row in rows],
+        "scope_id": [_scope_of(places[row]) for row in rows],
         "ledger_id": [places[row].ledger_id for row in rows],
         "path": [paths[row] for row in rows],
         **_standing(batch, np.array(rows, np.int64)),
@@ -174,16 +178,20 @@ def _misplaced(
     }
 
 
+def _scope_of(place: Place) -> int | None:
+    """The scope of a place's ids; null where it has none."""
+    return None if place.low is None and place.ledger_id is None else place.scope_id
+
+
 def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> dict[str, Any]:
-    spans = [classify(layout, path[start:]) for path, _ in batch.gaps]
+    spans = [hidden(layout, path[start:]) for path, _ in batch.gaps]
     return {
-        # A gap that is no ledger's place can hide ledgers of any scope.
-        "scope_id": [place.scope_id if place.low is not None else None for place in spans],
+        "scope_id": [_scope_of(place) for place in spans],
         "path": [path for path, _ in batch.gaps],
         "status": ["gap"] * len(spans),
-        # Of what is no place of this layout nothing is known: it could be any ledger.
-        "low": [place.low if place.low is not None else MIN_LEDGER_ID for place in spans],
-        "high": [place.high if place.high is not None else MAX_LEDGER_ID for place in spans],
+        # Below what is no place of this layout there are no ledgers.
+        "low": [place.low for place in spans],
+        "high": [place.high for place in spans],
         "undecidable": [True] * len(spans),
         "damage": [reason for _, reason in batch.gaps],
     }

@@ -29,8 +29,9 @@ DEFAULT_PORT = 2181
 DEFAULT_ETCD_PORT = 2379
 
 FORMS = (
-    "zk://host:2181/ledgers, zk+hierarchical://h1:2181;h2:2181/ledgers (or zk+longhierarchical, zk+flat, "
-    "zk+null), zk-snapshot:///path/to/version-2?root=/ledgers, etcd://h1:2379,h2:2379/scope, "
+    "zk://host:2181/ledgers, zk+hierarchical://h1:2181;h2:2181/ledgers (or zk+longhierarchical, "
+    "zk+longlonghierarchical, zk+flat, zk+null), zk-snapshot:///path/to/version-2?root=/ledgers, "
+    "etcd://h1:2379,h2:2379/scope, "
     "etcd-snapshot:///path/to/file.db?scope=/scope, dump:///path/to/metadata.jsonl?root=/ledgers"
 )
 
@@ -40,6 +41,7 @@ _LAYOUTS = {
     "zk+flat": LayoutKind.FLAT,
     "zk+hierarchical": LayoutKind.HIERARCHICAL,
     "zk+longhierarchical": LayoutKind.LONG_HIERARCHICAL,
+    "zk+longlonghierarchical": LayoutKind.LONG_HIERARCHICAL,  # BP-35
 }
 _SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope"}
 """The forms of saved metadata, and the parameter that says below what everything is kept."""

@@ -32,13 +32,14 @@ class Tables:
         One row a ledger and bookie: a ledger that a bookie holds and the last metadata scan does not list.
         ``bookie_id``, ``scope_id``, ``ledger_id``, ``groups``, ``in_m0`` and ``in_m1`` (whether the scan
         before and after the bookies listed it; alike where one scan stands for both), ``newer_than_scan``
-        (its index file is newer than a saved scan, or its id may be). Ids that a misplaced znode or a gap
-        could stand for are not here: they are unknown.
+        (its index file is newer than a saved scan, or its id may be), ``doubt`` (why the store may have it
+        all the same, unseen; null where nothing says so).
     ``holdings``
-        One row a bookie with an index: ``bookie_id``, ``ledgers`` (that it holds), ``orphans`` (of those).
+        One row a bookie with an index: ``bookie_id``, ``ledgers`` (that it holds), ``orphans`` (of those),
+        ``in_doubt`` (orphans with a ``doubt``).
     ``vanished_ranges``
-        ``bookie_id``, ``scope_id``, ``low``, ``high``, ``ledgers``: blocks of 10,000 ids of which a bookie
-        holds at least 100 ledgers, all of them orphans.
+        ``bookie_id``, ``scope_id``, ``low``, ``high``, ``ledgers``, ``in_doubt``: blocks of 10,000 ids of
+        which a bookie holds at least 100 ledgers, all of them orphans.
     ``over_replicated``
         One row a ledger and bookie that no ensemble of the ledger names: ``scope_id``, ``ledger_id``,
         ``bookie_id``, ``count`` (entries held), ``state``, ``marked``, ``locked``, ``exposed`` (a member is

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.sources.columns import commented
+from auditor.tables.doubtful_ids import with_doubts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,21 +22,37 @@ MOVED = commented(
     ("listed", pa.bool_(), "a ledger in its place; false: a misplaced znode that the server takes for it"),
     ("version", pa.int64(), "its version in the first scan; null: not there"),
     ("version_again", pa.int64(), "its version in the second scan; null: not there any more"),
+    (
+        "doubt",
+        pa.string(),
+        "where only one scan lists it: why the other may have missed it; null: nothing says so",
+    ),
 )
 
 LEDGER = ("scope_id", "ledger_id")
 _LISTED = ("ok", "broken", "unreadable")
 
 
-def moved(ledgers: DataFrame, again: DataFrame) -> DataFrame:
-    """Ledgers that only one of two scans of the store has, or both with other versions: rows of `MOVED`."""
+def moved(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:
+    """Ledgers that only one of two scans of the store has, or both with other versions: rows of `MOVED`.
+
+    ``doubtful`` are the ids that a scan may have missed (`auditor.tables.doubtful_ids`); None: none.
+    """
     from pyspark.sql import functions as F
 
     first = _versions(ledgers, F.col("version"))
     second = _versions(again, F.col("version").alias("version_again"))
     # Sorted by what tells most rows apart: the scope is nearly always the same.
     both = first.join(second, ["ledger_id", "scope_id", "listed"], "full_outer")
-    return both.where("not (version <=> version_again)").select(*MOVED.names)
+    odd = both.where("not (version <=> version_again)")
+    if doubtful is None:
+        return odd.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED.names)
+    odd = with_doubts(odd, doubtful, 1).withColumnRenamed("doubt", "first")
+    odd = with_doubts(odd, doubtful, 2).withColumnRenamed("doubt", "second")
+    missed = F.when(F.col("version").isNull(), F.col("first")).when(
+        F.col("version_again").isNull(), F.col("second")
+    )
+    return odd.withColumn("doubt", missed).select(*MOVED.names)
 
 
 def listed(ledgers: DataFrame) -> DataFrame:
@@ -58,12 +75,14 @@ def made(moved: DataFrame) -> DataFrame:
 def unsettled(moved: DataFrame) -> DataFrame:
     """The ledgers of the first scan that the second does not show as they were, one row each.
 
-    scope_id, ledger_id, deleted (the second scan does not have it at all).
+    scope_id, ledger_id, deleted (the second scan does not have it at all, and can not have missed it).
     """
     from pyspark.sql import functions as F
 
     known = moved.where("version is not null")
-    return known.groupBy(*LEDGER).agg(F.max(F.col("version_again").isNull()).alias("deleted"))
+    return known.groupBy(*LEDGER).agg(
+        F.max(F.expr("version_again is null and doubt is null")).alias("deleted")
+    )
 
 
 def _versions(scan: DataFrame, version: Column) -> DataFrame:

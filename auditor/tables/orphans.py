@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
+from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted, listed, made
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def orphans(
     moved: DataFrame | None,
     scan_time: int,
     index_times: Mapping[str, int | None],
+    doubtful: DataFrame | None = None,
 ) -> DataFrame:
     """Ledgers on a bookie that the store does not list, one row a pair.
 
@@ -41,8 +43,8 @@ def orphans(
     in it (`auditor.tables.moved`; None for a saved store), ``index_times`` how new each bookie's index is, in
     ms, None where nothing says. A ledger that the first scan lists and the second does not was deleted in
     between, and each of its copies is here, a healthy one too. A ledger that only the second lists was made
-    in between, and is none. An id that a damaged part of the tree could stand for is unknown, and is none
-    either.
+    in between, and is none. ``doubt`` says why the store may have the ledger all the same, unseen: its id is
+    one of ``doubtful`` (`auditor.tables.doubtful_ids`; None: no id is); null where nothing says so.
     """
     from pyspark.sql import functions as F
 
@@ -52,28 +54,31 @@ def orphans(
     never = had.join(known.join(had.select(*_LEDGER), [*_LEDGER], "left_semi"), [*_LEDGER], "left_anti")
     gone = never.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
     candidates = had.select(*_PAIR)
-    unclear = _unclear(ledgers)
     if again is not None and moved is not None:
         left = indexes.where(_had()).join(deleted(moved), [*_LEDGER])
         gone = gone.join(made(moved), [*_LEDGER], "left_anti").unionByName(
             left.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
         )
         candidates = candidates.unionByName(left.select(*_PAIR))
-        unclear = unclear.union(_unclear(again))
-    in_scope = F.col("unclear_scope").isNull() | (F.col("unclear_scope") == F.col("scope_id"))
-    could_be = in_scope & F.col("ledger_id").between(F.col("low"), F.col("high"))
-    clear = gone.join(F.broadcast(unclear), could_be, "left_anti")
+    gone = gone.withColumn("doubt", F.lit(None).cast("string"))
+    if doubtful is not None:
+        # One that the first scan lists is in question only where the second may have missed it.
+        first = with_doubts(gone.drop("doubt"), doubtful, 1).withColumnRenamed("doubt", "first")
+        both = with_doubts(first, doubtful, 2)
+        doubt = F.coalesce("doubt", F.when(~F.col("in_m0"), F.col("first")))
+        gone = both.withColumn("doubt", doubt).drop("first")
     dated = indexes.where(F.col("mtime") > scan_time).select(*_PAIR)
     later = [name for name, at in index_times.items() if at is None or at > scan_time]
     if again is None and later:
         dated = dated.unionByName(_above_all(indexes, known, later))
     newer = dated.join(candidates, [*_PAIR], "left_semi").distinct().withColumn("newer", F.lit(True))
-    return clear.join(newer, [*_PAIR], "left").select(
+    return gone.join(newer, [*_PAIR], "left").select(
         *_PAIR,
         "groups",
         "in_m0",
         F.lit(False).alias("in_m1"),
         F.coalesce("newer", F.lit(False)).alias("newer_than_scan"),
+        "doubt",
     )
 
 
@@ -100,24 +105,19 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
     return rows.join(F.broadcast(highest), "scope_id", "left").where(above).select(*_PAIR)
 
 
-def _unclear(ledgers: DataFrame) -> DataFrame:
-    """Ranges of ids about which the store says nothing: bounded by the number of damaged znodes.
-
-    The id that the server makes of a misplaced znode may lie outside of what the znode could stand for.
-    """
-    broken = ledgers.where("status in ('misplaced', 'gap')")
-    scope = "scope_id as unclear_scope"  # null: any
-    listed = broken.where("ledger_id is not null").selectExpr(scope, "ledger_id as low", "ledger_id as high")
-    return broken.where("low is not null").selectExpr(scope, "low", "high").union(listed)
-
-
 def holdings(availability: DataFrame, orphans: DataFrame) -> DataFrame:
-    """How many ledgers each bookie has an index of, and how many are orphans: one row a bookie."""
+    """How many ledgers each bookie has an index of, how many are orphans, and how many of these in doubt.
+
+    One row a bookie.
+    """
     return _counted(availability.where(_had()), orphans, ["bookie_id"])
 
 
 def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
-    """Leaves of 10,000 ids of which a bookie holds at least 100 ledgers, all of them orphans."""
+    """Leaves of 10,000 ids of which a bookie holds at least 100 ledgers, all of them orphans.
+
+    ``in_doubt`` counts those whose id is.
+    """
     from pyspark.sql import functions as F
 
     # Downwards, for negative ids too: other scopes have them.
@@ -136,16 +136,17 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
         F.coalesce(low, F.lit(MIN_LEDGER_ID)).alias("low"),
         F.coalesce(high, F.lit(MAX_LEDGER_ID)).alias("high"),
         "ledgers",
+        "in_doubt",
     )
 
 
 def _counted(held: DataFrame, orphans: DataFrame, keys: list[str]) -> DataFrame:
-    """Ledgers held and orphans by some columns, of what is held."""
+    """Ledgers held, orphans, and orphans whose id is in doubt, by some columns of what is held."""
     from pyspark.sql import functions as F
 
     ledgers = held.groupBy(*keys).agg(F.count("*").alias("ledgers"))
-    lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"))
-    return ledgers.join(lost, keys, "left").fillna({"orphans": 0})
+    lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), F.count("doubt").alias("in_doubt"))
+    return ledgers.join(lost, keys, "left").fillna({"orphans": 0, "in_doubt": 0})
 
 
 def over_replicated(

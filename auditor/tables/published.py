@@ -17,6 +17,7 @@ from auditor.sources.read_rows import WITNESS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
+from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
 from auditor.tables.moved import MOVED
@@ -27,6 +28,7 @@ from auditor.tables.verdicts import VERDICTS
 TABLES: dict[str, pa.Schema] = {
     "ledgers": LEDGERS,
     "ledgers_again": LEDGERS_AGAIN,
+    "doubtful_ids": DOUBTFUL_IDS,
     "moved": MOVED,
     "marks": MARKS,
     "cookies": COOKIES,
@@ -74,11 +76,17 @@ TABLES: dict[str, pa.Schema] = {
             pa.bool_(),
             "its index file is newer than a saved scan, or its id above all that one lists (RocksDB)",
         ),
+        (
+            "doubt",
+            pa.string(),
+            "why the store may have it all the same, where it was not seen; null: nothing says so",
+        ),
     ),
     "holdings": commented(
         ("bookie_id", pa.string(), "a bookie with an index"),
         ("ledgers", pa.int64(), "ledgers that it has an index of"),
         ("orphans", pa.int64(), "of these, ledgers that the metadata does not list"),
+        ("in_doubt", pa.int64(), "of the orphans, those with a doubt (orphans)"),
     ),
     "vanished_ranges": commented(
         ("bookie_id", pa.string(), "the bookie"),
@@ -86,6 +94,7 @@ TABLES: dict[str, pa.Schema] = {
         ("low", pa.int64(), "first id of a range of 10,000 of which it holds orphans only"),
         ("high", pa.int64(), "last id of the range"),
         ("ledgers", pa.int64(), "ledgers that it holds there"),
+        ("in_doubt", pa.int64(), "of these, orphans with a doubt (orphans)"),
     ),
     "changes": CHANGES,
 }

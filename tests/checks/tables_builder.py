@@ -99,10 +99,10 @@ SCHEMAS = {
     """,
     "orphans": """
         bookie_id string, scope_id long, ledger_id long, groups binary, in_m0 boolean, in_m1 boolean,
-        newer_than_scan boolean
+        newer_than_scan boolean, doubt string
     """,
-    "holdings": "bookie_id string, ledgers long, orphans long",
-    "vanished_ranges": "bookie_id string, scope_id long, low long, high long, ledgers long",
+    "holdings": "bookie_id string, ledgers long, orphans long, in_doubt long",
+    "vanished_ranges": "bookie_id string, scope_id long, low long, high long, ledgers long, in_doubt long",
     "unindexed": "scope_id long, ledger_id long, bookie_id string, groups binary, count long",
     "over_replicated": """
         scope_id long, ledger_id long, bookie_id string, count long, state string, marked boolean,
@@ -139,8 +139,8 @@ _USUAL: dict[str, Row] = {
         "unread_bookies": [],
     },
     "orphans": {"scope_id": 0, "groups": b"", "in_m0": False, "in_m1": False, "newer_than_scan": False},
-    "holdings": {"orphans": 0},
-    "vanished_ranges": {"scope_id": 0},
+    "holdings": {"orphans": 0, "in_doubt": 0},
+    "vanished_ranges": {"scope_id": 0, "in_doubt": 0},
     "unindexed": {"scope_id": 0, "count": 1},
     "over_replicated": {"scope_id": 0, "state": "CLOSED", "marked": False, "locked": False, "exposed": False},
 }  # fmt: skip

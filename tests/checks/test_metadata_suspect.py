@@ -61,3 +61,34 @@ def test_the_ranges_that_are_told_are_of_one_scope(spark: SparkSession) -> None:
         "vanished_low": "-10000",
         "vanished_high": "39999",
     }
+
+
+def test_orphans_whose_ids_are_in_doubt_count_and_leave_it_suspect(spark: SparkSession) -> None:
+    held = {
+        "unseen": (1000, 150, 150),
+        "most": (1000, 150, 51),
+        "enough": (1000, 151, 51),
+        "few": (1000, 99, 99),
+    }
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": name} for name in [*held, "range", "both"]],
+        holdings=[
+            {"bookie_id": name, "ledgers": of, "orphans": gone, "in_doubt": unseen}
+            for name, (of, gone, unseen) in held.items()
+        ],
+        vanished_ranges=[
+            {"bookie_id": name, "low": low, "high": low + 9_999, "ledgers": 100, "in_doubt": unseen}
+            for name, low, unseen in (("range", 0, 1), ("both", 0, 100), ("both", 10_000, 0))
+        ],
+    )
+    found = {each.bookie_id: each for each in find("metadata-suspect", asked)}
+    assert {name: each.confidence for name, each in found.items()} == {
+        "unseen": "suspect",
+        "most": "suspect",
+        "enough": "confirmed",
+        "range": "suspect",
+        "both": "confirmed",
+    }
+    assert found["unseen"].evidence["in_doubt"] == 150
+    assert "the ids of 150 are in doubt" in found["unseen"].message

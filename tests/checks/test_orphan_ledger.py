@@ -22,6 +22,8 @@ def test_a_ledger_that_no_scan_lists_is_an_orphan_on_each_of_its_bookies(spark: 
             {"bookie_id": "swapped", "ledger_id": 3},
             {"bookie_id": "bk1", "ledger_id": 4, "in_m0": True},  # deleted meanwhile
             {"bookie_id": "bk1", "ledger_id": 5, "in_m1": True},  # made meanwhile
+            {"bookie_id": "bk1", "ledger_id": 6, "doubt": "/r/00: refused"},
+            {"bookie_id": "bk1", "ledger_id": 7, "in_m0": True, "doubt": "/r/00: refused"},
         ],
     )
     found = find("orphan-ledger", asked)
@@ -31,9 +33,16 @@ def test_a_ledger_that_no_scan_lists_is_an_orphan_on_each_of_its_bookies(spark: 
         (1, "bk2", "suspect", ["metadata-suspect"]),
         (2, "bk1", "suspect", ["newer-than-scan"]),
         (3, "swapped", "suspect", ["attribution-suspect"]),
+        (6, "bk1", "suspect", ["id-in-doubt"]),
     ]
     assert found[0].message == "ledger 1 is on bk1 and not in the store"
+    assert found[-1].message == (
+        "ledger 6 is on bk1 and not in the store; in doubt: id-in-doubt (/r/00: refused)"
+    )
+    assert [each.evidence["doubt"] for each in found] == [None] * 4 + ["/r/00: refused"]
 
-    [deleting] = find("orphan-ledger-deleting", asked)
+    deleting, missed = find("orphan-ledger-deleting", asked)
     assert (deleting.where, deleting.severity, deleting.confidence) == ((4, "bk1"), "note", "confirmed")
+    assert (missed.where, missed.confidence) == ((7, "bk1"), "suspect")
+    assert missed.message.endswith("; in doubt: id-in-doubt (/r/00: refused)")
     assert places(find("metadata-suspect", asked)) == [(None, "bk2")]

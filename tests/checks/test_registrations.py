@@ -94,8 +94,13 @@ def test_a_cluster_without_an_instance_id_is_one_finding(spark: SparkSession) ->
         "the cluster has no INSTANCEID; an instance id is carried by 1 cookie of its store "
         "and 2 VERSION files on disks"
     )
-    [bare] = find("instance-id-missing", tables(spark, gone))
+    never: list[Row] = [{"bookie_id": "bk1", "instance_id": None}]
+    [bare] = find("instance-id-missing", tables(spark, gone, cookies=never))
     assert bare.evidence == {"cookies": 0, "versions": 0, "instance_ids": []}
+    assert (bare.severity, bare.confidence) == ("note", "confirmed")
+    on_disk = [{"path": "/d/1", "place": "bk1"}]
+    [formatted] = find("instance-id-missing", tables(spark, gone, cookies=never, directories=on_disk))
+    assert formatted.severity == "warning"
     unread = tables(spark, facts(instance_id=None), cookies=cookies)
     assert find("instance-id-missing", unread) == []
     assert find("instance-id-missing", tables(spark, cookies=cookies)) == []

@@ -33,6 +33,7 @@ def test_etcds_manager_is_known_by_its_own_version(shade: str) -> None:
         ("LegacyHierarchicalLedgerManagerFactory", LayoutKind.LEGACY_HIERARCHICAL),
         ("HierarchicalLedgerManagerFactory", LayoutKind.HIERARCHICAL),
         ("LongHierarchicalLedgerManagerFactory", LayoutKind.LONG_HIERARCHICAL),
+        ("LongLongHierarchicalLedgerManagerFactory", LayoutKind.LONG_HIERARCHICAL),
     ],
 )
 @pytest.mark.parametrize("shade", ["", "dlshade."])

@@ -111,15 +111,17 @@ def metadata(odd: Oddities) -> None:
     cluster.node("/ledgers/00/0000/L0040", b"BookieMetadataFormatVersion\t3\n\x05spam")
     cluster.hold(40, A, range(10))
     odd.find("metadata-unreadable", "error", 40)
-    # Not at its own place; what bookies hold of the ledgers that it could stand for is unknown, not orphaned.
+    # Not at its own place: what bookies hold of the ledger that it could be the record of is suspected only.
     plain = PlainLedger("CLOSED", 3, 3, 2, 9, ((0, (A, B, C)),))
     cluster.node("/ledgers/00/0000/L00041", metadata_bytes(plain))
     cluster.hold(41, A, range(10))
     odd.find("metadata-misplaced", "error", 41)
+    odd.find("orphan-ledger", "note", 41, A, "suspect")
     # The hierarchical layout keeps small ids on the short path.
     cluster.node("/ledgers/000/0000/0000/0000/L0042", metadata_bytes(plain))
     cluster.hold(42, A, range(10))
     odd.find("metadata-misplaced", "error", 42)
+    odd.find("orphan-ledger", "note", 42, A, "suspect")
     # Broken rules; only the gap leaves replication to be judged.
     cluster.ledger(43, {3: [A, B, C]}, (3, 2), 9)
     odd.find("segment-gap", "error", 43)
@@ -271,13 +273,19 @@ def test_two_swapped_disks_lose_nothing(synthetic: Synthetic) -> None:
     assert (row["class"], row["potential_class"]) == ("healthy", "healthy")
 
 
-def test_ids_that_a_damaged_tree_could_stand_for_have_no_verdict_and_are_no_orphans(
-    synthetic: Synthetic,
-) -> None:
+def test_an_unreadable_record_is_no_orphan_and_one_in_the_wrong_place_says_why(synthetic: Synthetic) -> None:
     verdicts = synthetic.run.verdicts()
     assert 40 in verdicts
     assert verdicts[40]["class"] == "undecided"
-    assert not {row["ledger_id"] for row in synthetic.run.of("orphan-ledger")} & {40, 41, 42}
+    doubts = {
+        row["ledger_id"]: json.loads(row["evidence"])["doubt"]
+        for row in synthetic.run.of("orphan-ledger")
+        if row["ledger_id"] in (40, 41, 42)
+    }
+    assert doubts == {
+        41: "/ledgers/00/0000/L00041: not at the path of a ledger",
+        42: "/ledgers/000/0000/0000/0000/L0042: not at the path of a ledger",
+    }
 
 
 def test_broken_rules_leave_replication_undecided_but_for_a_gap(synthetic: Synthetic) -> None:

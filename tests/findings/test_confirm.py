@@ -24,16 +24,17 @@ def findings(spark: SparkSession, confidence: str) -> DataFrame:
 
 def moves(spark: SparkSession) -> DataFrame:
     rows = [
-        (0, CHANGED, True, 3, 4),
-        (0, DELETED, True, 3, None),
-        (0, MADE, True, None, 0),
-        (1, STILL, True, 0, 1),
+        (0, CHANGED, True, 3, 4, None),
+        (0, DELETED, True, 3, None, None),
+        (0, MADE, True, None, 0, None),
+        (1, STILL, True, 0, 1, None),
     ]
     return spark.createDataFrame(rows, ", ".join(f"{name} {_TYPES[name]}" for name in MOVED.names))
 
 
 _TYPES = {
     "scope_id": "long", "ledger_id": "long", "listed": "boolean", "version": "long", "version_again": "long",
+    "doubt": "string",
 }  # fmt: skip
 
 

@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.keys import etcd, scoped
-from auditor.keys.ledger_tree import LayoutKind, Place, classify, from_path, to_path
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, from_path, hidden, to_path
 from auditor.model.ledger_id import LedgerId
 
 FLAT, LEGACY, HIERARCHICAL, LONG, ETCD = LayoutKind
 TREES = (FLAT, LEGACY, HIERARCHICAL, LONG)
 MAX, MIN = 2**63 - 1, -(2**63)
-ANY = Place("malformed", None, MIN, MAX, None)
+NONE = Place("malformed")
+OF_ANY = Place("malformed", scope_id=None)
+"""They stand for no ledger; the second could be of any scope."""
 LONGS = st.integers(MIN, MAX)
 
 
@@ -56,77 +58,77 @@ def test_what_is_no_part_of_the_tree_is_left_alone(kind: LayoutKind, rel: str) -
 
 
 @pytest.mark.parametrize(
-    ("rel", "listed", "low", "high"),
+    ("rel", "listed", "stands"),
     [
         # Long.parseLong takes what is no path of ours.
-        ("L1", 1, 1, 1),
-        ("L99999999999", None, None, None),
-        ("L00000000005", 5, 5, 5),
-        ("L-5", -5, -5, -5),
-        ("L+5", 5, 5, 5),
-        # Skipped with a warning: it could be any ledger.
-        ("Lx", None, 0, MAX),
-        ("L9223372036854775808", None, 0, MAX),
-        ("L" + "9" * 1_000_000, None, 0, MAX),
+        ("L1", 1, 1),
+        ("L00000000005", 5, 5),
+        ("L-5", -5, -5),
+        ("L+5", 5, 5),
+        # Skipped with a warning: no ledger can have such a name.
+        ("Lx", None, None),
+        ("Lnotanumber", None, None),
+        ("L9223372036854775808", None, None),
+        ("L" + "9" * 1_000_000, None, None),
         # Below a ledger Java does not look.
-        ("L0000000007/copy", None, 7, 7),
+        ("L0000000007/copy", None, 7),
     ],
 )
-def test_flat_names_stand_for_what_java_parses(
-    rel: str, listed: int | None, low: int | None, high: int | None
-) -> None:
-    if low is None:
-        assert classify(FLAT, rel).kind == "ledger"
-    else:
-        assert classify(FLAT, rel) == Place("malformed", listed, low, high)
+def test_flat_names_stand_for_what_java_parses(rel: str, listed: int | None, stands: int | None) -> None:
+    assert classify(FLAT, rel) == Place("malformed", listed, stands, stands)
+
+
+def test_a_flat_name_may_have_more_than_ten_digits() -> None:
+    assert classify(FLAT, "L99999999999").kind == "ledger"
 
 
 @pytest.mark.parametrize("kind", [LEGACY, HIERARCHICAL])
 @pytest.mark.parametrize(
-    ("rel", "listed", "low", "high"),
+    ("rel", "listed", "stands"),
     [
-        ("00/0000/X12", 12, 12, 12),
-        ("00/0000/L00077", 77, 77, 77),
-        ("00/0000/L5", 5, 5, 5),
-        # A leaf without digits stands for any of its parent's; Java lists the bare prefix, if it lies within.
-        ("00/0000/Labc", 0, 0, 9_999),
-        ("12/3456/Labc", None, 1_234_560_000, 1_234_569_999),
+        ("00/0000/L00077", 77, 77),
+        ("00/0000/L5", 5, 5),
+        # No ledger has such a name, whatever Java's listing makes of it: the bare prefix, if it lies within.
+        ("00/0000/X12", 12, None),
+        ("00/0000/notes", 0, None),
+        ("00/0000/Labc", 0, None),
+        ("12/3456/Labc", None, None),
         # Java keeps only what lies within the parent.
-        ("00/0000/L12345", None, 0, 9_999),
+        ("00/0000/L12345", None, None),
         # A level that is no number makes its listing fail; one of another width does not.
-        ("00/foo", None, 0, 99_999_999),
-        ("00/foo/L0001", None, 0, 99_999_999),
-        ("00/1", None, 0, 99_999_999),
-        ("00/1/L0005", 10_005, 0, 99_999_999),
-        ("05/0000/L0001/more", None, 500_000_001, 500_000_001),
-        ("05/0000/Labc/more", None, 500_000_000, 500_009_999),
+        ("00/foo", None, None),
+        ("00/foo/L0001", None, None),
+        ("00/1", None, None),
+        ("00/1/L0005", 10_005, 10_005),
+        ("05/0000/L0001/more", None, 500_000_001),
+        ("05/0000/Labc/more", None, None),
     ],
 )
-def test_short_paths_stand_for_what_java_lists(
-    kind: LayoutKind, rel: str, listed: int | None, low: int, high: int
+def test_short_paths_stand_for_what_java_takes_for_a_ledger(
+    kind: LayoutKind, rel: str, listed: int | None, stands: int | None
 ) -> None:
-    assert classify(kind, rel) == Place("malformed", listed, low, high)
+    assert classify(kind, rel) == Place("malformed", listed, stands, stands)
 
 
 @pytest.mark.parametrize("kind", [HIERARCHICAL, LONG])
 @pytest.mark.parametrize(
-    ("rel", "listed", "low", "high"),
+    ("rel", "listed", "stands"),
     [
-        ("000/zz/0002/0003/L0004", 200_030_004, 0, 10**16 - 1),
-        ("000/zz", None, 0, 10**16 - 1),
-        ("001/0002/zz", None, 1_0002 * 10**12, 1_0003 * 10**12 - 1),
-        ("001/0002/0003/0004/Labc", 1_0002_0003_0004, 1_0002_0003_0004_0000, 1_0002_0003_0004_9999),
-        ("001/0002/0003/0004/X12", 1_0002_0003_0004_12, 1_0002_0003_0004_12, 1_0002_0003_0004_12),
+        ("000/zz/0002/0003/L0004", 200_030_004, 200_030_004),
+        ("000/zz", None, None),
+        ("001/0002/zz", None, None),
+        ("001/0002/0003/0004/Labc", 1_0002_0003_0004, None),
+        ("001/0002/0003/0004/X12", 1_0002_0003_0004_12, None),
         # Java's long overflows in silence.
-        ("999/9999/9999/9999/L9999", -8446744073709551617, -8446744073709551617, -8446744073709551617),
-        ("999/zz", None, MAX, MAX),
-        ("001/0002/0003/0004/L0005/more", None, 1_0002_0003_0004_0005, 1_0002_0003_0004_0005),
+        ("999/9999/9999/9999/L9999", -8446744073709551617, -8446744073709551617),
+        ("999/zz", None, None),
+        ("001/0002/0003/0004/L0005/more", None, 1_0002_0003_0004_0005),
     ],
 )
-def test_long_paths_stand_for_what_java_lists(
-    kind: LayoutKind, rel: str, listed: int | None, low: int, high: int
+def test_long_paths_stand_for_what_java_takes_for_a_ledger(
+    kind: LayoutKind, rel: str, listed: int | None, stands: int | None
 ) -> None:
-    assert classify(kind, rel) == Place("malformed", listed, low, high)
+    assert classify(kind, rel) == Place("malformed", listed, stands, stands)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,9 @@ def test_every_name_has_a_place_and_its_ids_fit_64_bits(kind: LayoutKind, names:
     place = classify(kind, "/".join(names))
     ids = [place.ledger_id, place.low, place.high]
     assert all(-(2**63) <= id <= MAX for id in ids if id is not None)
-    assert (place.low is None) == (place.high is None) == (place.kind == "other")
+    assert (place.low is None) == (place.high is None)
+    assert place.low is None or place.kind != "other"
+    assert place.low is not None or place.kind in ("other", "malformed")
     if place.low is not None and place.high is not None:
         assert place.low <= place.high
 
@@ -188,28 +192,27 @@ def test_a_ledger_of_another_scope_lies_beside_every_layout(
         assert inner.high is not None
         assert inner.low <= ledger_id <= inner.high
         broken = classify(kind, "/".join([*steps[:depth], "X", *steps[depth + 1 :]]))
-        assert broken == inner._replace(kind="malformed")
+        assert broken == Place("malformed", scope_id=inner.scope_id)
 
 
 @pytest.mark.parametrize("kind", TREES)
 @pytest.mark.parametrize(
     ("rel", "place"),
     [
-        # What does not spell a scope could be of any.
-        ("scopes/x", ANY),
-        ("scopes/0000/0000/0000/001", ANY),
-        ("scopes/0000/0000/0000/000A/0000/0000/0000/L0002", ANY),
-        # What spells one is of it, and of the ids whose first steps it has.
-        ("scopes/0000/0000/0000/0001/L0002", Place("malformed", None, MIN, MAX, 1)),
-        ("scopes/0000/0000/0000/0001/ffff/x", Place("malformed", None, -(2**48), -1, 1)),
-        ("scopes/ffff/ffff/ffff/ffff/0000/0000/0000/L2", Place("malformed", None, 0, 65_535, -1)),
-        ("scopes/ffff/ffff/ffff/ffff/8000/0000/0000/0002", Place("malformed", None, MIN, MIN + 65_535, -1)),
+        # What spells no ledger in full stands for none.
+        ("scopes/x", OF_ANY),
+        ("scopes/0000/0000/0000/001", OF_ANY),
+        ("scopes/0000/0000/0000/000A/0000/0000/0000/L0002", OF_ANY),
+        ("scopes/0000/0000/0000/0001/L0002", Place("malformed", scope_id=1)),
+        ("scopes/0000/0000/0000/0001/ffff/x", Place("malformed", scope_id=1)),
+        ("scopes/ffff/ffff/ffff/ffff/0000/0000/0000/L2", Place("malformed", scope_id=-1)),
+        ("scopes/ffff/ffff/ffff/ffff/8000/0000/0000/0002", Place("malformed", scope_id=-1)),
         # Scope 0 is at home elsewhere, and its server looks for none of its ledgers here.
         ("scopes/0000/0000/0000/0000/0000/0000/0000/L0002", Place("malformed", None, 2, 2, 0)),
-        ("scopes/" + "7" * 1_000_000, ANY),
+        ("scopes/" + "7" * 1_000_000, OF_ANY),
     ],
 )
-def test_what_is_no_ledgers_path_below_scopes_is_of_the_scope_it_spells(
+def test_what_is_no_ledgers_path_below_scopes_stands_for_what_it_spells_in_full(
     kind: LayoutKind, rel: str, place: Place
 ) -> None:
     assert classify(kind, rel) == place
@@ -218,9 +221,17 @@ def test_what_is_no_ledgers_path_below_scopes_is_of_the_scope_it_spells(
 @given(LONGS, LONGS)
 def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> None:
     rel = etcd.to_path(LedgerId(ledger_id, scope))
-    assert classify(ETCD, rel) == Place("ledger", ledger_id, ledger_id, ledger_id, scope)
-    assert from_path(ETCD, rel) == (ledger_id if scope == 0 else None)
+    place = Place("ledger", ledger_id, ledger_id, ledger_id, scope)
+    assert classify(ETCD, rel) == (place if scope or ledger_id >= 0 else NONE)
+    assert from_path(ETCD, rel) == (ledger_id if scope == 0 and ledger_id >= 0 else None)
     assert to_path(ETCD, ledger_id) == etcd.to_path(LedgerId(ledger_id))
+
+
+@given(LONGS)
+def test_no_ledger_of_scope_0_has_an_id_below_0(ledger_id: int) -> None:
+    """LedgerMetadataBuilder refuses it, and the driver's listing ends before its key."""
+    place = classify(ETCD, etcd.to_path(LedgerId(ledger_id)))
+    assert place == (Place("ledger", *[ledger_id] * 3) if ledger_id >= 0 else NONE)
 
 
 @pytest.mark.parametrize(
@@ -235,9 +246,10 @@ def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> N
         ("ledgers/00000000-0000-0000-1/0-0-9-0-5", Place("malformed", 5, 5, 5)),
         # What lies below the key of a ledger belongs to it; no other name says which ledger it is.
         ("ledgers/00000000-0000-0001-0000-000000000005/x", Place("malformed", None, 5, 5, 1)),
-        ("ledgers/L0001", ANY),
-        ("ledgers/", ANY),
-        ("ledgers/0-0-0-0-5/x", ANY),
+        ("ledgers/L0001", OF_ANY),
+        ("ledgers/", OF_ANY),
+        ("ledgers/0-0-0-0-5/x", OF_ANY),
+        ("ledgers/0-0-0-ffff-5", NONE),  # below 0, in scope 0
     ],
 )
 def test_a_key_that_is_no_ledgers_stands_for_what_java_reads(rel: str, place: Place) -> None:
@@ -265,3 +277,20 @@ def test_a_name_of_a_million_digits_costs_little() -> None:
     digits = "7" * 1_000_000
     assert classify(LONG, f"000/0000/0000/0000/L{digits}").kind == "malformed"
     assert classify(HIERARCHICAL, f"00/{digits}/L{digits}").kind == "malformed"
+
+
+@pytest.mark.parametrize("kind", list(LayoutKind))
+def test_below_what_could_not_be_read_lies_what_could_lie_there(kind: LayoutKind) -> None:
+    every = (MIN, MAX, None)
+    top = hidden(kind, "")
+    assert (top.low, top.high, top.scope_id) == every
+    assert hidden(kind, "an-operators-own").low is None
+    if kind is ETCD:
+        assert hidden(kind, "ledgers") == top == hidden(kind, "ledgers/")
+        assert hidden(kind, "ledgers/notes").low is None
+    elif kind is not FLAT:
+        inner = to_path(kind, 12_345).rpartition("/")[0]
+        assert (hidden(kind, inner).low, hidden(kind, inner).high) == (10_000, 19_999)
+        assert hidden(kind, f"{inner}x").low is None
+    ledger = hidden(kind, to_path(kind, 12_345))
+    assert (ledger.low, ledger.high, ledger.scope_id) == (12_345, 12_345, 0)

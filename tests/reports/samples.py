@@ -131,6 +131,7 @@ def report(
             "bookie_sources": ["/mnt/bookies"],
             "operations": {"getChildren": 210, "multiRead": 3, "open": 340},
             "gaps": gaps or [],
+            "in_doubt": None,
             "notes": notes or [],
             "tally": TALLIES if tallies is None else tallies,
             "impact": impact,

@@ -12,6 +12,7 @@ from auditor.model.finding import Confidence, Finding, Missing
 from auditor.model.standing import Standing
 from auditor.model.told import Told
 from auditor.reports.advice import advice, blanks_of, filled, how_sure, since_when, told
+from auditor.reports.first_screen import command_for
 from tests.reports.samples import BELOW, LOST, ORPHAN
 
 every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
@@ -132,3 +133,16 @@ def test_advice_keeps_to_its_width_but_for_commands(width: int) -> None:
     lines = told([Told(evil, Standing("same", 1, "\x07 because"))], width)
     assert all(line.isprintable() for line in lines)
     assert all(len(line) <= width for line in lines if "bookkeeper shell" not in line)
+
+
+def test_no_command_names_a_ledger_id_below_0() -> None:
+    page = BY_ID["orphan-ledger"]
+    typed = "\n".join(advice(page, {"ID": "-5"}, 80, scope_id=0))
+    assert "ledgermetadata" not in typed
+    assert "whatisinstanceid" in typed
+    assert "No released shell takes a ledger id below 0." in typed
+    assert "ledgermetadata -l 5" in "\n".join(advice(page, {"ID": "5"}, 80, scope_id=0))
+    shown = command_for(replace(ORPHAN, ledger_id=-5), "run")
+    assert (
+        shown == "bkaudit explain ledger --ledger-qualified-name 0000000000000000fffffffffffffffb --run run"
+    )

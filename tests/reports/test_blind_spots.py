@@ -84,18 +84,13 @@ def test_one_scan_cannot_see_a_change() -> None:
     assert spot.ids == ("orphan-ledger-deleting", "registered-twice")
 
 
-def test_holes_in_the_ledger_tree_hide_orphans() -> None:
-    for holed in (
-        changed(gaps=["/ledgers/00: no answer"]),
-        report([*TALLIES, tally("metadata-misplaced", "error")]),
-    ):
-        found = of(replace(SEEN, report=replace(holed, coverage=coverage(True))))
-        assert found == {
-            "a part of the ledger tree could not be listed or read": {
-                "orphan-ledger",
-                "mark-of-deleted-ledger",
-            }
-        }
+def test_ids_in_doubt_hide_marks_of_deleted_ledgers_and_no_orphan() -> None:
+    holed = changed(in_doubt={"ids": "1", "reasons": ["/ledgers/L5: not at the path of a ledger"]})
+    assert of(replace(SEEN, report=replace(holed, coverage=coverage(True)))) == {
+        "a part of the ledger tree could not be read, or lies in the wrong place": {"mark-of-deleted-ledger"}
+    }
+    misplaced = report([*TALLIES, tally("metadata-misplaced", "error")])
+    assert of(replace(SEEN, report=replace(misplaced, coverage=coverage(True)))) == {}
 
 
 def test_without_an_instance_id_nothing_differs_from_it() -> None:

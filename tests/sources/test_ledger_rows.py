@@ -99,15 +99,19 @@ def test_a_ledger_without_a_plausible_end_is_damaged_and_stops_nothing(last: int
 
 
 def test_what_is_no_ledger_keeps_the_ids_it_could_stand_for() -> None:
-    (row,) = rows({"00": b"", "00/0000": b"", "00/0000/X12": b"", "cookies": b""})
-    assert (row["status"], row["ledger_id"], row["low"], row["high"]) == ("misplaced", 12, 12, 12)
+    found = rows({"00": b"", "00/0000": b"", "00/0000/L12": b"", "00/0000/X12": b"", "cookies": b""})
+    assert [(row["status"], row["ledger_id"], row["low"], row["high"]) for row in found] == [
+        ("misplaced", 12, 12, 12),
+        ("misplaced", 12, None, None),
+    ]
 
 
 def test_a_gap_keeps_the_ids_below_it() -> None:
-    found = rows({}, [("/ledgers/00/0003", "vanished"), ("/ledgers", "no answer")])
+    found = rows({}, [("/ledgers/00/0003", "vanished"), ("/ledgers", "no answer"), ("/ledgers/notes", "no")])
     assert [(row["status"], row["low"], row["high"]) for row in found] == [
         ("gap", 30_000, 39_999),
         ("gap", MIN_LEDGER_ID, MAX_LEDGER_ID),
+        ("gap", None, None),
     ]
 
 
@@ -115,7 +119,7 @@ def test_ledgers_of_etcd_have_their_scope_and_no_times() -> None:
     closed = metadata("1", "1", "0", "0\ta", "5\tCLOSED")
     keys = {
         etcd.to_path(LedgerId(7)): ("ok", 0, 7),
-        etcd.to_path(LedgerId(-7)): ("ok", 0, -7),
+        etcd.to_path(LedgerId(-7, scope=2)): ("ok", 2, -7),
         etcd.to_path(LedgerId(7, scope=-3)): ("ok", -3, 7),
         "ledgers/0-0-5-0-9": ("misplaced", 5, None),
         "layout": None,
@@ -152,7 +156,7 @@ def test_ledgers_of_scopes_beside_any_layout_of_zookeeper_have_their_scope(layou
         ("ok", 0, 7, None, None),
         ("ok", 1, 7, None, None),
         ("ok", -3, -7, None, None),
-        ("misplaced", None, None, *everything),
+        ("misplaced", None, None, None, None),
         ("misplaced", 1, None, 7, 7),
         ("gap", None, None, *everything),
         ("gap", 1, None, *everything),

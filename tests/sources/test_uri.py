@@ -17,6 +17,7 @@ from auditor.sources.uri import parse_metadata_uri
         ("zk+flat", LayoutKind.FLAT),
         ("zk+hierarchical", LayoutKind.HIERARCHICAL),
         ("zk+longhierarchical", LayoutKind.LONG_HIERARCHICAL),
+        ("zk+longlonghierarchical", LayoutKind.LONG_HIERARCHICAL),
     ],
 )
 @pytest.mark.parametrize("separator", [";", ","])

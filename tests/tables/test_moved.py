@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.findings.confirm import confirm
+from auditor.tables.doubtful_ids import doubtful_ids
 from auditor.tables.moved import deleted, made, moved
 from tests.tables.rows import ledger, ledgers
 
@@ -42,3 +44,18 @@ def test_a_misplaced_znode_is_not_the_ledger_of_its_id(spark: SparkSession) -> N
         (False, 7, None)
     ]
     assert ids(deleted(rows)) == []
+
+
+def test_what_a_scan_may_have_missed_is_in_doubt_and_not_withdrawn(spark: SparkSession) -> None:
+    hole = {"status": "gap", "path": "/r/00", "damage": "refused", "low": 0, "high": 9}
+    first = ledgers(spark, ledger(1, HELD), ledger(20, HELD))
+    second = ledgers(spark, hole)
+    rows = moved(first, second, doubtful_ids(first, second))
+    assert {row["ledger_id"]: row["doubt"] for row in rows.collect()} == {1: "/r/00: refused", 20: None}
+    said = [(id, "entry-lost", "replication", "confirmed") for id in (1, 20, 30)]
+    findings = spark.createDataFrame(
+        [(0, *row) for row in said],
+        "scope_id long, ledger_id long, id string, group string, confidence string",
+    )
+    kept = {row["ledger_id"]: row["confidence"] for row in confirm(findings, rows).collect()}
+    assert kept == {1: "suspect", 30: "confirmed"}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from auditor.tables.doubtful_ids import doubtful_ids
 from auditor.tables.judged import judged
 from auditor.tables.judgement import BookieState
 from auditor.tables.marked import of_first_scan, stock
@@ -37,9 +38,10 @@ def orphans_of(
     pairs, rows = pairs_of(spark, metadata, indexes), held(availability(spark, *indexes), {})
     first = ledgers(spark, *metadata)
     second = None if again is None else ledgers(spark, *again)
-    since = None if second is None else moved(first, second)
+    doubtful = doubtful_ids(first, second)
+    since = None if second is None else moved(first, second, doubtful)
     times = said.get("index_times", {"bk1": SCAN, "bk2": SCAN})
-    found = orphans(pairs, rows, first, second, since, SCAN, times).collect()
+    found = orphans(pairs, rows, first, second, since, SCAN, times, doubtful).collect()
     return sorted(found, key=lambda row: (row["scope_id"], row["ledger_id"], row["bookie_id"]))
 
 
@@ -78,11 +80,36 @@ def test_ledgers_of_two_scopes_never_meet(spark: SparkSession) -> None:
     assert (surplus["scope_id"], surplus["bookie_id"], surplus["marked"]) == (1, "bk3", False)
 
 
-def test_a_gap_of_one_scope_leaves_the_others_alone(spark: SparkSession) -> None:
-    hole = {"status": "gap", "undecidable": True, "low": 0, "high": 9}
-    indexes = [index(5, "bk1", {0}), index(5, "bk1", {0}, scope_id=1)]
-    assert [row["scope_id"] for row in orphans_of(spark, [{**hole, "scope_id": 1}], indexes)] == [0]
-    assert orphans_of(spark, [hole], indexes) == []  # nobody knows of which scope it is
+HOLE = {"status": "gap", "undecidable": True, "path": "/r/00", "damage": "refused", "low": 0, "high": 9}
+
+
+def test_orphans_that_a_gap_could_explain_stay_with_the_reason(spark: SparkSession) -> None:
+    indexes = [index(5, "bk1", {0}), index(50, "bk1", {0}), index(5, "bk1", {0}, scope_id=1)]
+    scoped = orphans_of(spark, [{**HOLE, "scope_id": 1}], indexes)
+    why = "/r/00: refused"
+    assert [(row["scope_id"], row["ledger_id"], row["doubt"]) for row in scoped] == [
+        (0, 5, None), (0, 50, None), (1, 5, why),
+    ]  # fmt: skip
+    anywhere = orphans_of(spark, [HOLE], indexes)  # nobody knows of which scope it is
+    assert [row["doubt"] for row in anywhere] == [why, None, why]
+
+
+def test_what_the_second_scan_could_not_list_was_not_seen_to_be_deleted(spark: SparkSession) -> None:
+    metadata = [ledger(id, {"bk1": {0}}) for id in (5, 50)]
+    indexes = [index(id, "bk1", {0}) for id in (5, 50)]
+    found = orphans_of(spark, metadata, indexes, again=[HOLE])
+    assert [(row["ledger_id"], row["in_m0"], row["doubt"]) for row in found] == [
+        (5, True, "/r/00: refused"), (50, True, None),
+    ]  # fmt: skip
+    # What the first scan could not list, and the second did not either, is the second's matter.
+    found = orphans_of(spark, [HOLE, *metadata], indexes, again=[])
+    assert [row["doubt"] for row in found] == [None, None]
+
+
+def test_an_orphan_whose_id_only_the_server_reads_out_of_a_name_is_in_doubt(spark: SparkSession) -> None:
+    stray = {"status": "misplaced", "ledger_id": 5, "path": "/r/00/0000/X5"}
+    found = orphans_of(spark, [stray], [index(id, "bk1", {0}) for id in (5, 6)])
+    assert [row["doubt"] for row in found] == ["/r/00/0000/X5: not at the path of a ledger", None]
 
 
 def test_marks_of_ledgers_made_since_are_found_by_scope(spark: SparkSession) -> None:

@@ -57,8 +57,8 @@ def render(
 
     >>> from auditor.model.report import BookiesRead, Cluster, Coverage, Decided, Replicas
     >>> run = {"version": "1", "started": 0, "finished": 0, "scan_time": 0, "live": False, "positions": [],
-    ...        "bookie_sources": [], "operations": {}, "gaps": [], "notes": [], "tally": [], "impact": [],
-    ...        "changes": None, "suppressions": [], "reused": None}
+    ...        "bookie_sources": [], "operations": {}, "gaps": [], "in_doubt": None, "notes": [],
+    ...        "tally": [], "impact": [], "changes": None, "suppressions": [], "reused": None}
     >>> seen = Coverage(Decided(0, 0), BookiesRead(0, 0, ()), Replicas(0, 0))
     >>> page = render(Report.make(run, Cluster("<b>", "zk://h/ledgers", "flat"), seen, ()), Figures())
     >>> "&lt;b&gt;" in page, "<b>" in page

@@ -1,0 +1,118 @@
+"""doubtful_ids: ids of which a scan of the ledger tree cannot tell whether they are there.
+
+A listing that failed, and a record in the wrong place, leave ids open: bounded by the number of damaged
+znodes, however many ids they stand for. An orphan with such an id is only suspected, never passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
+from auditor.model.report import InDoubt
+from auditor.sources.columns import commented
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+DOUBTFUL_IDS = commented(
+    ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the one after, of a live store"),
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: any"),
+    ("low", pa.int64(), "the least id of a range; ranges of one scan and scope do not meet"),
+    ("high", pa.int64(), "the greatest id"),
+    (
+        "unseen",
+        pa.bool_(),
+        "it may be there; false: only the server reads it, out of a name of no ledger",
+    ),
+    ("why", pa.string(), "what could not be read, or lies in the wrong place"),
+)
+
+REASONS = 5
+"""So many reasons a report gives for ids in doubt."""
+
+_WIDE = "decimal(38,0)"
+
+
+def doubtful_ids(ledgers: DataFrame, again: DataFrame | None) -> DataFrame:
+    """Rows of `DOUBTFUL_IDS`, of one scan of the ledgers or of two."""
+    from pyspark.sql import functions as F
+
+    rows = _ranges(ledgers).withColumn("scan", F.lit(1))
+    if again is not None:
+        rows = rows.unionByName(_ranges(again).withColumn("scan", F.lit(2)))
+    return _apart(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
+
+
+def in_doubt(doubtful: DataFrame) -> InDoubt | None:
+    """How many ids may be there unseen, and why; None where there are none. Runs up to two queries."""
+    from pyspark.sql import functions as F
+
+    once = _apart(doubtful.where("unseen").drop("scan"), ["scope_id"])
+    width = F.col("high").cast(_WIDE) - F.col("low") + 1
+    every = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
+    row = once.agg(F.sum(width).alias("ids"), F.max(every).alias("every")).first()
+    if row is None or row["ids"] is None:
+        return None
+    # The widest ranges say most of what is not known.
+    widest = once.orderBy(width.desc(), "why").limit(REASONS).select("why").collect()
+    return InDoubt(ids=None if row["every"] else str(row["ids"]), reasons=[each["why"] for each in widest])
+
+
+def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
+    """Rows about ledgers with ``doubt``: why a scan may have missed their id; null where nothing says so.
+
+    No row becomes two: ranges of one scope do not meet, and any scope has one at most.
+    """
+    from pyspark.sql import functions as F
+
+    ranges = doubtful.where(F.col("scan") == scan).select(F.col("scope_id").alias("of"), "low", "high", "why")
+    within = F.col("ledger_id").between(F.col("low"), F.col("high"))
+    own = ranges.where("of is not null").withColumnRenamed("why", "own")
+    any_scope = ranges.where("of is null").withColumnRenamed("why", "any")
+    return (
+        rows.join(F.broadcast(own), within & (F.col("of") == F.col("scope_id")), "left")
+        .drop("of", "low", "high")
+        .join(F.broadcast(any_scope), within, "left")
+        .withColumn("doubt", F.coalesce("own", "any"))
+        .drop("of", "low", "high", "own", "any")
+    )
+
+
+def _ranges(scan: DataFrame) -> DataFrame:
+    """What each damaged znode leaves open."""
+    from pyspark.sql import functions as F
+
+    rows = scan.where("status in ('misplaced', 'gap')")
+    unseen = F.col("low").isNotNull()
+    return rows.where("low is not null or ledger_id is not null").select(
+        "scope_id",
+        F.coalesce("low", "ledger_id").alias("low"),
+        F.coalesce("high", "ledger_id").alias("high"),
+        unseen.alias("unseen"),
+        _why().alias("why"),
+    )
+
+
+def _why() -> Column:
+    from pyspark.sql import functions as F
+
+    misplaced = F.lit("not at the path of a ledger")
+    reason = F.when(F.col("status") == "misplaced", misplaced).otherwise(F.col("damage"))
+    return F.concat("path", F.lit(": "), F.coalesce(reason, F.lit("could not be read")))
+
+
+def _apart(ranges: DataFrame, of: Sequence[str]) -> DataFrame:
+    """The ranges cut so that those with the same ``of`` do not meet; what an earlier one covers goes."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    order = Window.partitionBy(*of).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
+    reached = F.max("high").over(order.rowsBetween(Window.unboundedPreceding, -1))
+    low = F.col("low").cast(_WIDE)
+    least = F.greatest(low, F.coalesce(reached.cast(_WIDE) + 1, low))
+    cut = ranges.withColumn("least", least).where(F.col("least") <= F.col("high"))
+    return cut.withColumn("low", F.col("least").cast("bigint")).drop("least")

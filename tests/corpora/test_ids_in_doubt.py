@@ -1,0 +1,118 @@
+"""What leaves ids unknown, as an operator sees it: no orphan is dropped, and the first screen says why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from auditor.cli import main
+from tests.corpora.corpora import Corpus, unpack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Line = dict[str, Any]
+
+
+def with_lines(corpus: Corpus, name: str, add: list[Line], drop: str = "") -> Path:
+    """The corpus's dump with more znodes, and without those whose path begins with ``drop``."""
+    lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
+    kept = [line for line in lines if not drop or not line["path"].startswith(drop)]
+    path = corpus.root / name
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*kept, *add]))
+    return path
+
+
+def znode(path: str, data: str = "") -> Line:
+    numbers = dict.fromkeys(("czxid", "mzxid", "version", "ephemeralOwner"), 1)
+    return {"path": path, "data": data, "ctime": 5, "mtime": 5, **numbers}
+
+
+def audited(corpus: Corpus, dump: Path) -> tuple[str, dict[str, Any], dict[tuple[str, str], Line]]:
+    """First screen, report, and orphans by ledger and bookie, of an audit of a damaged dump."""
+    out = corpus.root / f"run-{dump.stem}"
+    sources = ["--metadata", f"dump://{dump}", "--bookies", str(corpus.bookies), "--out", str(out)]
+    ran = CliRunner().invoke(main, ["audit", *sources])
+    assert ran.exit_code in (1, 3), ran.output
+    found = CliRunner().invoke(main, ["report", str(out), "--format", "jsonl"]).stdout.splitlines()
+    rows = [json.loads(line) for line in found]
+    orphans = {(row["ledger_id"], row["bookie_id"]): row for row in rows if row["id"] == "orphan-ledger"}
+    return ran.stdout, json.loads((out / "report.json").read_text()), orphans
+
+
+@pytest.fixture(scope="module", params=["interleaved-hier", "flat-v1"])
+def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return unpack(request.param, tmp_path_factory.mktemp("doubt") / request.param)
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: Corpus, spark: SparkSession) -> dict[tuple[str, str], Line]:
+    """The orphans of the corpus as it is."""
+    screen, report, orphans = audited(corpus, with_lines(corpus, "whole.jsonl", []))
+    assert orphans
+    assert "in doubt" not in screen
+    assert report["run"]["in_doubt"] is None
+    return orphans
+
+
+def confidences(orphans: dict[tuple[str, str], Line]) -> dict[tuple[str, str], str]:
+    return {where: row["confidence"] for where, row in orphans.items()}
+
+
+def test_names_that_no_ledger_can_have_hide_nothing(
+    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession
+) -> None:
+    strays = ["00/0000/notes", "00/0000/X9999"] if corpus.name == "interleaved-hier" else ["Lnotanumber"]
+    dump = with_lines(corpus, "strays.jsonl", [znode(f"/ledgers/{name}") for name in strays])
+    screen, report, orphans = audited(corpus, dump)
+    assert confidences(orphans) == confidences(whole)
+    assert report["counts"]["metadata-misplaced"] == len(strays)
+    assert report["run"]["in_doubt"] is None
+    assert "in doubt" not in screen
+
+
+def test_an_orphan_that_a_misplaced_record_could_be_is_suspected_and_no_other(
+    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession
+) -> None:
+    ledger = min(int(ledger) for ledger, _ in whole)
+    name = f"00/0000/L{ledger}" if corpus.name == "interleaved-hier" else f"L{ledger}"
+    screen, report, orphans = audited(corpus, with_lines(corpus, "named.jsonl", [znode(f"/ledgers/{name}")]))
+    expected = confidences(whole) | {where: "suspect" for where in whole if where[0] == str(ledger)}
+    assert confidences(orphans) == expected
+    why = f"/ledgers/{name}: not at the path of a ledger"
+    assert {row["evidence"]["doubt"] for where, row in orphans.items() if where[0] == str(ledger)} == {why}
+    assert report["run"]["in_doubt"] == {"ids": "1", "reasons": [why]}
+    assert f"in doubt   1 id: {why}" in screen
+
+
+def test_a_line_that_cannot_be_read_puts_every_orphan_in_doubt_and_drops_none(
+    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession
+) -> None:
+    dump = with_lines(corpus, "torn.jsonl", [])
+    with dump.open("a") as file:
+        file.write('{"path": "/led\n')
+    screen, report, orphans = audited(corpus, dump)
+    assert confidences(orphans) == dict.fromkeys(whole, "suspect")
+    assert report["run"]["in_doubt"]["ids"] is None
+    assert "in doubt   every id: /ledgers: line at byte" in screen
+
+
+def test_a_record_that_cannot_be_read_puts_its_own_ids_in_doubt(
+    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession
+) -> None:
+    if corpus.name == "flat-v1":
+        ledger = min(int(ledger) for ledger, _ in whole)
+        path, ids = f"/ledgers/L{ledger:010d}", "1 id"
+    else:
+        path, ids = "/ledgers/00/0000", "10,000 ids"
+    dump = with_lines(corpus, "below.jsonl", [znode(path, data="not base64")])
+    screen, _, orphans = audited(corpus, dump)
+    below = {where for where in whole if corpus.name != "flat-v1" or where[0] == str(ledger)}
+    assert below
+    assert {where for where, each in confidences(orphans).items() if each == "suspect"} >= below
+    assert orphans.keys() == whole.keys()
+    assert f"in doubt   {ids}: {path}: line at byte" in screen
