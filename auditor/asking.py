@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from auditor.bookie_scan import BookieScan, gap_reasons
+from auditor.bookie_scan import BookieScan, Indexes, gap_reasons
 from auditor.landing import Landing
 from auditor.model.options import AuditOptions
 from auditor.scan import MetadataScan
@@ -34,7 +34,7 @@ class Asked:
 
 
 def ask(
-    landing: Landing, metadata: MetadataScan, bookies: BookieScan, indexes: DataFrame, options: AuditOptions
+    landing: Landing, metadata: MetadataScan, bookies: BookieScan, indexes: Indexes, options: AuditOptions
 ) -> Asked:
     """Ask the registered bookies that ensembles name; ``indexes`` is what files show of them.
 
@@ -47,9 +47,9 @@ def ask(
     ledgers = metadata.ledgers()
 
     def answers() -> DataFrame:
-        differing = unequal(expected(ledgers), indexes, bookies.foreign)
+        differing = unequal(expected(ledgers, indexes.tails.beside), indexes.replicas, bookies.foreign)
         pairs = every_replica(ledgers.where("undecidable = false"), unseen).unionByName(
-            second_look(differing, indexes, seen)
+            second_look(differing, indexes.replicas, seen)
         )
         return rpc_availability(pairs, endpoints(registered, [*unseen, *seen]), politeness(options))
 

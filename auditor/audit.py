@@ -57,7 +57,7 @@ from auditor.tables.moved import moved
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.starts import STARTS
-from auditor.tables.unequal import answered_ends, expected, unequal
+from auditor.tables.unequal import PAIR, answered_ends, expected, unequal
 from auditor.tables.verdicts import verdicts
 from auditor.witness import Witness, judge_with_witness
 
@@ -115,7 +115,7 @@ class Audit:
             metadata.ledgers()
             bookies = BookieScan(landing, metadata, self.bookies, self.options, since)
             indexes = bookies.indexes()
-            asked = ask(landing, metadata, bookies, indexes.replicas, self.options) if bookies.rpc else None
+            asked = ask(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
             sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
             plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in bookies.members.values()))
             verdict = self._judge(landing, metadata, bookies, indexes, asked)
@@ -205,8 +205,12 @@ class Audit:
         partly = [name for name, state in states.items() if state.read != READ] if asked else []
 
         def differing() -> DataFrame:
-            found = unequal(expected(ledgers), told, bookies.foreign)
-            return found.unionByName(answered_ends(ledgers, told, partly)) if partly else found
+            found = unequal(expected(ledgers, indexes.tails.beside), told, bookies.foreign)
+            if not partly:
+                return found
+            # A pair that its journal made differ is here already.
+            ends = answered_ends(ledgers, told, partly).join(found.select(*PAIR), [*PAIR], "left_anti")
+            return found.unionByName(ends)
 
         pairs = landing.land("unequal", differing)
         by_index = partial(judged, ledgers, pairs, states, round(self.options.grace * 1000))
@@ -233,7 +237,7 @@ class Audit:
         metadata.state()
         pairs, answers = verdict.unequal, verdict.judged
         classes = landing.land("verdicts", lambda: verdicts(ledgers, answers))
-        times = {name: state.index_time for name, state in verdict.states.items()}
+        times = {name: bookies.newest(name) for name in verdict.states}
         gone = landing.land(
             "orphans",
             lambda: orphans(

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from auditor import journal_scan
 from auditor.errors import RunError
+from auditor.journal_scan import Tail, Tails
 from auditor.landing import Landing
 from auditor.model.bookie_id import accepted
 from auditor.model.options import AuditOptions, moment
@@ -38,7 +40,8 @@ class Indexes(NamedTuple):
 
     ``rows`` is the table availability; ``replicas`` has one row a replica, with files that were cut
     recognised; ``by_state`` has these too, and what is no index of a ledger, for questions after few of them.
-    ``overlapping`` are the bookies of which a ledger may have more than one row.
+    ``overlapping`` are the bookies of which a ledger may have more than one row. ``tails`` is what their
+    journals have besides.
     """
 
     rows: DataFrame
@@ -46,6 +49,7 @@ class Indexes(NamedTuple):
     by_state: DataFrame
     pages: Mapping[str, int]
     overlapping: Sequence[str]
+    tails: Tails
 
 
 class BookieScan:
@@ -73,8 +77,8 @@ class BookieScan:
         self.places = [*find_places(kinds.directories), *self._collected.places]
         self.members = {row["bookie_id"]: row.asDict() for row in self._members().collect()}
         cookies = store_cookies(metadata.before)
-        connected = registered_modes(registrations(metadata.before))
-        known = {*self.members, *(cookie.bookie_id for cookie in cookies), *connected}
+        self._connected = registered_modes(registrations(metadata.before))
+        known = {*self.members, *(cookie.bookie_id for cookie in cookies), *self._connected}
         self._attributed = bookie_owners.attribute(
             self.places,
             known,
@@ -83,6 +87,8 @@ class BookieScan:
         )
         self._settled = settled(self._attributed, self._collected)
         self.attribution = self._settled.attribution
+        self._tail_parts = journal_scan.plan_tails(landing, self.attribution.bookies, self._settled)
+        self._tails: Mapping[str, Tail] = {}
 
     def _members(self) -> DataFrame:
         """Who is in ensembles: one row a bookie. What the server would refuse as an id is no bookie."""
@@ -100,15 +106,20 @@ class BookieScan:
         )
 
     def indexes(self) -> Indexes:
-        """I: read all indexes, and land them."""
+        """I: read all indexes, then the journals after them, and land both."""
         from pyspark.sql import functions as F
 
         rows = self._availability()
+        tails = journal_scan.land_tails(
+            self._landing, self._tail_parts, self.attribution.bookies, self._collected, self._settled
+        )
+        self._tails = tails.of
         shapes, overlapping = self._shapes(rows), self._overlapping(rows)
         replicas = combined(held(rows, shapes.pages, shapes.cut), overlapping)
         others = rows.where(F.col("state").isin(*OTHERS))
         apart = replicas.unionByName(others) if overlapping else by_state(rows, shapes)
-        return Indexes(rows, replicas, apart, shapes.pages, overlapping)
+        apart = journal_scan.without_served(apart, tails)
+        return Indexes(rows, replicas, apart, shapes.pages, overlapping, tails)
 
     def _availability(self) -> DataFrame:
         """What every bookie that has a readable directory says it holds, and what lies beside it."""
@@ -182,7 +193,17 @@ class BookieScan:
     def notes(self) -> list[str]:
         """What a reader of the report should know of the sources."""
         broken = [f"collection {path} was not used: {reason}" for path, reason in self._collected.broken]
-        return [*broken, *self._collected.notes]
+        return [*broken, *self._collected.notes, *self._unread_tails()]
+
+    def _unread_tails(self) -> list[str]:
+        reasons = [
+            (name, reason)
+            for name, each in self.attribution.bookies.items()
+            if name in self.members and each.read != UNREAD
+            for known, reason in [self.tail(name)]
+            if known == journal_scan.UNREAD
+        ]
+        return journal_scan.unread_note(reasons)
 
     def unseen(self, bookie_id: str) -> bool:
         """Whether no directory and no collection shows anything of a bookie's index."""
@@ -196,7 +217,7 @@ class BookieScan:
         """
         from pyspark.sql import functions as F
 
-        times = [self.index_time(bookie_id) for bookie_id in self.attribution.bookies]
+        times = [self.newest(bookie_id) for bookie_id in self.attribution.bookies]
         scan_time = self._metadata.scan_time
         if not self._metadata.live and any(each is None or each > scan_time for each in times):
             return indexes
@@ -204,11 +225,32 @@ class BookieScan:
         return indexes.withColumn("mtime", F.when(F.col("bookie_id").isin(collected), F.col("mtime")))
 
     def index_time(self, bookie_id: str) -> int | None:
-        """How new a bookie's index is, in ms; None where nothing says."""
+        """How new what is known of a bookie's entries is at least, in ms; None where nothing says."""
         if self._options.index_time is not None:
             return moment(self._options.index_time)
         bookie = self.attribution.bookies.get(bookie_id)
-        return bookie.index_time if bookie else None
+        if bookie is None:
+            return None
+        return journal_scan.index_time(bookie, self._tails.get(bookie_id), self._running(bookie_id))
+
+    def newest(self, bookie_id: str) -> int | None:
+        """No index file of a bookie that counts is newer than this, in ms; None where nothing says."""
+        if self._options.index_time is not None:
+            return moment(self._options.index_time)
+        bookie, tail = self.attribution.bookies.get(bookie_id), self._tails.get(bookie_id)
+        if bookie is None or bookie.journals.marked is None:
+            return None
+        return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
+
+    def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
+        """How a bookie's journal after the mark is known, and why it was not read whole."""
+        bookie = self.attribution.bookies.get(bookie_id)
+        if bookie is None:
+            return None, None
+        return journal_scan.tail_state(bookie, self._tails.get(bookie_id), self._running(bookie_id))
+
+    def _running(self, bookie_id: str) -> bool:
+        return self._metadata.live and bookie_id in self._connected
 
     def _shapes(self, availability: DataFrame) -> IndexShapes:
         """How large each bookie's pages are, and what else is worth knowing before the indexes are asked."""
@@ -294,6 +336,7 @@ class BookieScan:
             read = bookie_owners.READ if reason is None else bookie_owners.PARTIAL
         if name in broken and read == bookie_owners.READ:
             read, reason = bookie_owners.PARTIAL, broken[name]
+        tail, tail_reason = self.tail(name)
         foreign = bool(attributed and attributed.foreign_instance)
         if foreign:
             reason = "all of its directories carry another cluster's instance id"
@@ -309,6 +352,8 @@ class BookieScan:
             "index_time": self.index_time(name),
             "suspect": bool(attributed and attributed.suspect),
             "foreign_instance": foreign,
+            "tail": tail,
+            "tail_reason": tail_reason,
         }
 
 

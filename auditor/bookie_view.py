@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from auditor.codecs.last_mark import LastMark
 from auditor.errors import RunError
 from auditor.model.bookie_view import (
     AliasView,
@@ -15,6 +16,7 @@ from auditor.model.bookie_view import (
     CandidateView,
     CookieView,
     DirectoryView,
+    JournalView,
     ProblemView,
     RegistrationView,
 )
@@ -51,6 +53,8 @@ def bookie_view(run: Run, bookie_id: str) -> BookieView:
         directories=_directories(run, bookie_id),
         aliases=_aliases(run, bookie_id),
         problems=_problems(run, bookie_id),
+        tail=row.get("tail"),
+        journals=_journals(run, bookie_id),
         **{name: row[name] for name in _SAME},
     )
 
@@ -116,6 +120,27 @@ def _directories(run: Run, bookie_id: str) -> tuple[DirectoryView, ...]:
             ),
         )
         for row in sorted(run.table("directories", filter=its).to_pylist(), key=lambda row: row["path"])
+    )
+
+
+def _journals(run: Run, bookie_id: str) -> tuple[JournalView, ...]:
+    """Its journal directories; a run of an older version has none."""
+    import pyarrow.dataset as ds
+
+    if "journal_tails" not in run.table_names():
+        return ()
+    of_directories = (ds.field("bookie_id") == bookie_id) & ds.field("ledger_id").is_null()
+    return tuple(
+        JournalView(
+            row["path"],
+            row["reason"],
+            None if row["mark_file_id"] is None else LastMark(row["mark_file_id"], 0).file_name,
+            row["mark_offset"],
+            row["files"],
+            row["files_below"],
+            row["entries"],
+        )
+        for row in run.table("journal_tails", filter=of_directories).drop_columns(["groups"]).to_pylist()
     )
 
 

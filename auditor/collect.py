@@ -2,6 +2,7 @@
 
     places          where directories lie, what their VERSION and lastMark say
     availability    every index, piece by piece
+    journal tails   what the journals have after the marks that were seen
     entry logs      every log's header and ledgers map
     manifest        last: what was written, and how much of it
 
@@ -28,15 +29,16 @@ from auditor.errors import DecodeError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.version import program_version
-from auditor.sources import entry_logs, index_parts, place_rows
+from auditor.sources import entry_logs, index_parts, journal_tails, place_rows
 from auditor.sources.bookie_owners import READ, attribute
 from auditor.sources.bookie_places import DirectoryFound, PlaceFound, find_places
 from auditor.sources.bookie_sources import split_sources
 from auditor.sources.collected_pieces import Piece, pieces_of
 from auditor.sources.collection import Collection, Manifest, TableFile
-from auditor.sources.collection_writer import AVAILABILITY, batches_of, with_piece, write_table
+from auditor.sources.collection_writer import AVAILABILITY, TAILS, batches_of, with_piece, write_table
 from auditor.sources.index_parts import IndexPart
 from auditor.sources.index_rows import read_part
+from auditor.sources.journal_tails import read_tail
 from auditor.tables.registry import COOKIES, StoreCookie
 
 if TYPE_CHECKING:
@@ -108,7 +110,9 @@ def collect(
 
         wanted = spark.sparkContext.defaultParallelism * options.parts_per_core
         tables |= read_in_spark(spark, target, pieces, _parts(pieces, wanted, options), logs, progress)
-    unread = chain(_unread_bookies(places), _unread_rows(target, tables))
+    unread = chain(
+        _unread_bookies(places), _unread_rows(target, tables), _unread_tails(target, tables, pieces)
+    )
     told = tuple(islice(unread, TOLD))
     count = len(told) + sum(1 for _ in unread)
     manifest = Manifest(collection_id, program_version(), made, _now(), tuple(bookies), tables)
@@ -183,12 +187,22 @@ def _read_here(
 
     progress.stage("availability", len(parts))
     availability = write_table(target, "availability", AVAILABILITY, index())
+    progress.stage("journal_tails", len(pieces))
+    tails = write_table(target, "journal_tails", TAILS, _tails(pieces, progress))
     progress.stage("entry_logs", len(logs))
     rows = batches_of(entry_log_rows(), entry_logs.SCHEMA)
     return {
         "availability": availability,
+        "journal_tails": tails,
         "entry_logs": write_table(target, "entry_logs", entry_logs.SCHEMA, rows),
     }
+
+
+def _tails(pieces: Sequence[Piece], progress: Progress) -> Iterator[pa.RecordBatch]:
+    for piece in pieces:
+        for batch in read_tail(piece.tail):
+            yield with_piece(batch, piece, TAILS)
+        progress.advance(1)
 
 
 def _parts(pieces: Sequence[Piece], wanted: int, options: AuditOptions) -> list[IndexPart]:
@@ -217,6 +231,18 @@ def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[st
         wanted = dataset.field("state").isin(states)
         for batch in found.to_batches(columns=["path", "reason"], filter=wanted):
             yield from (f"{row['path']}: {row['reason']}" for row in batch.to_pylist())
+
+
+def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Sequence[Piece]) -> Iterator[str]:
+    """Journals that were not read whole; one that went down cleanly has nothing there but what is indexed."""
+    unclean = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
+    paths = [f"{target.base}/{file.path}" for file in tables["journal_tails"]]
+    found = dataset.dataset(paths, filesystem=target.files, format="parquet")
+    wanted = (dataset.field("state") == journal_tails.GAP) & dataset.field("piece").isin(unclean)
+    for batch in found.to_batches(columns=["bookie_id", "path", "reason"], filter=wanted):
+        yield from (
+            f"journal of {row['path'] or row['bookie_id']}: {row['reason']}" for row in batch.to_pylist()
+        )
 
 
 def _now() -> int:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.progress import Progress
-from auditor.sources import entry_logs, index_parts
+from auditor.sources import entry_logs, index_parts, journal_tails
 from auditor.sources.collected_pieces import Piece
 from auditor.sources.collection import Collection, TableFile
-from auditor.sources.collection_writer import AVAILABILITY, COMPRESSION, batches_of
+from auditor.sources.collection_writer import AVAILABILITY, COMPRESSION, TAILS, batches_of
 from auditor.sources.index_parts import IndexPart
 from auditor.sources.index_source import IndexSource
+from auditor.sources.journal_source import JournalSource
 from auditor.sources.source_rows import source_rows
 from auditor.task_watch import tasks_told
 
@@ -29,9 +30,10 @@ def read_in_spark(
     logs: Sequence[str],
     progress: Progress,
 ) -> Mapping[str, tuple[TableFile, ...]]:
-    """Write ``availability`` of pieces, cut into ``parts``, and ``entry_logs`` of directories."""
+    """Write ``availability`` of pieces, cut into ``parts``, their ``journal_tails``, and ``entry_logs``."""
     tables = {
         "availability": _availability(spark, pieces, parts),
+        "journal_tails": _journal_tails(spark, pieces),
         "entry_logs": _entry_logs(spark, logs),
     }
     for name, table in tables.items():
@@ -42,14 +44,24 @@ def read_in_spark(
 
 
 def _availability(spark: SparkSession, pieces: Sequence[Piece], parts: Sequence[IndexPart]) -> DataFrame:
+    rows = source_rows(spark, IndexSource({"parts": index_parts.to_json(parts)}))
+    return _named(spark, rows, pieces).select(*AVAILABILITY.names)
+
+
+def _journal_tails(spark: SparkSession, pieces: Sequence[Piece]) -> DataFrame:
+    tails = journal_tails.to_json([piece.tail for piece in pieces])
+    return _named(spark, source_rows(spark, JournalSource({"parts": tails})), pieces).select(*TAILS.names)
+
+
+def _named(spark: SparkSession, rows: DataFrame, pieces: Sequence[Piece]) -> DataFrame:
+    """Rows that were read under the ids of pieces, with these in a column of their own."""
     from pyspark.sql import functions as F
 
-    rows = source_rows(spark, IndexSource({"parts": index_parts.to_json(parts)}))
     ids = spark.createDataFrame(
         [(piece.id, piece.bookie_id) for piece in pieces], "piece string, named string"
     )
     whose = rows.withColumnRenamed("bookie_id", "piece").join(F.broadcast(ids), "piece")
-    return whose.withColumnRenamed("named", "bookie_id").select(*AVAILABILITY.names)
+    return whose.withColumnRenamed("named", "bookie_id")
 
 
 def _entry_logs(spark: SparkSession, logs: Sequence[str]) -> DataFrame:

@@ -172,7 +172,11 @@ class Run:
         ledger_id, scope_id = _ids(ledger_id, scope_id)
         here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
         found = self.table("ledgers", filter=here).to_pylist()
-        indexes = [_served(each) for each in self.table("availability", filter=here).to_pylist()]
+        indexes = self.table("availability", filter=here).to_pylist()
+        if found and "journal_tails" in self._tables.names("tables"):
+            tails = self.table("journal_tails", ["bookie_id", "groups"], filter=here).to_pylist()
+            indexes = _with_tails(found[0], indexes, tails)
+        indexes = [_served(each) for each in indexes]
         if "answers" in self._tables.names("tables"):
             shown = {each["bookie_id"] for each in indexes}
             answers = self.table("answers", filter=here).to_pylist()
@@ -289,6 +293,28 @@ def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
 
 def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return rows[0] if rows else {}
+
+
+def _with_tails(
+    ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What indexes and journals show together, of the bookies that the metadata names."""
+    from auditor.tables.tails import united
+
+    members = {name for each in ledger["segments"] or () for name in each["ensemble"]}
+    beside = {each["bookie_id"]: each["groups"] for each in tails if each["bookie_id"] in members}
+    rows = []
+    for row in indexes:
+        if row["bookie_id"] in beside and row["state"] not in _NO_REPLICA:
+            groups, state = united(row["groups"], row["state"], beside[row["bookie_id"]])
+            row |= {"groups": groups, "state": state}
+        rows.append(row)
+    indexed = {row["bookie_id"] for row in indexes if row["state"] not in _NO_REPLICA}
+    return rows + [
+        {"bookie_id": name, "groups": groups, "state": "ok", "reason": None}
+        for name, groups in beside.items()
+        if name not in indexed
+    ]
 
 
 def _served(row: dict[str, Any]) -> dict[str, Any]:

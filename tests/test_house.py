@@ -51,6 +51,7 @@ FLOORS = (
         "task_watch",
         "scan",
         "bookie_scan",
+        "journal_scan",
         "identity_scan",
         "bookie_view",
         "figures",

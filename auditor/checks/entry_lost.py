@@ -57,8 +57,9 @@ def entry_lost(tables: Tables) -> DataFrame:
           kept as locations.BACKUP-TIME.
 
     Limits:
-        An index says what a bookie can find, not that the bytes in its entry log are good. An entry still
-        in the journal only is not seen: a ledger that changed shortly before the index was written is
-        reported as suspect. Ledgers that are not closed never get this class.
+        An index says what a bookie can find, not that the bytes in its entry log are good. What is in the
+        journal only is held where the journal was read from the bookie's mark on. Where it was not, a ledger
+        that changed after the moment that the mark points at, or shortly before, is reported as suspect.
+        Ledgers that are not closed never get this class.
     """
     return ledgers_of_class(tables, "entry-lost")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from auditor.doctor.journals import index_time, journal_lines, look_at_journals
 from auditor.doctor.store import Metadata
 from auditor.model.amounts import age, duration, plural, size
 from auditor.model.doctor import Line, State
@@ -100,7 +101,10 @@ def _lines(
     if kinds.directories or kinds.collections:
         yield from _covered(found, known, nodes is not None, kinds.rpc)
         yield _rights(on_disk) if kinds.directories else _collected_rights()
-        yield _times(found, metadata, options)
+        looks = {name: look_at_journals(each) for name, each in found.items() if each.index_directories}
+        yield from journal_lines(found, looks)
+        times = {name: index_time(each, looks.get(name)) for name, each in found.items() if each.found}
+        yield _times(times, metadata, options)
     if ROCKSDB in told.storages:
         yield _scratch(on_disk)
     if kinds.rpc:
@@ -188,8 +192,7 @@ def _denied(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
             yield error.filename or str(path), error.strerror or str(error)
 
 
-def _times(found: Mapping[str, AttributedBookie], metadata: Metadata | None, options: AuditOptions) -> Line:
-    times = {name: each.index_time for name, each in found.items() if each.found or each.index_time}
+def _times(times: Mapping[str, int | None], metadata: Metadata | None, options: AuditOptions) -> Line:
     unknown = sorted(name for name, each in times.items() if each is None)
     now = time.time_ns() // 1_000_000
     if options.index_time is not None:

@@ -22,8 +22,8 @@ def unseen(metadata: Metadata | None, bookies: Bookies | None) -> Iterator[str]:
         )
     if bookies.disks:
         yield (
-            "entries that are still in a bookie's journal or write cache: no index has them yet, so what is "
-            "missing of a ledger that changed within --grace is only suspected"
+            "entries that are in no index yet, where the journal cannot be read from its mark on: what "
+            "is missing of a ledger that changed after the mark is only suspected"
         )
     if ROCKSDB in bookies.storages:
         yield (

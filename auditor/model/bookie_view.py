@@ -67,6 +67,23 @@ class DirectoryView:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalView:
+    """A journal directory: the mark it was read from, and why not all of what follows it was read.
+
+    ``files`` are those from the mark on, ``files_below`` those before it, which prove nothing. ``path`` is
+    None where no directory could be named, and the file at fault where one is damaged.
+    """
+
+    path: str | None
+    reason: str | None
+    mark_file: str | None
+    mark_offset: int | None
+    files: int
+    files_below: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProblemView:
     """The findings of one check that name the bookie: ``count`` of them, and the first few sentences.
 
@@ -107,3 +124,5 @@ class BookieView:
     directories: tuple[DirectoryView, ...] = ()
     problems: tuple[ProblemView, ...] = ()
     aliases: tuple[AliasView, ...] = ()
+    tail: str | None = None
+    journals: tuple[JournalView, ...] = ()

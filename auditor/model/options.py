@@ -86,7 +86,7 @@ class AuditOptions:
     ] = None
     index_time: Annotated[
         Moment | None,
-        Option("When the indexes were written, instead of the time of each directory's newest lastMark.", 0),
+        Option("How new the indexes are, instead of what each bookie's journal and lastMark say.", 0),
     ] = None
     since: Annotated[
         str | None,

@@ -21,6 +21,11 @@ from auditor.reports.advice import page_advice, since_when
 
 WIDTH = 60
 _LABEL = 12
+_TAILS = {
+    "read": "read whole: what they have is held too",
+    "stopped": "not needed: it went down cleanly, with all in its index",
+    "unread": "not read whole",
+}
 _READ = {"read": "whole", "partial": "in part", "unread": "not at all"}
 
 
@@ -28,7 +33,7 @@ def render(bookie: BookieView) -> str:
     """Registration, cookie, ledgers; then its directories; then the findings that name it."""
     parts = [
         [*_line("bookie", bookie.bookie_id), *_identity(bookie), *_reading(bookie), *_ledgers(bookie)],
-        _disks(bookie),
+        [*_disks(bookie), *_journals(bookie)],
         _problems(bookie),
     ]
     return "\n\n".join("\n".join(part) for part in parts)
@@ -129,6 +134,23 @@ def _directory(bookie_id: str, directory: DirectoryView) -> list[str]:
             lines += _folded(
                 f"{each.bookie_id}: {each.named:,} name it, {each.exact:,} match entry for entry", "      "
             )
+    return lines
+
+
+def _journals(bookie: BookieView) -> list[str]:
+    """What follows the marks in its journals, and what else lies there."""
+    if not bookie.journals:
+        return []
+    lines = ["", "journals", *_folded(_TAILS.get(bookie.tail or "", "not looked at"), "  ")]
+    for journal in bookie.journals:
+        lines += _folded(journal.path or "no journal directory", "  ")
+        if journal.mark_file is not None:
+            lines += _folded(f"mark {journal.mark_file}, byte {journal.mark_offset:,}", "    ")
+            lines += _folded(f"{journal.entries:,} entries after it, in {journal.files:,} files", "    ")
+        if journal.reason is not None:
+            lines += _folded(f"not all of it was read: {journal.reason}", "    ")
+        if journal.files_below:
+            lines += _folded(f"{journal.files_below:,} files below the mark are still there", "    ")
     return lines
 
 

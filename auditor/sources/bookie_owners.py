@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from auditor.codecs import cookie as cookie_codec
 from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
+from auditor.sources.bookie_journals import NONE, Journals, journals_of
 from auditor.sources.bookie_paths import BookiePaths, Owned, paths_of
 from auditor.sources.bookie_places import DirectoryFound, PlaceFound
 from auditor.sources.cookie_paths import parts, shared
@@ -31,8 +32,8 @@ class AttributedDirectory:
 
     ``place`` is the id in whose place it lies, ``owner`` the one its data is attributed to; each None where
     there is none. The lists are those of its VERSION; ``configured`` is the path of these that it stands for,
-    None where that is not clear. ``role`` is journal, ledger, index or unknown; ``index_time`` is in ms;
-    ``damage`` says why its VERSION could not be read.
+    None where that is not clear. ``role`` is journal, ledger, index or unknown; ``index_time`` is what its
+    greatest lastMark points at, in ms; ``damage`` says why its VERSION could not be read.
     """
 
     place: str | None
@@ -58,9 +59,9 @@ class AttributedBookie:
 
     ``index_directories`` are those that can be read, in configured order. ``read`` is read, partial (what
     is found is present, all else unknown) or unread; ``reason`` says why, None when read. ``index_time`` is
-    in ms: the oldest of its ledger directories' newest lastMark; None if one has none. ``suspect``: one of
-    its ledger or index directories lies in another's place or carries another's id. ``foreign_instance``:
-    all its cookies name another cluster instance.
+    the moment, in ms, that the oldest lastMark of its ledger directories points at; None if one has none.
+    ``suspect``: one of its ledger or index directories lies in another's place or carries another's id.
+    ``foreign_instance``: all its cookies name another cluster instance.
     """
 
     bookie_id: str
@@ -71,6 +72,7 @@ class AttributedBookie:
     suspect: bool
     foreign_instance: bool
     found: bool
+    journals: Journals = NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ def _row(owner: str | None, directory: Owned, paths: BookiePaths) -> AttributedD
         owner=owner,
         cookie_bookie_id=cookie.bookie_id if cookie else None,
         instance_id=cookie.instance_id if cookie else None,
-        index_time=directory.found.marked_ms,
+        index_time=max((mark.file_id for _, mark in directory.found.marks), default=0) or None,
         damage=directory.damage,
         layout=cookie.layout if cookie else None,
         journal_dirs=cookie.journal_dirs if cookie else None,
@@ -209,20 +211,20 @@ def _bookie(
         troubles.append("no directory with current/ was found in its place")
     elif not paths.index:
         troubles.append("none of its directories has a VERSION that can be read")
-    marks = [paths.found[path].found.marked_ms if path in paths.found else None for path in paths.ledger]
-    known_marks = [mark for mark in marks if mark is not None]
+    journals = journals_of(bookie_id, paths, instance_id)
     instances = [each.cookie.instance_id for each in directories if each.cookie is not None]
     return AttributedBookie(
         bookie_id=bookie_id,
         index_directories=tuple(readable),
         read=READ if not troubles else PARTIAL if readable else UNREAD,
         reason="; ".join(troubles + gaps) if troubles else None,
-        index_time=min(known_marks) if known_marks and len(known_marks) == len(marks) else None,
+        index_time=journals.index_time,
         suspect=any(_misplaced(bookie_id, each, paths) for each in directories),
         foreign_instance=bool(instances)
         and instance_id is not None
         and all(instance not in (None, instance_id) for instance in instances),
         found=any(each.found.has_current for each in directories),
+        journals=journals,
     )
 
 

@@ -39,13 +39,16 @@ class BookiePaths:
     """A bookie's paths by role in configured order, the directory of each that was found, and why others not.
 
     ``roles`` are by directory path: ledger before index before journal where one directory is several.
+    ``journals_differ``: not all VERSIONs name the same journal directories.
     """
 
+    journal: Paths
     ledger: Paths
     index: Paths
     found: dict[str, Owned]
     reasons: dict[str, str]
     roles: dict[str, str]
+    journals_differ: bool = False
 
 
 def paths_of(bookie_id: str | None, owned: Sequence[Owned], store_cookie: Cookie | None) -> BookiePaths:
@@ -63,7 +66,10 @@ def paths_of(bookie_id: str | None, owned: Sequence[Owned], store_cookie: Cookie
     roles = {directory.found.path: each.role for directory in owned for each in directory.declared[:1]}
     for role in ("journal", "index", "ledger"):
         roles.update((found[path].found.path, role) for path in lists[role] if path in found)
-    return BookiePaths(lists["ledger"], lists["index"], found, reasons, roles)
+    journals = {cookie.journal_paths for cookie in cookies}
+    return BookiePaths(
+        lists["journal"], lists["ledger"], lists["index"], found, reasons, roles, len(journals) > 1
+    )
 
 
 def _telling(bookie_id: str | None, owned: Sequence[Owned], store_cookie: Cookie | None) -> list[Cookie]:

@@ -18,8 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from auditor.codecs.last_mark import LastMark
 from auditor.errors import UsageError
 from auditor.sources.bookie_inventory import Declared, read_inventory
+from auditor.sources.last_marks import read_marks
 
 MAX_DEPTH = 6
 """How far below a place a directory is looked for: a copy of a whole file tree has four levels or so."""
@@ -36,8 +38,10 @@ class DirectoryFound:
     """A directory of a place: with ``current`` a bookie's, without it any other.
 
     ``version`` are the bytes of ``current/VERSION``; where they could not be read, ``version_error`` says
-    why. ``marked_ms`` is the mtime of its newest lastMark in ms. ``inside`` are the parts of its path from
-    the place on, the place's name first. ``declared`` is what an inventory says it is. One without
+    why. ``marks`` are its lastMark files by name, and ``marked_ms`` is when the newest of them was written,
+    in ms. ``unclean`` is whether DIRTY lies in it, which a bookie from 4.15 on puts there when it starts and
+    takes away once all it has is flushed; None where that is not known. ``inside`` are the parts of its path
+    from the place on, the place's name first. ``declared`` is what an inventory says it is. One without
     ``current`` is worth knowing only where a cookie names it: a wiped disk looks like that.
 
     ``version_absent``: it surely has no VERSION; false where it could not be looked for. ``empty`` is then
@@ -56,6 +60,8 @@ class DirectoryFound:
     version_absent: bool = False
     empty: bool | None = None
     old_data: bool = False
+    marks: tuple[tuple[str, LastMark], ...] = ()
+    unclean: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +168,8 @@ def _look(path: str, inside: tuple[str, ...], declared: Declared | None) -> Dire
         version_absent=absent,
         empty=_empty(current) if absent and has_current else absent or None,
         old_data=absent and not has_current and _old_data(path),
+        marks=tuple(read_marks(path).items()) if has_current else (),
+        unclean=(current / "DIRTY").exists() if has_current else None,
     )
 
 
@@ -199,7 +207,7 @@ def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
 
 
 def _marked_ms(current: Path) -> int | None:
-    """When lastMark was last written: one journal directory has ``lastMark``, several ``lastMark.<i>``."""
+    """When lastMark was last written, of any journal."""
     try:
         return max((file.stat().st_mtime_ns // 1_000_000 for file in current.glob("lastMark*")), default=None)
     except OSError:

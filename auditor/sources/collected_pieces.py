@@ -12,22 +12,31 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from auditor.sources.bookie_journals import NONE, Journals
 from auditor.sources.bookie_owners import attribute
 from auditor.sources.bookie_places import PlaceFound
 from auditor.sources.index_parts import IndexDirectory
+from auditor.sources.journal_tails import TailPart
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """The index directories of the place numbered ``place`` that name ``bookie_id``, in configured order.
 
-    ``id`` is unique among all collections; ``bookie_id`` is None where no VERSION says.
+    ``id`` is unique among all collections; ``bookie_id`` is None where no VERSION says. ``journals`` are
+    those of that id in the same place.
     """
 
     id: str
     place: int
     bookie_id: str | None
     directories: tuple[IndexDirectory, ...]
+    journals: Journals = NONE
+
+    @property
+    def tail(self) -> TailPart:
+        """What is to be read of its journals, under its own id."""
+        return TailPart(self.id, self.journals.directories, self.journals.trouble)
 
 
 def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
@@ -39,25 +48,26 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     pieces: list[Piece] = []
     taken: set[str] = set()
     for number, place in enumerate(places):
-        for bookie_id, directories in _by_id(place):
+        for bookie_id, directories, journals in _by_id(place):
             own = tuple(each for each in directories if each.path not in taken)
             taken.update(each.path for each in own)
             if own:
-                pieces.append(Piece(f"{collection_id}:{len(pieces)}", number, bookie_id, own))
+                pieces.append(Piece(f"{collection_id}:{len(pieces)}", number, bookie_id, own, journals))
     return pieces
 
 
-def _by_id(place: PlaceFound) -> list[tuple[str | None, list[IndexDirectory]]]:
+def _by_id(place: PlaceFound) -> list[tuple[str | None, list[IndexDirectory], Journals]]:
     known = attribute([place], frozenset(), {}, None)
     named = {row.path: row.cookie_bookie_id for row in known.directories}
     counted = Counter(sorted(bookie_id for bookie_id in named.values() if bookie_id is not None))
     ids = [bookie_id for bookie_id, _ in counted.most_common()]
     written = [each for each in ids if place.name in (each, each.replace(":", "_"))]
-    found: list[tuple[str | None, list[IndexDirectory]]] = []
+    found: list[tuple[str | None, list[IndexDirectory], Journals]] = []
     for bookie_id in ids:
         whole = attribute([replace(place, name=bookie_id, names_bookie=True)], frozenset(ids), {}, None)
-        directories = whole.bookies[bookie_id].index_directories
-        found.append((bookie_id, [each for each in directories if named.get(each.path) == bookie_id]))
+        directories, journals = whole.bookies[bookie_id].index_directories, whole.bookies[bookie_id].journals
+        own = [each for each in directories if named.get(each.path) == bookie_id]
+        found.append((bookie_id, own, journals))
         if bookie_id == (written or ids)[0]:
-            found.append((None, [each for each in directories if named.get(each.path) is None]))
+            found.append((None, [each for each in directories if named.get(each.path) is None], NONE))
     return found

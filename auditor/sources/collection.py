@@ -4,6 +4,7 @@
     DIR/directories/     each directory, with its VERSION and lastMark
     DIR/cookies/         the VERSIONs, decoded
     DIR/availability/    the indexes (auditor.sources.index_rows), with the piece that each row belongs to
+    DIR/journal_tails/   the journals after their marks (auditor.sources.journal_tails), with the piece too
     DIR/entry_logs/      one row an entry log (auditor.sources.entry_logs)
     DIR/collection.json  written last: id, times, and every file with its rows and bytes
 
@@ -30,6 +31,9 @@ from auditor.run_files import run_files
 MANIFEST = "collection.json"
 SCHEMA = "bookkeeper-auditor/collection/1"
 TABLES = ("places", "directories", "cookies", "availability", "entry_logs")
+LATER_TABLES = ("journal_tails",)
+"""Those that older collections do not have."""
+
 
 MAX_MANIFEST_BYTES = 64 << 20
 _READERS = 8
@@ -156,7 +160,8 @@ def _manifest(value: Any) -> Manifest:
     schema = value["schema"]
     if schema != SCHEMA:
         raise ValueError(f"schema {schema!r} where this version reads {SCHEMA!r}")
-    tables = {name: _files(name, value["tables"][name]) for name in TABLES}
+    there = [*TABLES, *(name for name in LATER_TABLES if name in value["tables"])]
+    tables = {name: _files(name, value["tables"][name]) for name in there}
     texts = (value["id"], value["version"], *value["sources"])
     if not all(isinstance(text, str) for text in texts) or not value["id"]:
         raise ValueError("id, version and sources must be text")

@@ -13,6 +13,7 @@ from auditor.errors import UsageError
 from auditor.sources.collected_pieces import Piece
 from auditor.sources.collection import Collection, TableFile
 from auditor.sources.index_rows import SCHEMA as INDEX_ROWS
+from auditor.sources.journal_tails import SCHEMA as JOURNAL_TAILS
 
 COMPRESSION = "zstd"
 PIECE = pa.field(
@@ -20,6 +21,9 @@ PIECE = pa.field(
 )
 AVAILABILITY = pa.schema([*INDEX_ROWS, PIECE])
 """The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
+
+TAILS = pa.schema([*JOURNAL_TAILS, PIECE])
+"""The table ``journal_tails`` of a collection, likewise."""
 
 _ROWS = 65_536
 
@@ -57,9 +61,9 @@ def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
         yield pa.RecordBatch.from_pylist(taken, schema=schema)
 
 
-def with_piece(batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
-    """Rows of `AVAILABILITY` from those that reading a part of the piece gave."""
-    columns = {name: batch.column(name) for name in INDEX_ROWS.names}
+def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema = AVAILABILITY) -> pa.RecordBatch:
+    """Rows of `AVAILABILITY`, or of `TAILS`, from those that reading a part of the piece gave."""
+    columns = {name: batch.column(name) for name in batch.schema.names}
     columns["bookie_id"] = pa.repeat(pa.scalar(piece.bookie_id, pa.string()), batch.num_rows)
     columns[PIECE.name] = pa.repeat(pa.scalar(piece.id, pa.string()), batch.num_rows)
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=AVAILABILITY)
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)

@@ -16,6 +16,8 @@ SUFFIX = ".txn"
 MOST_ENTRIES = 64 << 20
 """Entries of one journal after its mark, 1 GiB of numbers: so many are not kept."""
 
+ENTRIES, MASTER_KEYS = "entries", "master keys"
+
 _COMPACTED = 4 << 20  # entries after which those that came twice are dropped
 
 
@@ -104,3 +106,21 @@ def read_entries(path: str, start: int) -> JournalEntries:
     return JournalEntries(
         np.concatenate([nothing, *ledgers]), np.concatenate([nothing, *entries]), keys, cut, damage
     )
+
+
+def first_records(path: str) -> str | None:
+    """What a journal has: `ENTRIES` as soon as there is one, else `MASTER_KEYS`, None where it has neither.
+
+    Raises OSError; `DecodeError` for a damaged file in which there is no entry.
+    """
+    found = None
+    with Path(path).open("rb", buffering=0) as file:
+        descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
+        for records in Journal.open(
+            lambda offset, length: os.pread(descriptor, length, offset), size
+        ).records():
+            if len(records.entries().entry_ids):
+                return ENTRIES
+            if (records.entry_ids == MASTER_KEY).any():
+                found = MASTER_KEYS
+    return found

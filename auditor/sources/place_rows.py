@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from auditor.codecs import last_mark
 from auditor.codecs.last_mark import LastMark
-from auditor.errors import DecodeError
 from auditor.sources.bookie_inventory import Declared
 from auditor.sources.bookie_places import DirectoryFound, PlaceFound
 from auditor.sources.columns import commented
+from auditor.sources.last_marks import NAME
 
 PLACES = commented(
     ("place", pa.int32(), "number of the place in this collection"),
@@ -41,6 +39,12 @@ DIRECTORIES = commented(
     ("marked_ms", pa.int64(), "when its newest lastMark was written, ms"),
     ("mark_file_id", pa.int64(), "its greatest lastMark: the journal file; null where it has none"),
     ("mark_offset", pa.int64(), "its greatest lastMark: the offset in that file"),
+    (
+        "marks",
+        pa.list_(pa.struct([("name", pa.string()), ("file_id", pa.int64()), ("offset", pa.int64())])),
+        "all its lastMark files",
+    ),
+    ("unclean", pa.bool_(), "DIRTY lies in it; null: not known"),
     ("has_rocksdb", pa.bool_(), "it is an index of DbLedgerStorage"),
     ("version_absent", pa.bool_(), "it surely has no VERSION"),
     ("empty", pa.bool_(), "without VERSION: nothing lies in its current; null: not known"),
@@ -56,7 +60,7 @@ DIRECTORIES = commented(
 )
 _ALWAYS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
 # What older collections do not say is not known.
-_LATER: dict[str, Any] = {"version_absent": False, "empty": None, "old_data": False}
+_LATER: dict[str, Any] = {"version_absent": False, "empty": None, "old_data": False, "unclean": None}
 _OF_DIRECTORY = (*_ALWAYS, *_LATER)
 
 
@@ -77,10 +81,10 @@ def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
 def directory_rows(
     number: int, place: PlaceFound, pieces: dict[tuple[int, str], str]
 ) -> list[dict[str, Any]]:
-    """Rows of `DIRECTORIES` of one place; ``pieces`` by place and path. Reads the directories' lastMark."""
+    """Rows of `DIRECTORIES` of one place; ``pieces`` by place and path."""
     rows = []
     for each in place.directories:
-        mark = greatest_mark(each.path) if each.has_current else None
+        mark = max((mark for _, mark in each.marks), default=None)
         rows.append(
             {name: getattr(each, name) for name in _OF_DIRECTORY}
             | {
@@ -88,6 +92,7 @@ def directory_rows(
                 "inside": list(each.inside),
                 "mark_file_id": mark.file_id if mark else None,
                 "mark_offset": mark.offset if mark else None,
+                "marks": [{"name": name, **mark._asdict()} for name, mark in each.marks],
                 "declared": asdict(each.declared) if each.declared else None,
                 "piece": pieces.get((number, each.path)),
             }
@@ -108,6 +113,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
                 **{name: row.get(name, unknown) for name, unknown in _LATER.items()},
                 inside=tuple(row["inside"]),
                 declared=Declared(**row["declared"]) if row["declared"] else None,
+                marks=_marks(row),
             )
         )
     return [
@@ -122,17 +128,10 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
     ]
 
 
-def greatest_mark(directory: str) -> LastMark | None:
-    """The greatest of a directory's lastMark files; None where none can be read, which the server ignores.
-
-    >>> greatest_mark("/no/such/directory") is None
-    True
-    """
-    marks = []
-    for file in Path(directory, "current").glob("lastMark*"):
-        try:
-            with file.open("rb") as stream:
-                marks.append(last_mark.decode(stream.read(17)))
-        except (OSError, DecodeError):
-            continue
-    return max(marks, default=None)
+def _marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
+    """The marks of a directory; older collections have the greatest, which is the only one of one journal."""
+    if (marks := row.get("marks")) is not None:
+        return tuple((mark["name"], LastMark(mark["file_id"], mark["offset"])) for mark in marks)
+    if row.get("mark_file_id") is None:
+        return ()
+    return ((NAME, LastMark(row["mark_file_id"], row["mark_offset"])),)

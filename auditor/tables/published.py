@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from auditor.sources.columns import commented
 from auditor.sources.index_rows import SCHEMA as AVAILABILITY
+from auditor.sources.journal_tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.ledger_rows import LEDGERS, LEDGERS_AGAIN
 from auditor.sources.mark_rows import MARKS
 from auditor.sources.read_rows import WITNESS
@@ -47,6 +48,7 @@ TABLES: dict[str, pa.Schema] = {
     "identities": IDENTITIES,
     "bookies": BOOKIES,
     "availability": AVAILABILITY,
+    "journal_tails": JOURNAL_TAILS,
     "answers": AVAILABILITY,
     "unequal": commented(
         ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),

@@ -204,7 +204,11 @@ BOOKIES = commented(
         "read: its whole index; partial: what was found is present, all else unknown; unread",
     ),
     ("reason", pa.string(), "why it was not read whole"),
-    ("index_time", pa.int64(), "how new its index is, ms; null where nothing says"),
+    (
+        "index_time",
+        pa.int64(),
+        "how new what is known of its entries is at least, by journal or mark, ms; null where nothing says",
+    ),
     (
         "page_size",
         pa.int32(),
@@ -212,6 +216,13 @@ BOOKIES = commented(
     ),
     ("suspect", pa.bool_(), "one of its directories lies in another's place or carries another's id"),
     ("foreign_instance", pa.bool_(), "all its directories carry another cluster's instance id"),
+    (
+        "tail",
+        pa.string(),
+        "its journal after the mark: read (whole), stopped (it went down cleanly, all is in its index) or "
+        "unread; null: no index of it was read",
+    ),
+    ("tail_reason", pa.string(), "why its journal was not read whole"),
 )
 DIRECTORIES = commented(
     ("place", pa.string(), "the bookie in whose place it lies"),
@@ -220,7 +231,7 @@ DIRECTORIES = commented(
     ("owner", pa.string(), "the bookie that its data is attributed to"),
     ("cookie_bookie_id", pa.string(), "the bookie that its VERSION names"),
     ("instance_id", pa.string(), "the cluster that its VERSION names"),
-    ("index_time", pa.int64(), "when its newest lastMark was written, ms"),
+    ("index_time", pa.int64(), "the moment that its greatest lastMark points at, ms"),
     ("damage", pa.string(), "why its VERSION could not be read"),
     ("layout", pa.int32(), "layout version of its VERSION"),
     ("journal_dirs", pa.string(), "journal directories that its VERSION names, joined by commas"),

@@ -10,29 +10,38 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from auditor.tables.tails import with_tails
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 # No page is smaller; a bookie without a page size has no file that ends on one.
 _SECTOR = 512
 HELD_STATES = ("ok", "cut", "unreadable", "limbo", "not-indexed")
 # In the order in which both sides are sorted: the scope, which is nearly always the same, last.
-_KEYS = ("ledger_id", "bookie_id", "scope_id")
+PAIR = ("ledger_id", "bookie_id", "scope_id")
+_COLUMNS = ("scope_id", "ledger_id", "bookie_id", "expected", "held", "index_state", "answered")
 
 
-def expected(ledgers: DataFrame) -> DataFrame:
+def expected(ledgers: DataFrame, tails: DataFrame | None = None) -> DataFrame:
     """What metadata says each bookie holds: scope_id, ledger_id, bookie_id, groups.
 
-    Nothing where nothing is judged.
+    Nothing where nothing is judged. ``tails`` is what journals have besides the indexes, one row a pair with
+    the same columns: it comes along in a column ``tail``, for the bookies that metadata names, and there are
+    rows without groups then. What a journal has of a ledger that is gone, or has left its bookie, is nothing.
     """
     from pyspark.sql import functions as F
 
-    return (
+    replicas = (
         ledgers.where("undecidable = false")
         .select("scope_id", "ledger_id", F.explode("replicas").alias("replica"))
         .select("scope_id", "ledger_id", "replica.bookie_id", "replica.groups")
-        .where("length(groups) > 0")
     )
+    if tails is None:
+        return replicas.where("length(groups) > 0")
+    beside = tails.select(*PAIR, F.col("groups").alias("tail"))
+    both = replicas.join(beside, [*PAIR], "left").where("length(groups) > 0 or tail is not null")
+    return both.withColumn("groups", F.when(F.length("groups") > 0, F.col("groups")))
 
 
 def held(
@@ -67,23 +76,29 @@ def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> Dat
     groups is of a ledger that is gone, that cannot be judged, or that has nothing on that bookie. An index
     that does not speak for everything (cut, limbo) stays, even where it holds all that is judged: of an open
     end, what it does not show is unknown. What ``foreign`` bookies hold is another cluster's, and equals
-    nothing.
+    nothing. Where ``expected`` has journals' tails, what they show is held too.
     """
     from pyspark.sql import functions as F
 
     left = expected.withColumnRenamed("groups", "expected")
-    right = held.select(
-        *_KEYS, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered"
-    )
-    both = left.join(right, [*_KEYS], "full_outer")
+    right = held.select(*PAIR, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered")
+    both = left.join(right, [*PAIR], "full_outer")
+    both = both.withColumn("index_state", F.coalesce("index_state", F.lit("absent")))
+    if "tail" not in expected.columns:
+        return both.where(~_healthy(foreign)).select(*_COLUMNS)
+    candidates = both.where(F.col("tail").isNotNull() | ~_healthy(foreign))
+    return with_tails(candidates.select(*_COLUMNS, "tail")).where(~_healthy(foreign))
+
+
+def _healthy(foreign: Sequence[str]) -> Column:
+    """Which pairs hold what they should, by an index that speaks for everything."""
+    from pyspark.sql import functions as F
+
     # An index that holds nothing of a ledger that should have nothing there is as equal as can be.
     same = F.coalesce("expected", F.lit(b"")) == F.coalesce("held", F.lit(b""))
     whole = F.col("index_state") == "ok"
     ours = ~F.col("bookie_id").isin(list(foreign))
-    healthy = same & whole & ours & F.col("expected").isNotNull()
-    state = F.coalesce("index_state", F.lit("absent")).alias("index_state")
-    keys = ("scope_id", "ledger_id", "bookie_id")
-    return both.where(~F.coalesce(healthy, F.lit(False))).select(*keys, "expected", "held", state, "answered")
+    return F.coalesce(same & whole & ours & F.col("expected").isNotNull(), F.lit(False))
 
 
 def answered_ends(ledgers: DataFrame, held: DataFrame, bookies: Collection[str]) -> DataFrame:
@@ -98,7 +113,6 @@ def answered_ends(ledgers: DataFrame, held: DataFrame, bookies: Collection[str])
     left = expected(ledgers.where("state <> 'CLOSED'")).withColumnRenamed("groups", "expected")
     answers = held.where(F.col("bookie_id").isin(list(bookies)) & F.col("answered").isNotNull())
     right = answers.where("state = 'ok'").select(
-        *_KEYS, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered"
+        *PAIR, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered"
     )
-    columns = ("scope_id", "ledger_id", "bookie_id", "expected", "held", "index_state", "answered")
-    return left.join(right, [*_KEYS]).where("expected = held").select(*columns)
+    return left.join(right, [*PAIR]).where("expected = held").select(*_COLUMNS)

@@ -26,6 +26,7 @@ def test_a_whole_collection_exits_0_and_counts_its_tables(tmp_path: Path) -> Non
         ["2", "directories"],
         ["1", "cookies"],
         ["0", "availability"],
+        ["1", "journal_tails"],
         ["0", "entry_logs"],
     ]
     assert outcome.stderr == f"bkaudit: the collection is in {tmp_path}/out\n"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from auditor.model.bookie_view import (
     AliasView,
     BookieView,
     CandidateView,
     CookieView,
     DirectoryView,
+    JournalView,
     ProblemView,
     RegistrationView,
 )
@@ -178,3 +181,35 @@ def test_every_line_fits_and_nothing_reaches_the_terminal_as_a_command() -> None
     lines = render(long).splitlines()
     assert all(len(line) <= WIDTH for line in lines if "bookkeeper shell" not in line)
     assert "\x1b" not in render(long)
+
+
+def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_mark() -> None:
+    gone = "1a1fc8020c3.txn, from which the bookie would replay it, is gone"
+    journals = (
+        JournalView("/mnt/bk-a/journal0", None, "1a1fc8020c3.txn", 6656, 2, 3, 12345),
+        JournalView("/mnt/bk-a/journal1", gone, "1a1fc8020c3.txn", 0, 0, 0, 0),
+    )
+    told = render(replace(BOOKIE, tail="unread", journals=journals))
+    shown = told.partition("\n\njournals\n")[2].partition("\n\nproblems")[0]
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    assert shown.splitlines() == [
+        "  not read whole",
+        "  /mnt/bk-a/journal0",
+        "    mark 1a1fc8020c3.txn, byte 6,656",
+        "    12,345 entries after it, in 2 files",
+        "    3 files below the mark are still there",
+        "  /mnt/bk-a/journal1",
+        "    mark 1a1fc8020c3.txn, byte 0",
+        "    0 entries after it, in 0 files",
+        "    not all of it was read: 1a1fc8020c3.txn, from which the",
+        "        bookie would replay it, is gone",
+    ]
+    assert "journals" not in render(BOOKIE)
+
+
+@pytest.mark.parametrize(
+    ("tail", "said"), [("read", "read whole"), ("stopped", "not needed"), (None, "not looked")]
+)
+def test_how_the_journal_is_known_is_said_in_a_word(tail: str | None, said: str) -> None:
+    view = replace(BOOKIE, tail=tail, journals=(JournalView("/j", None, None, None, 0, 0, 0),))
+    assert f"\njournals\n  {said}" in render(view)

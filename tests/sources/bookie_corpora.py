@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,12 @@ def cookie(
 
 
 def make_directory(path: Path, version: bytes | None, *, marked: float | None = 1000.0) -> Path:
-    """A directory with ``current``, its VERSION, and a lastMark written at ``marked`` seconds."""
+    """A directory with ``current``, its VERSION, and a lastMark of ``marked`` seconds, and written then."""
     current = path / "current"
     current.mkdir(parents=True)
     if version is not None:
         (current / "VERSION").write_bytes(version)
     if marked is not None:
-        (current / "lastMark").write_bytes(bytes(16))
+        (current / "lastMark").write_bytes(struct.pack(">qq", round(marked * 1000), 0))
         os.utime(current / "lastMark", (marked, marked))
     return path

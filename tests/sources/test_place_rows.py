@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from auditor.codecs.last_mark import LastMark
 from auditor.sources.bookie_inventory import Declared
 from auditor.sources.bookie_places import DirectoryFound, PlaceFound
+from auditor.sources.last_marks import read_marks
 from auditor.sources.place_rows import (
     DIRECTORIES,
     PLACES,
     directory_rows,
-    greatest_mark,
     place_rows,
     places_of,
 )
 
 numbers = st.integers(0, 2**31 - 1)
+longs = st.integers(-(2**63), 2**63 - 1)
 declared = st.builds(Declared, st.text(), st.sampled_from(["journal", "ledger", "index"]), numbers, numbers)
 directories = st.builds(
     DirectoryFound,
@@ -28,9 +29,13 @@ directories = st.builds(
     has_current=st.booleans(),
     version=st.none() | st.binary(max_size=20),
     version_error=st.none() | st.text(),
-    marked_ms=st.none() | st.integers(-(2**63), 2**63 - 1),
+    marked_ms=st.none() | longs,
     has_rocksdb=st.booleans(),
     declared=st.none() | declared,
+    marks=st.dictionaries(st.text(), st.builds(LastMark, longs, longs)).map(
+        lambda marks: tuple(marks.items())
+    ),
+    unclean=st.none() | st.booleans(),
 )
 places = st.builds(
     PlaceFound,
@@ -54,12 +59,12 @@ def test_places_come_back_as_they_were_through_their_tables(found: list[PlaceFou
     assert places_of(*(table.to_pylist() for table in tables)) == found
 
 
-def test_the_greatest_mark_counts_and_what_is_no_mark_is_ignored(tmp_path: Path) -> None:
+def test_all_marks_are_kept_and_what_is_no_mark_is_ignored(tmp_path: Path) -> None:
     current = tmp_path / "current"
     current.mkdir()
-    assert greatest_mark(str(tmp_path)) is None
+    assert read_marks(str(tmp_path)) == {}
     (current / "lastMark").write_bytes(struct.pack(">qq", 5, 900))
     (current / "lastMark.1").write_bytes(struct.pack(">qq", 7, 1))
     (current / "lastMark.2").write_bytes(struct.pack(">qq", 9, 9) + b"x")
     (current / "lastMark.3").mkdir()
-    assert greatest_mark(str(tmp_path)) == LastMark(7, 1)
+    assert read_marks(str(tmp_path)) == {"lastMark": LastMark(5, 900), "lastMark.1": LastMark(7, 1)}

@@ -1,0 +1,111 @@
+"""What bookies have in their journals only, by their files: killed ones, and a mark that was written late."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from auditor.collect import collect
+from auditor.runs import open_run
+from tests.corpora.audited import Asked, audit, entries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IDLE = Path(__file__).parents[1] / "data" / "idle-journal" / "bookies.tar.gz"
+LATE = 4_000_000_000  # s, after any time in the corpus
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Path:
+    """Three real bookies (4.17.2, Interleaved) that were killed while idle; files keep their times."""
+    with tarfile.open(IDLE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "idle-interleaved"
+
+
+def audited(spark: SparkSession, root: Path, bookies: Path, out: Path) -> Asked:
+    return audit(spark, f"zk-snapshot://{root}/zookeeper/version-2", bookies, out)
+
+
+def held_before_the_kill(root: Path) -> dict[tuple[int, str], frozenset[int]]:
+    """What a plain read found on each bookie, by ledger and bookie."""
+    truth: dict[str, Any] = json.loads((root / "truth.json").read_text())
+    held = {}
+    for ledger, said in truth.items():
+        for bookie, text in said["held"].items():
+            ends = [part.split("-") for part in text.split(",") if part]
+            if found := frozenset(n for end in ends for n in range(int(end[0]), int(end[-1]) + 1)):
+                held[int(ledger), bookie] = found
+    return held
+
+
+def test_killed_bookies_whose_entries_are_all_in_their_journals_are_healthy(
+    spark: SparkSession, idle: Path, tmp_path: Path
+) -> None:
+    found = audited(spark, idle, idle / "bookies", tmp_path / "run")
+    assert found.report.verdict == "healthy"
+    assert (found.report.coverage.ledgers.total, found.report.coverage.ledgers.decided) == (12, 12)
+    assert found.table("unequal") == []
+    assert found.table("availability") == []  # nothing of it is in an index file
+    tails = [row for row in found.table("journal_tails") if row["ledger_id"] is not None]
+    held = {(row["ledger_id"], row["bookie_id"]): entries(row["groups"]) for row in tails}
+    assert held == held_before_the_kill(idle)
+    journals = {row["path"]: row for row in found.table("journal_tails") if row["ledger_id"] is None}
+    for row in found.table("bookies"):
+        assert (row["tail"], row["tail_reason"]) == ("read", None)
+        # A copy is as new as what was written to it last, and no newer.
+        [own] = [each for path, each in journals.items() if f"/{row['bookie_id'].replace(':', '_')}/" in path]
+        assert own["mark_file_id"] < row["index_time"] == own["modified"] < own["read_at"]
+    assert not any("journal" in note for note in found.report.run["notes"])
+    ledger = open_run(tmp_path / "run").ledger(11)
+    assert {(each.state, entries(each.held)) for each in ledger.replicas} == {("ok", frozenset(range(1025)))}
+
+
+def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone(
+    spark: SparkSession, idle: Path, tmp_path: Path
+) -> None:
+    """A flush of many seconds: lastMark is written when it ends, and points at where it began."""
+    made = {}
+    for file in list(idle.rglob("*.txn")):
+        place = file.parents[2]
+        made[place.name.replace("_3181", ":3181")] = int(file.stem, 16)
+        mark = place / "ledgers0/current/lastMark"
+        mark.write_bytes(struct.pack(">qq", int(file.stem, 16), 512))
+        os.utime(mark, (LATE, LATE))
+        file.unlink()
+    found = audited(spark, idle, idle / "bookies", tmp_path / "run")
+    lost = found.of("entry-lost")
+    assert len(lost) == 12
+    assert {row["confidence"] for row in lost} == {"suspect"}
+    rows = found.table("bookies")
+    assert {row["tail"] for row in rows} == {"unread"}
+    assert all("from which the bookie would replay it, is gone" in row["tail_reason"] for row in rows)
+    [note] = [note for note in found.report.run["notes"] if "journal" in note]
+    assert note.startswith("the journal of 3 bookies were not read whole")
+    assert {row["bookie_id"]: row["index_time"] for row in rows} == made
+
+
+def test_a_collection_has_the_journals_and_one_without_them_is_read_as_such(
+    spark: SparkSession, idle: Path, tmp_path: Path
+) -> None:
+    made = collect([str(idle / "bookies")], str(tmp_path / "collected"))
+    assert not any("journal" in each for each in made.told)
+    assert made.manifest.rows("journal_tails") == len(held_before_the_kill(idle)) + 3
+    found = audited(spark, idle, tmp_path / "collected", tmp_path / "run")
+    assert (found.report.verdict, {row["tail"] for row in found.table("bookies")}) == ("healthy", {"read"})
+    manifest = tmp_path / "collected/collection.json"
+    older = json.loads(manifest.read_text())
+    del older["tables"]["journal_tails"]
+    manifest.write_text(json.dumps(older))
+    found = audited(spark, idle, tmp_path / "collected", tmp_path / "older")
+    assert {row["confidence"] for row in found.of("entry-lost")} == {"suspect"}
+    assert {row["tail_reason"] for row in found.table("bookies")} == {
+        "its collection has no journals in it: an older version of this program made it"
+    }

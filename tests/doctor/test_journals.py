@@ -1,0 +1,80 @@
+"""What `doctor` says of journals: which are there from their marks on, and what lies below the marks."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from auditor.doctor.bookies import look_at_bookies
+from auditor.doctor.journals import index_time, look_at_journals
+from auditor.model.doctor import Line, State
+from auditor.model.options import AuditOptions
+from auditor.sources.bookie_owners import AttributedBookie, attribute
+from auditor.sources.bookie_places import find_places
+from tests.codecs.journals import journal
+from tests.sources.bookie_corpora import cookie, make_directory
+
+A = "bk-a:3181"
+MARK = 0x1A1FC8020C3
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A bookie that runs: its mark points into its second journal file of three."""
+    place = tmp_path / "bookies/bk-a_3181"
+    ledgers = make_directory(place / "ledgers0", cookie(A, ["/data/ledgers0"])) / "current"
+    (ledgers / "lastMark").write_bytes(struct.pack(">qq", MARK, 512))
+    (ledgers / "DIRTY").touch()
+    made = make_directory(place / "journal", cookie(A, ["/data/ledgers0"]), marked=None) / "current"
+    for file_id in (MARK - 1, MARK, MARK + 1):
+        (made / f"{file_id:x}.txn").write_bytes(journal([(1, 0)]))
+    return place
+
+
+def lines(place: Path) -> list[Line]:
+    told = look_at_bookies([str(place.parent)], None, AuditOptions())
+    return [line for line in told.lines if line.name in ("journal", "journals")]
+
+
+def bookie(place: Path) -> AttributedBookie:
+    return attribute(find_places([str(place.parent)]), {A}, {}, None).bookies[A]
+
+
+def test_journals_that_are_there_are_fine_and_what_lies_below_the_marks_is_told(place: Path) -> None:
+    whole, below = lines(place)
+    assert {whole.state, below.state} == {State.OK}
+    assert whole.said == "of 1 of 1 bookie there is all that follows the last mark"
+    assert below.said.startswith("1 journal file below the marks, ")
+    look = look_at_journals(bookie(place))
+    newest = max(file.stat().st_mtime_ns // 1_000_000 for file in place.rglob("*.txn"))
+    assert (look.reason, look.modified, index_time(bookie(place), look)) == (None, newest, newest)
+
+
+def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> None:
+    (place / f"journal/current/{MARK:x}.txn").unlink()
+    whole, named, _ = lines(place)
+    assert whole.said == "of 0 of 1 bookie there is all that follows the last mark"
+    assert whole.state is named.state is State.WARN
+    assert whole.way_out is not None
+    assert named.said.endswith("1a1fc8020c3.txn, which lastMark names, is not there")
+    look = look_at_journals(bookie(place))
+    assert index_time(bookie(place), look) == MARK  # never when the mark was written
+
+
+def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
+    (place / "ledgers0/current/DIRTY").unlink()
+    (place / f"journal/current/{MARK:x}.txn").unlink()
+    whole, _ = lines(place)
+    assert whole.state is State.OK
+    assert whole.said.endswith("1 went down cleanly, and all is in the index")
+    written = (place / "ledgers0/current/lastMark").stat().st_mtime_ns // 1_000_000
+    assert index_time(bookie(place), look_at_journals(bookie(place))) == written
+
+
+def test_a_journal_directory_that_is_not_in_the_source_is_told(place: Path) -> None:
+    (place / "journal").rename(place.parent.parent / "elsewhere")
+    whole, named = lines(place)
+    assert whole.state is State.WARN
+    assert "journal directory /data/journal: no such directory was found" in named.said
