@@ -37,6 +37,7 @@ from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
 from auditor.model.version import program_version
 from auditor.query_plans import partitions, plan_for, settings_kept
+from auditor.resumption import taken_up
 from auditor.run_lock import run_lock
 from auditor.scan import MetadataScan
 from auditor.session import build_session
@@ -50,12 +51,14 @@ from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import merged
 from auditor.tables.contents import contents, doubted
 from auditor.tables.doubtful_ids import doubtful_ids
+from auditor.tables.id_generator import UNDRAWN, undrawn
 from auditor.tables.judged import judged, unindexed
 from auditor.tables.judgement import READ, BookieState
 from auditor.tables.marked import of_first_scan, stock
 from auditor.tables.moved import moved
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
 from auditor.tables.registry import BOOKIES, DIRECTORIES
+from auditor.tables.stale_marks import STALE_MARKS, stale_marks
 from auditor.tables.starts import STARTS
 from auditor.tables.unequal import PAIR, answered_ends, expected, unequal
 from auditor.tables.verdicts import verdicts
@@ -181,13 +184,14 @@ class Audit:
         }
         with run_lock(self.metadata, run.path):
             run.begin(identity)
+            resumption = taken_up(run, self.metadata, self.options)
             progress.stage("spark")
             log = None if "://" in run.path else Path(run.path, "spark.log")
             session = spark or build_session(
                 self.options.master, driver_memory=self.options.driver_memory, log=log, keep_classes=True
             )
             with settings_kept(session):
-                yield Landing(session, run, progress)
+                yield Landing(session, run, progress, resumption.since, resumption.notes)
 
     def _judge(
         self,
@@ -281,8 +285,11 @@ class Audit:
             orphans=gone,
             holdings=landing.land("holdings", lambda: holdings(availability, gone)),
             vanished_ranges=landing.land("vanished_ranges", lambda: vanished_ranges(availability, gone)),
+            undrawn=_undrawn(landing, metadata, gone),
             over_replicated=over_replicated(answers, ledgers, marked, locked, who),
             unindexed=unindexed(answers, moves),
+            stale_marks=_stale_marks(landing, marked, classes, ledgers, who),
+            moved=moves,
             cluster=ClusterFacts(
                 instance_id=metadata.instance_id,
                 scan_time=metadata.scan_time,
@@ -292,6 +299,7 @@ class Audit:
                 # What could not be listed whole says nothing by not listing a mark.
                 has_marks=metadata.keeps_marks and marks.where("kind = 'gap'").isEmpty(),
                 instance_id_missing=metadata.instance_id_missing(),
+                bare=metadata.bare(),
             ),
             known_empty=_known_empty(landing, rows),
         )
@@ -309,6 +317,21 @@ def _moved(landing: Landing, metadata: MetadataScan) -> DataFrame | None:
 def _doubtful(landing: Landing, metadata: MetadataScan) -> DataFrame:
     """Ids that a scan may have missed."""
     return landing.land("doubtful_ids", lambda: doubtful_ids(metadata.ledgers(), metadata.again()))
+
+
+def _undrawn(landing: Landing, metadata: MetadataScan, orphans: DataFrame) -> DataFrame:
+    """Orphans beyond the store's id generator; nothing is asked where there is none, or it does not tell."""
+    ids = metadata.ids_drawn()
+    if not ids or "orphans" in landing.empty:
+        return landing.rows("undrawn", [], UNDRAWN)
+    return landing.land("undrawn", lambda: undrawn(orphans, metadata.ledgers(), ids))
+
+
+def _stale_marks(landing: Landing, marks: DataFrame, *tables: DataFrame) -> DataFrame:
+    """Marks of whole ledgers; nothing is asked where there is no mark at all."""
+    if "marks" in landing.empty:
+        return landing.rows("stale_marks", [], STALE_MARKS)
+    return landing.land("stale_marks", lambda: stale_marks(marks, *tables))
 
 
 def _known_empty(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:

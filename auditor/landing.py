@@ -5,13 +5,14 @@
     RUN/findings/           Parquet: every finding
     RUN/report.json
 
-A table is whole once Spark has written its _SUCCESS file; a resumed run does not read it again.
+A table is whole once Spark has written its _SUCCESS file; a resumed run does not read it again, unless it is
+of a live store and too old by then (`auditor.resumption`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,21 @@ class RunDirectory:
         if self.exists(name):
             self._files.delete_dir(f"{self._base}/{name}")
 
+    def oldest_table(self) -> int | None:
+        """When the oldest table that is whole was written, ms since 1970; None where there is none."""
+        selected = fs.FileSelector(f"{self._base}/tables", allow_not_found=True)
+        names = [info.path for info in self._files.get_file_info(selected)]
+        marks = self._files.get_file_info([f"{name}/{WHOLE}" for name in names]) if names else []
+        times = [mark.mtime_ns // 1_000_000 for mark in marks if mark.type == fs.FileType.File]
+        return min(times, default=None)
+
+    def forget(self) -> None:
+        """Take away all that an unfinished run has read; whose it is, it stays."""
+        manifest = self.read_json(MANIFEST) or {}
+        for name in ("findings", "tables"):
+            self.remove(name)
+        self.write_json(MANIFEST, {"identity": manifest.get("identity")})
+
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the directory for a run of these sources; True if an unfinished run of the same is resumed.
 
@@ -128,11 +144,22 @@ class RunDirectory:
 class Landing:
     """Writes tables of a run, each once."""
 
-    def __init__(self, spark: SparkSession, run: RunDirectory, progress: Progress) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        run: RunDirectory,
+        progress: Progress,
+        resumed: int | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
         self.spark = spark
         self.run = run
         self.progress = progress
         self._landed: dict[str, DataFrame] = {}
+        self.resumed = resumed
+        """When the oldest table was written that a run which broke off had left, ms; None: there is none."""
+        self.notes = tuple(notes)
+        """What a reader of the report should know of how the run came about."""
         self.empty: set[str] = set()
         """Names of the tables that have landed without a row."""
 

@@ -169,6 +169,8 @@ class Run:
         """
         import pyarrow.dataset as ds
 
+        from auditor.queue_view import queue_view
+
         ledger_id, scope_id = _ids(ledger_id, scope_id)
         here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
         found = self.table("ledgers", filter=here).to_pylist()
@@ -209,6 +211,7 @@ class Run:
                 for replica in _replicas(row, indexes, unequal, bookies)
             ),
             answers=answers,
+            queue=queue_view(self.path, self.report.cluster.layout, ledger_id, scope_id),
             **{name: row.get(name) for name in _SAME},
         )
 

@@ -21,6 +21,7 @@ from auditor.sources.store_options import polite
 from auditor.sources.store_source import LedgerAgainSource, LedgerSource, MarkSource, StoreSource
 from auditor.sources.stores import open_store
 from auditor.tables.cluster_state import CLUSTER, cluster_state
+from auditor.tables.id_generator import Ids, ids_drawn, is_bare
 from auditor.tables.registry import (
     COOKIES,
     REGISTRATIONS,
@@ -181,6 +182,14 @@ class MetadataScan:
         """Whether the cluster surely has no INSTANCEID."""
         return instance_id_missing(self.before) and instance_id_missing(self.after)
 
+    def ids_drawn(self) -> tuple[Ids, ...]:
+        """How far the store's id generators are: of a live store, after the bookies were read."""
+        return ids_drawn(self.after, self.layout)
+
+    def bare(self) -> bool:
+        """Whether the store surely has neither a LAYOUT nor an id generator."""
+        return is_bare(self.before) and is_bare(self.after)
+
     def gaps(self) -> list[tuple[str, str]]:
         """What of the cluster's own znodes could not be read."""
         return sorted({*self.before.gaps, *self.after.gaps})
@@ -189,9 +198,14 @@ class MetadataScan:
         """Where the store stood at each scan: zxids, or etcd's revisions."""
         return [self.before.position, self.after.position] if self.live else [self.before.position]
 
+    def resumed(self) -> int | None:
+        """When the oldest table was written that the run took of one that broke off, ms."""
+        return self._landing.resumed
+
     def notes(self) -> list[str]:
         """What a reader of the report should know of how it was made."""
-        notes = [] if "LAYOUT" in self.before.nodes else [self._layout_said]
+        notes = [*self._landing.notes]
+        notes += [] if "LAYOUT" in self.before.nodes else [self._layout_said]
         if not self.live:
             notes.append("saved metadata: one scan stands for both")
         if self._restarts:

@@ -47,6 +47,8 @@ VIEWS = {
     "orphans": "a ledger on a bookie that the metadata does not list",
     "holdings": "a bookie: how many ledgers it holds",
     "vanished_ranges": "ten thousand ids of which a bookie holds orphans only",
+    "undrawn": "a bookie with orphans whose ids the store's generator has not given out",
+    "stale_marks": "an under-replication mark of a ledger that has all its copies",
     "changes": "a finding beside the run before: new, same, worse, better, fixed, unseen; since when",
     "ledger_classes": "a ledger: class, times, quorums and bookies side by side",
     "missing": "a ledger on a bookie that surely lacks entries of it",

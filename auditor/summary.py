@@ -79,6 +79,7 @@ def summarise(
             *compared.notes,
             *([] if since.path else since.notes),
         ],
+        resumed=metadata.resumed(),
         tally=compared.tally(),
         impact=impact(findings, tables.ledgers),
         changes=compared.counted(),

@@ -99,6 +99,12 @@ def test_every_kind_of_change_is_told(tmp_path: Path) -> None:
         (row("entry-lost", 1, scope=7), {"classes": [(1, HEALTHY, "entry-lost")]}, "fixed"),
         (row("mark-stale", 1), {"classes": [(1, HEALTHY, HEALTHY)]}, "fixed"),
         (row("mark-stale", 1), {"classes": [(1, HEALTHY, HEALTHY)], "run": {"gaps": ["x"]}}, "unseen"),
+        # Counted by bookie, the copies of many ledgers: every bookie has to be read, and all be listed.
+        (row("mark-stale", bookie=A), {"bookies": [(A, "read"), (B, "read")]}, "fixed"),
+        (row("mark-stale", bookie=A), {"bookies": [(A, "read"), (B, "unread")]}, "unseen"),
+        (row("mark-stale", bookie=A), {"bookies": [(A, "read")], "run": {"gaps": ["x"]}}, "unseen"),
+        (row("surplus-entries", bookie=A), {"bookies": [(A, "read"), (B, "unread")]}, "fixed"),
+        (row("surplus-entries", bookie=A), {"bookies": [(A, "partial")]}, "unseen"),
         # Disks: the bookie has to be read whole, and the ledger and its index there to be known.
         (row("orphan-ledger", 1, A), {"bookies": [(A, "read")]}, "fixed"),
         (row("orphan-ledger", 1, A), {"bookies": [(A, "partial")]}, "unseen"),

@@ -28,6 +28,7 @@ from auditor.checks.endpoint_duplicate import endpoint_duplicate
 from auditor.checks.endpoint_missing import endpoint_missing
 from auditor.checks.ensemble_duplicate import ensemble_duplicate
 from auditor.checks.ensemble_size import ensemble_size
+from auditor.checks.entries_past_end import entries_past_end
 from auditor.checks.entry_lost import entry_lost
 from auditor.checks.ghost_bookie import ghost_bookie
 from auditor.checks.index_incomplete import index_incomplete
@@ -82,6 +83,7 @@ ALL: tuple[Check, ...] = (
     over_replicated_ledger,
     copy_in_flight,
     stale_segment,
+    entries_past_end,
     surplus_entries,
     index_unreadable,
     index_incomplete,

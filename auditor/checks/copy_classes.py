@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import LEDGER
 from auditor.checks.finding_rows import counted, finding_rows, ledger_name, listed, suspect_if, words
+from auditor.checks.queue import in_queue, with_queue
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,7 +28,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
     """One finding for each ledger of one class: what is absent where, what is left, what it could become."""
     from pyspark.sql import functions as F
 
-    rows = judged_with_class(tables).where(F.col("class") == wanted)
+    rows = with_queue(judged_with_class(tables).where(F.col("class") == wanted), tables)
     return finding_rows(
         rows,
         ledger_id="ledger_id",
@@ -46,6 +47,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
             "); absent: ",
             listed(_absent()),
             _could_become(),
+            in_queue(tables),
         ),
         evidence={
             "state": "state",
@@ -58,6 +60,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
             "doubts": "doubts",
             "metadata_version": "version",
             "witness": "witness",
+            "queue": "queue",
         },
     )
 

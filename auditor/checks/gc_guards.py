@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from auditor.tables import Tables
 
-# More than one in twenty, and so many: retention deletes old ledgers every day.
+# More than one in twenty, and so many: retention deletes old ledgers every day, and a handful that was made
+# and deleted within one interval of garbage collection may be all that a new bookie has.
 _SHARE = 20
 _LEAST = 100
 
@@ -26,7 +27,8 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
 
     ``ledgers``, ``orphans`` and ``in_doubt`` are counts, the last of orphans that the store may have unseen;
     ``sure`` says that a rule holds without these. ``vanished`` counts whole ranges of ids. They lie from
-    ``low`` to ``high`` in the scope ``vanished_scope``, the one that has most of them.
+    ``low`` to ``high`` in the scope ``vanished_scope``, the one that has most of them. ``undrawn`` counts
+    orphans whose ids, from ``lowest`` to ``highest``, the store's id generator has not given out.
     """
     from pyspark.sql import functions as F
 
@@ -46,22 +48,27 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         tables.bookies.select("bookie_id", "foreign_instance")
         .join(tables.holdings.select("bookie_id", "ledgers", "orphans", "in_doubt"), "bookie_id", "left")
         .join(ranges, "bookie_id", "left")
-        .fillna({"ledgers": 0, "orphans": 0, "in_doubt": 0, "vanished": 0, "seen": 0})
+        .join(F.broadcast(tables.undrawn), "bookie_id", "left")
+        .fillna({"ledgers": 0, "orphans": 0, "in_doubt": 0, "vanished": 0, "seen": 0, "undrawn": 0})
     )
-    every = _rules(F.col("orphans"), F.col("vanished"))
-    sure = _rules(F.col("orphans") - F.col("in_doubt"), F.col("seen"))
+    bare, live = F.lit(tables.cluster.bare), F.lit(tables.cluster.live)
+    every = _rules(F.col("orphans"), F.col("vanished"), bare)
+    # A saved store that looks bare may be a copy that was cut short.
+    sure = _rules(F.col("orphans") - F.col("in_doubt"), F.col("seen"), bare & live)
     return rows.withColumns({"rules": every, "sure": F.size(sure) > 0}).where("size(rules) > 0")
 
 
-def _rules(orphans: Column, vanished: Column) -> Column:
-    """The rules that hold with so many orphans and vanished ranges."""
+def _rules(orphans: Column, vanished: Column, bare: Column) -> Column:
+    """The rules that hold with so many orphans and vanished ranges, in a store that is bare or not."""
     from pyspark.sql import functions as F
 
     rules = {
         "orphan-share": (orphans >= _LEAST) & (orphans * _SHARE > F.col("ledgers")),
-        "every-ledger": (F.col("ledgers") > 0) & (orphans >= F.col("ledgers")),
+        "every-ledger": (orphans >= _LEAST) & (orphans >= F.col("ledgers")),
         "vanished-ranges": vanished > 0,
         "foreign-instance": F.col("foreign_instance"),
+        "store-older": F.col("undrawn") > 0,
+        "store-bare": bare & (orphans > 0),
     }
     return F.array_compact(F.array(*(F.when(rule, F.lit(name)) for name, rule in rules.items())))
 

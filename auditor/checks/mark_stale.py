@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
-from auditor.checks.mark_states import stale_marks
+from auditor.checks.by_products import by_bookie, doubts
+from auditor.checks.check import LEDGER, Basis, Need, check
+from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -16,23 +16,30 @@ if TYPE_CHECKING:
 
 
 @check(
-    Severity.NOTE, group="replication", rests_on=Basis.COPIES, needs={Need.MARKS, Need.COPIES}, asks="marks"
+    Severity.NOTE,
+    group="replication",
+    rests_on=Basis.COPIES,
+    needs={Need.MARKS, Need.COPIES},
+    asks="stale_marks",
 )
 def mark_stale(tables: Tables) -> DataFrame:
-    """A ledger is marked as under-replicated and has all its copies.
+    """Ledgers are marked as under-replicated for a bookie and have all their copies.
 
     What it finds:
         Marks of ledgers that the audit found healthy with nothing unknown, where every bookie that the mark
         names is registered (they came back), or none of them is in an ensemble any more (the ledger was
-        repaired). Whether a worker holds the ledger's lock makes no difference.
+        repaired). Whether a worker holds the ledger's lock makes no difference. One finding for each bookie
+        that such marks name, with how many ledgers they mark; a mark of two bookies counts for both. The
+        marks are rows of the table `stale_marks`.
 
     Why it matters:
         Nothing removes a mark but a replication worker. A bookie that comes back leaves all its marks behind,
         and the number of marks stops saying how many ledgers need help.
 
     How sure:
-        Confirmed: the ledger has all its copies and nothing of it is unknown. Suspect where the ledger's
-        metadata changed between the two scans of a running store.
+        Confirmed: the ledgers have all their copies and nothing of them is unknown. Ledgers whose metadata
+        changed between the two scans of a running store count apart, as in doubt; the finding is suspect
+        where there are no others.
 
     What to do:
         Usually nothing: a worker that takes the mark finds nothing to do and removes it.
@@ -49,19 +56,37 @@ def mark_stale(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    because = F.when(F.col("why") == "returned", "every bookie that its mark names is registered").otherwise(
-        "no bookie that its mark names is in an ensemble any more"
+    from auditor.tables.moved import doubtful
+
+    marks = doubtful(tables.stale_marks, tables.moved).select(
+        *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful"), "why", "since"
     )
+    returned = (F.col("why") == "returned").cast("bigint").alias("returned")
+    found = by_bookie(marks.select("*", returned), "returned")
+    every = F.col("total") + F.col("doubted")
+    back = F.col("returned") + F.col("doubted_returned")
     return finding_rows(
-        stale_marks(tables),
-        ledger_id="ledger_id",
+        found,
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("total") == 0),
         message=words(
-            "ledger ",
-            ledger_name(),
-            " is healthy and marked for ",
-            listed(F.col("replicas")),
-            ": ",
-            because,
+            counted(every, "ledger is", "ledgers are"),
+            " marked for ",
+            F.col("bookie_id"),
+            " and healthy: of ",
+            back,
+            " all that the marks name are back, and ",
+            every - back,
+            " were repaired; such as ",
+            listed(F.col("sample")),
+            doubts(),
         ),
-        evidence={"path": "path", "replicas": "replicas", "since": "since", "why": "why"},
+        evidence={
+            "ledgers": "total",
+            "returned": "returned",
+            "repaired": F.col("total") - F.col("returned"),
+            "doubted_ledgers": "doubted",
+            "sample": "sample",
+            "rows": F.lit("tables/stale_marks"),
+        },
     )

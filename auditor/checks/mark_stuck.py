@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
-from auditor.checks.mark_states import deleted_marks, named_marks, registered, stale_marks
+from auditor.checks.mark_states import deleted_marks
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -57,11 +57,13 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
+    from auditor.tables.stale_marks import named_marks, registered
+
     cluster = tables.cluster
-    old = named_marks(tables).where(F.lit(cluster.scan_time) - F.col("since") > cluster.stuck_after_ms)
+    old = named_marks(tables.marks).where(F.lit(cluster.scan_time) - F.col("since") > cluster.stuck_after_ms)
     marks = (
         old.join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
-        .join(stale_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
+        .join(tables.stale_marks.select(*LEDGER), [*LEDGER], "left_anti")
         .join(deleted_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
     )
     depended_on = F.transform(
@@ -73,7 +75,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         .select(*LEDGER, "write_quorum", depended_on.alias("members"))
     )
     alone = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
-    rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered(tables))
+    rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered(tables.bookies))
     rows = rows.withColumn("unrecoverable", F.coalesce(alone, F.lit(False)))
     hours = ((F.lit(cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
     return finding_rows(

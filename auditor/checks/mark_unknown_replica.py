@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
-from auditor.checks.mark_states import named_marks
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
 
@@ -45,8 +44,12 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
+    from auditor.tables.stale_marks import named_marks
+
     known = tables.bookies.where("named or has_cookie or registered is not null").select("bookie_id")
-    replicas = named_marks(tables).select(*LEDGER, F.explode(F.array_distinct("replicas")).alias("bookie_id"))
+    replicas = named_marks(tables.marks).select(
+        *LEDGER, F.explode(F.array_distinct("replicas")).alias("bookie_id")
+    )
     rows = with_ledgers(replicas.join(F.broadcast(known), "bookie_id", "left_anti"), "bookie_id")
     return finding_rows(
         rows,

@@ -20,10 +20,14 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies of whose ledgers more than 5 % and at least 100 are orphans, or all of them; bookies that
-        hold at least 100 ledgers of a block of 10,000 ids, all of them orphans (a vanished part of the
-        ledger tree); bookies whose directories all carry another cluster's instance id. The evidence says
-        which rules hold.
+        Bookies with at least 100 orphans, where these are more than 5 % of their ledgers (`orphan-share`) or
+        all of them (`every-ledger`); bookies that hold at least 100 ledgers of a block of 10,000 ids, all of
+        them orphans (`vanished-ranges`: a part of the ledger tree is gone); bookies whose directories all
+        carry another cluster's instance id (`foreign-instance`). Bookies with an orphan whose id the store's
+        own id generator has not given out yet (`store-older`: a backup was restored, or the store is another
+        cluster's), where every ledger that the store lists has an id that it gave out. Bookies with an orphan
+        where the store has neither a LAYOUT nor an id generator (`store-bare`). The evidence says which rules
+        hold. The orphans are told too, each as `orphan-ledger`.
 
     Why it matters:
         The next garbage collection of that bookie deletes every ledger that the metadata store does not
@@ -33,7 +37,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     How sure:
         Confirmed as a count; that the metadata is wrong is what it may mean, not what was seen. The orphans
         themselves are no more than suspect while it stands. Suspect where it takes orphans whose ids are in
-        doubt, because a part of the ledger tree could not be listed: `in_doubt` counts them.
+        doubt, because a part of the ledger tree could not be listed: `in_doubt` counts them. Suspect where
+        `store-bare` alone holds of a saved store: a copy that was cut short looks the same.
 
     What to do:
         Stop the bookie, or keep it stopped, until it is clear which side is right. Then compare. If metadata
@@ -49,7 +54,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
     Limits:
         A large retention run, an application that was removed, or a collector that has been stuck for long
-        look the same.
+        look the same. An application that chooses its ids itself, beside others that do not, and deletes all
+        of its ledgers, looks like `store-older` until they are collected. The flat layout counts its ids with
+        all other znodes, so that `store-older` says nothing there; nor does it of a dump without cversion.
     """
     from pyspark.sql import functions as F
 
@@ -79,5 +86,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             "vanished_scope": F.col("vanished_scope").cast("string"),
             "vanished_low": F.col("low").cast("string"),
             "vanished_high": F.col("high").cast("string"),
+            "undrawn": "undrawn",
+            "undrawn_lowest": F.col("lowest").cast("string"),
+            "undrawn_highest": F.col("highest").cast("string"),
         },
     )

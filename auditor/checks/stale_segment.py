@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.checks.by_products import entries_besides
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.held_entries import entries_besides
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -20,15 +20,18 @@ def stale_segment(tables: Tables) -> DataFrame:
 
     What it finds:
         Entries on a bookie that lie in a segment whose ensemble does not name it, while another segment of
-        the same ledger does. One finding a ledger and bookie, with the entries as groups.
+        the same ledger does. One finding a bookie, with how many ledgers and entries, and their bytes as the
+        ledgers' lengths suggest them. The entries are in the table `judged`, column `stale`, as groups.
 
     Why it matters:
         The bookie was replaced in that segment after it had taken the entries. BookKeeper collects whole
         ledgers only, so this space is not freed before the ledger is deleted.
 
     How sure:
-        Confirmed for closed ledgers. Suspect where the ledger is not closed, and where the directory's cookie
-        and place name two bookies.
+        Confirmed for closed ledgers. Ledgers that are not closed, or whose metadata changed between the two
+        scans of a running store, count apart, as in doubt, and so do all where a directory's cookie and place
+        name two bookies; the finding is suspect where there are no others. The bytes are an estimate: an
+        entry is taken to be as long as the ledger's others are on average.
 
     What to do:
         Nothing; count it when you plan space. The entries are good spare copies until then.
@@ -40,6 +43,6 @@ def stale_segment(tables: Tables) -> DataFrame:
           on the bookie, dumps its index of the ledger. Risk: none; it only reads files of the bookie.
 
     Limits:
-        The evidence lists the first thousand groups of entries; its count is complete.
+        Entries of ledgers that are not closed are not in the estimate of bytes.
     """
     return entries_besides(tables, "stale", "from segments that do not name it")

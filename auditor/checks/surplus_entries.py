@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.checks.by_products import entries_besides
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.held_entries import entries_besides
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -20,19 +20,23 @@ def surplus_entries(tables: Tables) -> DataFrame:
 
     What it finds:
         Entries on a member of the segment that striping does not put there, and entries of a closed ledger
-        above its last entry. One finding a ledger and bookie, with the entries as groups.
+        above its last entry, but for those that `entries-past-end` reports. One finding a bookie, with how
+        many ledgers and entries, and their bytes as the ledgers' lengths suggest them. The entries are in the
+        table `judged`, column `surplus`, as groups.
 
     Why it matters:
         Mostly harmless: writes that were never acknowledged and that recovery cut off, or copies made by
-        replication, which copies whole ranges. Many entries past the end can also mean that recovery closed
-        the ledger too early, or that an id was used twice.
+        replication, which copies whole ranges. BookKeeper collects whole ledgers only, so that the space is
+        not freed before they are deleted.
 
     How sure:
-        Confirmed for closed ledgers. Suspect where the ledger is not closed, and where the directory's cookie
-        and place name two bookies.
+        Confirmed for closed ledgers. Ledgers that are not closed, or whose metadata changed between the two
+        scans of a running store, count apart, as in doubt, and so do all where a directory's cookie and place
+        name two bookies; the finding is suspect where there are no others. The bytes are an estimate: an
+        entry is taken to be as long as the ledger's others are on average.
 
     What to do:
-        Compare with the other members if it looks like the end of a ledger was cut off.
+        Nothing; count it when you plan space.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -42,6 +46,6 @@ def surplus_entries(tables: Tables) -> DataFrame:
           it reads from the bookie, and never add -r.
 
     Limits:
-        The evidence lists the first thousand groups of entries; its count is complete.
+        Entries of ledgers that are not closed are not in the estimate of bytes.
     """
-    return entries_besides(tables, "surplus", "that it should not have: past the end, or striped elsewhere")
+    return entries_besides(tables, "surplus", "that lie past the end or are striped elsewhere")

@@ -8,7 +8,8 @@ it is *unseen*, and stays known until a run can tell.
     The store alone shows it. Looked at where the ledger is listed, or where the listing has no holes.
 ``copies``
     Whether a ledger has its copies. Looked at where the class of the ledger is decided, whatever could not be
-    read; or where the ledger is gone from a listing without holes.
+    read; or where the ledger is gone from a listing without holes. Where a finding counts ledgers: with every
+    bookie read, and a listing without holes.
 ``disks``
     What lies on a bookie's disks. Looked at where its directories were found and read to the end, the ledger
     could be judged, and its index there be read; or where neither the metadata nor a source knows the bookie.

@@ -197,6 +197,8 @@ def _looked(looked: Looked) -> Column:
     return (
         F.when(marked & ~no_holes, False)
         .when(of_store, listed | no_holes)
+        # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
+        .when(of_copies & F.col("ledger_id").isNull(), no_holes & F.lit(not looked.some_unread))
         .when(of_copies, F.coalesce("decided", F.lit(False)) | gone)
         .otherwise(disks & ledger & F.col("unreadable").isNull())
     )

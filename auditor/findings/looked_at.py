@@ -89,8 +89,16 @@ def looked_at(run: Batches, holes: bool, found: Subjects) -> Flags:
     disks = np.where(here, np.append(read, not some_unread)[found.bookie], not holes)
     ledger = np.where(found.has_ledger, np.where(listed, judged, not holes), True)
     on_disks = disks & ledger & ~_unreadable(run, found)
+    # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
+    counts = found.of_copies & ~found.has_ledger
     answer = np.select(
-        [found.of_store, found.of_copies], [listed | (not holes), (listed & decided) | gone], on_disks
+        [found.of_store, counts, found.of_copies],
+        [
+            listed | (not holes),
+            np.full_like(listed, not holes and not some_unread),
+            (listed & decided) | gone,
+        ],
+        on_disks,
     )
     answer[found.of_marks & holes] = False
     return answer.astype(np.bool_)

@@ -95,6 +95,15 @@ class AuditOptions:
             "changed since is taken from it instead of being read; the findings are the same."
         ),
     ] = None
+    resume_within: Annotated[
+        float,
+        Option(
+            "Seconds: what an unfinished run has read of a running store is taken up no later than this; "
+            "older tables are read again.",
+            0,
+            1e9,
+        ),
+    ] = 900.0
     rate_limit: Annotated[
         float, Option("Reads a second from a live store, all tasks together; 0: as fast as it goes.", 0)
     ] = 20_000.0

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 from auditor.errors import RunError
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 
-SCHEMA = "bookkeeper-auditor/report/1"
+SCHEMA = "bookkeeper-auditor/report/2"
 HEALTHY = "healthy"
 NOT_HEALTHY = "not-healthy"
 INCOMPLETE = "incomplete"
@@ -116,6 +116,8 @@ class Run(TypedDict):
     ``impact`` has one entry for each severity with findings about ledgers, the worst first; ``changes`` is
     None where there is no earlier run to compare with; ``suppressions`` are the entries of the suppressions
     file, in its order; ``reused`` is None where all was read.
+    ``resumed`` is when the oldest table was written that a run which broke off had left and this one
+    took, None where it took none.
     """
 
     version: str
@@ -128,6 +130,7 @@ class Run(TypedDict):
     operations: dict[str, int]
     gaps: list[str]
     in_doubt: InDoubt | None
+    resumed: int | None
     notes: list[str]
     tally: list[Tally]
     impact: list[Impact]

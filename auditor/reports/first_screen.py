@@ -129,6 +129,10 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
         ),
         *_line("read only", made or "nothing was asked of a live store", width, limits.operations),
     ]
+    if run["resumed"] is not None:
+        lines += _line(
+            "resumed", f"with tables of a run that broke off, from {moment(run['resumed'])} on", width
+        )
     if run["reused"]:
         lines += _line("not again", reused(run["reused"]), width, limits.facts)
     if run["in_doubt"]:

@@ -97,7 +97,13 @@ def _metadata(ledger: LedgerView) -> list[str]:
     attached = [clip(f"{key} = {value}", WIDTH - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
     if len(ledger.attached) > ATTACHED_SHOWN:
         attached.append(f"and {len(ledger.attached) - ATTACHED_SHOWN:,} more")
-    for label, words in (("attached", attached), ("breaks", ledger.rules), ("doubts", ledger.doubts)):
+    told = (
+        ("queue", ledger.queue),
+        ("attached", attached),
+        ("breaks", ledger.rules),
+        ("doubts", ledger.doubts),
+    )
+    for label, words in told:
         lines += [f"  {label:<9} {word}" for word in words]
     return lines
 

@@ -192,6 +192,11 @@ def _run() -> dict[str, Any]:
             "bookie_sources": _list(_TEXT),
             "operations": {"type": "object", "additionalProperties": _COUNT},
             "gaps": _list(_TEXT),
+            "resumed": {
+                **_MS,
+                "type": ["integer", "null"],
+                "description": "of the oldest table that a run which broke off had left",
+            },
             "in_doubt": {
                 "anyOf": [{"type": "null"}, _in_doubt()],
                 "description": "ids that may be there unseen; null: none",

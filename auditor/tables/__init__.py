@@ -40,6 +40,12 @@ class Tables:
     ``vanished_ranges``
         ``bookie_id``, ``scope_id``, ``low``, ``high``, ``ledgers``, ``in_doubt``: blocks of 10,000 ids of
         which a bookie holds at least 100 ledgers, all of them orphans.
+    ``stale_marks``
+        One row a mark of a ledger that has all its copies: ``ledger_id``, ``path``, ``replicas``, ``since``,
+        ``why`` (returned or repaired).
+    ``undrawn``
+        ``bookie_id``, ``undrawn``, ``lowest``, ``highest``: how many orphans of a bookie have ids that the
+        store's own id generator has not given out, and between which ids.
     ``over_replicated``
         One row a ledger and bookie that no ensemble of the ledger names: ``scope_id``, ``ledger_id``,
         ``bookie_id``, ``count`` (entries held), ``state``, ``marked``, ``locked``, ``exposed`` (a member is
@@ -67,9 +73,14 @@ class Tables:
     orphans: DataFrame
     holdings: DataFrame
     vanished_ranges: DataFrame
+    undrawn: DataFrame
     over_replicated: DataFrame
     unindexed: DataFrame
+    stale_marks: DataFrame
     cluster: ClusterFacts
+
+    moved: DataFrame | None = None
+    """What two scans of a live store differ in (`auditor.tables.moved`); None where one stands for both."""
 
     known_empty: frozenset[str] = frozenset()
     """Tables, those of the properties too, of which the driver knows that they have no rows."""

@@ -14,7 +14,8 @@ class ClusterFacts:
     ``scan_time`` is milliseconds since 1970: the server's clock on a live store, the largest ctime or mtime
     in a saved one, so that the same input gives the same findings. ``has_marks`` is false where a store
     keeps no under-replication marks at all (etcd): their absence then means nothing. ``instance_id_missing``:
-    the cluster surely has no instance id; false where it could not be read.
+    the cluster surely has no instance id; false where it could not be read. ``bare``: the store surely has
+    neither a LAYOUT nor an id generator, as if no cluster had ever used it.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.stuck_after_ms
@@ -29,3 +30,4 @@ class ClusterFacts:
     stuck_after_ms: int = _DAY_MS
     has_marks: bool = True
     instance_id_missing: bool = False
+    bare: bool = False

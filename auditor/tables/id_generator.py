@@ -12,12 +12,19 @@ looked at. Source: ZkLedgerIdGenerator, LongZkLedgerIdGenerator, EtcdIdGenerator
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
 
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import MAX_LEDGER_ID
 from auditor.model.layout import LayoutKind
+from auditor.sources.columns import commented
 from auditor.sources.store import UNCOUNTED, ClusterNodes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 GENERATORS = ("idgen", "idgen-long", "ms-idgen", "buckets")
 _HOB = re.compile(r"idgen-long/HOB-([0-9]{10})")
@@ -85,3 +92,44 @@ def _buckets(cluster: ClusterNodes) -> tuple[Ids, ...]:
         low = bucket << _BUCKET_BITS
         ids.append(Ids(low, low + (1 << _BUCKET_BITS) - 1, low + (node.made if node else 0) + 1))
     return tuple(ids)
+
+
+def undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> DataFrame:
+    """Orphans whose ids the store's generator has not given out, by bookie: rows of `UNDRAWN`.
+
+    Ids can also be chosen by hand. So none is here unless the store lists ledgers, all of them with ids that
+    were given out, and its listing has no gap. An index that is newer than a saved scan says nothing.
+    """
+    from pyspark.sql import functions as F
+
+    spark = orphans.sparkSession
+    rows = [(number, each.next) for number, each in enumerate(ids)]
+    generators = F.broadcast(spark.createDataFrame(rows, "generator long, next long"))
+    which = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
+
+    def with_next(rows: DataFrame) -> DataFrame:
+        return (
+            rows.where("scope_id = 0")
+            .withColumn("generator", which.cast("long"))
+            .join(generators, "generator")
+        )
+
+    above = F.col("ledger_id") >= F.col("next")
+    listed = with_next(ledgers.where("ledger_id is not null")).agg(
+        F.count("*").alias("listed"), F.count_if(above).alias("by_hand")
+    )
+    gaps = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
+    believed = listed.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
+    found = with_next(orphans.where("not in_m0 and not newer_than_scan")).where(above)
+    by_bookie = found.groupBy("bookie_id").agg(
+        F.count("*").alias("undrawn"), F.min("ledger_id").alias("lowest"), F.max("ledger_id").alias("highest")
+    )
+    return by_bookie.crossJoin(F.broadcast(believed)).select(*UNDRAWN.names)
+
+
+UNDRAWN = commented(
+    ("bookie_id", pa.string(), "a bookie that holds such orphans"),
+    ("undrawn", pa.int64(), "ledgers without metadata whose ids the store's id generator has not given out"),
+    ("lowest", pa.int64(), "the least of their ids"),
+    ("highest", pa.int64(), "the greatest of their ids"),
+)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from auditor.errors import CoverageLimitError
 from auditor.sources.read_rows import WITNESS
 from auditor.tables.judgement import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
+from auditor.tables.past_end import set_apart
 from auditor.tables.whole_replicas import counts, is_whole, judge_whole
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ JUDGED = pa.schema(
         ),
         pa.field("write_quorum", pa.int32(), metadata={"comment": "copies asked for"}),
         pa.field("ack_quorum", pa.int32(), metadata={"comment": "copies acknowledged to the writer"}),
+        pa.field(
+            "last_entry_id", pa.int64(), metadata={"comment": "its last entry; -1: none, or it is not closed"}
+        ),
+        pa.field("length", pa.int64(), metadata={"comment": "bytes of its entries; null: not closed"}),
         pa.field(
             "m", pa.int32(), metadata={"comment": "the most copies that one entry is missing, confirmed"}
         ),
@@ -56,6 +61,14 @@ JUDGED = pa.schema(
         pa.field("stale", _ENTRIES, metadata={"comment": "held entries of segments without the bookie"}),
         pa.field("surplus", _ENTRIES, metadata={"comment": "held entries past the end or not striped there"}),
         pa.field(
+            "past_end",
+            _ENTRIES,
+            metadata={
+                "comment": "the run of entries behind the end that an ack quorum holds; not in surplus"
+            },
+        ),
+        pa.field("past_end_last", pa.int64(), metadata={"comment": "the last entry of that run; null: none"}),
+        pa.field(
             "foreign",
             pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64())])),
             metadata={"comment": "bookies that hold entries and are in no ensemble"},
@@ -75,7 +88,12 @@ JUDGED = pa.schema(
 )
 LEDGER_COLUMNS = (
     "scope_id", "ledger_id", "version", "state", "mtime", "ensemble_size", "write_quorum", "ack_quorum",
-    "last_entry_id", "segments",
+    "last_entry_id", "length", "segments",
+)  # fmt: skip
+
+_AS_THEY_ARE = (
+    "scope_id", "ledger_id", "version", "state", "mtime", "write_quorum", "ack_quorum", "last_entry_id",
+    "length",
 )  # fmt: skip
 
 
@@ -123,7 +141,9 @@ def _judged_alone(
     ledger: LedgerFacts, pairs: list[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
     try:
-        return judge(ledger, pairs, bookies, grace_ms)
+        answer = judge(ledger, pairs, bookies, grace_ms)
+        set_apart(ledger, bookies, answer)
+        return answer
     except CoverageLimitError as limit:
         return too_irregular(ledger, pairs, limit)
 
@@ -145,6 +165,7 @@ def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
         last_entry_id=row["last_entry_id"],
         mtime=row["mtime"],
         segments=[(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]],
+        version=row["version"],
     )
 
 
@@ -164,10 +185,7 @@ def rows_of(
 ) -> pa.RecordBatch:
     """Rows of the table judged, from those of ledgers, their judgements, and what bookies said of each."""
     unknown = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
-    columns: dict[str, Any] = {
-        name: [row[name] for row in rows]
-        for name in ("scope_id", "ledger_id", "version", "state", "mtime", "write_quorum", "ack_quorum")
-    }
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _AS_THEY_ARE}
     columns |= {
         "m": [answer.m for answer in answers],
         "mu": [answer.mu for answer in answers],
@@ -182,6 +200,8 @@ def rows_of(
         "lagging": _entries([answer.lagging for answer in answers]),
         "stale": _entries([answer.stale for answer in answers]),
         "surplus": _entries([answer.surplus for answer in answers]),
+        "past_end": _entries([answer.past_end for answer in answers]),
+        "past_end_last": [answer.past_end_last for answer in answers],
         "foreign": [
             [{"bookie_id": bookie, "count": count} for bookie, count in answer.foreign] for answer in answers
         ],

@@ -88,6 +88,7 @@ class LedgerFacts:
     last_entry_id: int
     mtime: int | None  # ms; None where the store keeps no times (etcd)
     segments: Sequence[tuple[int, Sequence[str]]]
+    version: int | None = None  # of its znode, or etcd's revision
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -110,6 +111,8 @@ class Judgement:
     lagging: list[tuple[str, Groups]] = field(default_factory=list)
     stale: list[tuple[str, Groups]] = field(default_factory=list)
     surplus: list[tuple[str, Groups]] = field(default_factory=list)
+    past_end: list[tuple[str, Groups]] = field(default_factory=list)  # see `auditor.tables.past_end`
+    past_end_last: int | None = None
     foreign: list[tuple[str, int]] = field(default_factory=list)
     unindexed: list[tuple[str, Groups]] = field(default_factory=list)  # served, and not in a whole index
     doubts: set[str] = field(default_factory=set)

@@ -85,6 +85,20 @@ def unsettled(moved: DataFrame) -> DataFrame:
     )
 
 
+def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
+    """``rows`` about ledgers without those that were deleted between the scans; ``moved`` says which changed.
+
+    Nothing changed where one scan stands for both.
+    """
+    from pyspark.sql import functions as F
+
+    if moved is None:
+        return rows.withColumn("moved", F.lit(False))
+    joined = rows.join(unsettled(moved), [*LEDGER], "left")
+    kept = joined.where("deleted is null or not deleted")
+    return kept.withColumn("moved", F.col("deleted").isNotNull()).drop("deleted")
+
+
 def _versions(scan: DataFrame, version: Column) -> DataFrame:
     from pyspark.sql import functions as F
 

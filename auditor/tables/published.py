@@ -19,10 +19,12 @@ from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS
+from auditor.tables.id_generator import UNDRAWN
 from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
 from auditor.tables.moved import MOVED
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
+from auditor.tables.stale_marks import STALE_MARKS
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import VERDICTS
 
@@ -98,6 +100,8 @@ TABLES: dict[str, pa.Schema] = {
         ("ledgers", pa.int64(), "ledgers that it holds there"),
         ("in_doubt", pa.int64(), "of these, orphans with a doubt (orphans)"),
     ),
+    "undrawn": UNDRAWN,
+    "stale_marks": STALE_MARKS,
     "changes": CHANGES,
 }
 

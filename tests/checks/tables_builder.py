@@ -87,9 +87,10 @@ SCHEMAS = {
     """,
     "judged": f"""
         scope_id long, ledger_id long, version long, state string, mtime long, write_quorum int,
-        ack_quorum int, m int, mu int, missing {_ENTRIES},
+        ack_quorum int, last_entry_id long, length long, m int, mu int, missing {_ENTRIES},
         unknown array<struct<bookie_id string, count long, why string>>, lagging {_ENTRIES},
-        stale {_ENTRIES}, surplus {_ENTRIES}, foreign array<struct<bookie_id string, count long>>,
+        stale {_ENTRIES}, surplus {_ENTRIES}, past_end {_ENTRIES}, past_end_last long,
+        foreign array<struct<bookie_id string, count long>>,
         doubts array<string>, unindexed {_ENTRIES},
         witness array<struct<bookie_id string, entry_id long, answer string, reason string>>
     """,
@@ -104,6 +105,10 @@ SCHEMAS = {
     "holdings": "bookie_id string, ledgers long, orphans long, in_doubt long",
     "vanished_ranges": "bookie_id string, scope_id long, low long, high long, ledgers long, in_doubt long",
     "unindexed": "scope_id long, ledger_id long, bookie_id string, groups binary, count long",
+    "stale_marks": """
+        scope_id long, ledger_id long, path string, replicas array<string>, since long, why string
+    """,
+    "undrawn": "bookie_id string, undrawn long, lowest long, highest long",
     "over_replicated": """
         scope_id long, ledger_id long, bookie_id string, count long, state string, marked boolean,
         locked boolean, exposed boolean
@@ -131,8 +136,8 @@ _USUAL: dict[str, Row] = {
     "availability": {"scope_id": 0, "groups": b"", "state": "ok", "storage": "idx"},
     "judged": {
         "scope_id": 0, "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0,
-        "missing": [], "unknown": [], "lagging": [], "stale": [], "surplus": [], "foreign": [], "doubts": [],
-        "unindexed": [], "witness": [],
+        "missing": [], "unknown": [], "lagging": [], "stale": [], "surplus": [], "past_end": [],
+        "foreign": [], "doubts": [], "unindexed": [], "witness": [],
     },
     "verdicts": {
         "scope_id": 0, "state": "CLOSED", "class": "healthy", "potential_class": "healthy",

@@ -37,6 +37,7 @@ CATALOGUE = {
         "over-replicated-ledger": "note",
         "copy-in-flight": "note",
         "stale-segment": "note",
+        "entries-past-end": "error",
         "surplus-entries": "note",
         "index-unreadable": "error",
         "index-incomplete": "warning",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from pyspark.sql import SparkSession
 
-from tests.checks.tables_builder import entries, find, places, tables
+from auditor.tables import ClusterFacts, Tables
+from tests.checks.tables_builder import entries, facts, find, places, tables
 
 LOST, BELOW_ACK, BELOW_WRITE = "entry-lost", "below-ack-quorum", "below-write-quorum"
 
@@ -62,7 +66,7 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
     [partly] = find(BELOW_WRITE, asked)
     assert (partly.where, partly.severity, partly.confidence) == ((3, None), "warning", "confirmed")
     assert partly.unknown == ["b", "c"]
-    assert partly.message.endswith("; could be entry-lost, not known: b, c")
+    assert "; could be entry-lost, not known: b, c; not marked" in partly.message
 
 
 def test_what_could_become_worse_for_an_unreadable_index_is_undecided(spark: SparkSession) -> None:
@@ -129,3 +133,54 @@ def test_only_the_open_end_can_lag(spark: SparkSession) -> None:
     assert (found.where, found.severity, found.confidence) == ((1, None), "note", "suspect")
     assert found.missing == sorted(lagging)
     assert places(find(BELOW_WRITE, asked)) == []
+
+
+def lost_ledgers(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Any) -> Tables:
+    numbers = (1, 2, 3, 4)
+    return tables(
+        spark,
+        cluster,
+        verdicts=[{"ledger_id": n, "class": LOST, "potential_class": LOST} for n in numbers],
+        judged=[{"ledger_id": n, "m": 3, "mu": 3, "missing": [entries("a", (4, 4, 1, 0))]} for n in numbers],
+        **rows,
+    )
+
+
+def test_a_finding_says_whether_its_ledger_waits_for_replication_and_who_holds_it(
+    spark: SparkSession,
+) -> None:
+    asked = lost_ledgers(
+        spark,
+        marks=[
+            {"ledger_id": 1, "replicas": ["b", "a"], "ctime": 70, "mtime": 90},
+            {"ledger_id": 2, "replicas": ["a"], "mtime": 80},
+            {"ledger_id": 4, "replicas": ["a"], "ctime": 70, "misplaced": True},  # no worker looks there
+        ],
+        locks=[
+            {"ledger_id": 2, "owner": "worker1", "ctime": 85},
+            {"ledger_id": 3, "owner": "gc", "ctime": 86},
+        ],
+    )
+    found = {each.ledger_id: each for each in find(LOST, asked)}
+    queues = {number: tuple(each.evidence["queue"].values()) for number, each in found.items()}
+    assert queues == {
+        1: (True, 70, ["a", "b"], None, None),
+        2: (True, 80, ["a"], "worker1", 85),
+        3: (False, None, None, "gc", 86),
+        4: (False, None, None, None, None),
+    }
+    assert {number: each.message.split("; ")[-1] for number, each in found.items()} == {
+        1: "marked for replication, held by no worker",
+        2: "marked for replication, held by worker1",
+        3: "not marked for replication, held by gc",
+        4: "not marked for replication",
+    }
+
+
+@pytest.mark.parametrize(
+    ("layout", "why"), [("etcd", "this store keeps no marks"), ("flat", "not all marks could be listed")]
+)
+def test_where_marks_are_not_known_the_finding_says_so(spark: SparkSession, layout: str, why: str) -> None:
+    for each in find(LOST, lost_ledgers(spark, facts(layout=layout, has_marks=False))):
+        assert each.evidence["queue"]["marked"] is None
+        assert each.message.endswith(f"; whether it waits for replication is not known: {why}")

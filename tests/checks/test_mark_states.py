@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from pyspark.sql import SparkSession
 
+from auditor.tables import Tables
+from auditor.tables.stale_marks import stale_marks
 from tests.checks.tables_builder import HOUR, NOW, Row, find, ledger, places, tables
 
 
@@ -19,9 +24,16 @@ BOOKIES: list[Row] = [
 OLD = NOW - 25 * HOUR
 
 
+def with_stale_marks(spark: SparkSession, **rows: Any) -> Tables:
+    """The tables with that of stale marks, as an audit makes it of the others."""
+    asked = tables(spark, **rows)
+    stale = stale_marks(asked.marks, asked.verdicts, asked.ledgers, asked.bookies)
+    return replace(asked, stale_marks=stale)
+
+
 def test_a_mark_of_a_whole_ledger_is_stale(spark: SparkSession) -> None:
     whole = {"class": "healthy", "potential_class": "healthy"}
-    asked = tables(
+    asked = with_stale_marks(
         spark,
         bookies=BOOKIES,
         ledgers=[ledger(number, "up", "also-up") for number in (1, 2, 4, 5, 6, 7)]
@@ -39,11 +51,43 @@ def test_a_mark_of_a_whole_ledger_is_stale(spark: SparkSession) -> None:
         ],
         locks=[{"ledger_id": 1}],
     )
-    returned, repaired = find("mark-stale", asked)
-    assert (returned.where, returned.severity, returned.confidence) == ((1, None), "note", "confirmed")
-    assert (returned.evidence["why"], repaired.evidence["why"]) == ("returned", "repaired")
-    assert repaired.where == (2, None)
+    found = {each.bookie_id: each for each in find("mark-stale", asked)}
+    assert set(found) == {"up", "also-up", "down"}
+    assert {(each.ledger_id, each.severity, each.confidence) for each in found.values()} == {
+        (None, "note", "confirmed")
+    }
+    counts = {name: (each.evidence["returned"], each.evidence["repaired"]) for name, each in found.items()}
+    assert counts == {"up": (1, 0), "also-up": (1, 0), "down": (0, 1)}
+    assert [found[name].evidence["sample"] for name in ("up", "down")] == [["1"], ["2"]]
+    why = {row["ledger_id"]: row["why"] for row in asked.stale_marks.collect()}
+    assert why == {1: "returned", 2: "repaired"}
     assert find("mark-stuck", asked) == []
+
+
+def test_a_stale_mark_of_a_ledger_that_moves_is_not_sure(spark: SparkSession) -> None:
+    whole = {"class": "healthy", "potential_class": "healthy"}
+    asked = with_stale_marks(
+        spark,
+        bookies=BOOKIES,
+        ledgers=[ledger(number, "up") for number in (1, 2, 3)],
+        verdicts=[{"ledger_id": number, **whole} for number in (1, 2, 3)],
+        marks=[mark(number, "up") for number in (1, 2, 3)],
+    )
+    scheme = "scope_id long, ledger_id long, listed boolean, version long, version_again long"
+    moved = spark.createDataFrame([(0, 2, True, 1, 2), (0, 3, True, 1, None)], scheme)
+    [found] = find("mark-stale", replace(asked, moved=moved))
+    assert (found.confidence, found.evidence["ledgers"], found.evidence["doubted_ledgers"]) == (
+        "confirmed",
+        1,
+        1,
+    )
+    moved = spark.createDataFrame([(0, number, True, 1, 2) for number in (1, 2, 3)], scheme)
+    [found] = find("mark-stale", replace(asked, moved=moved))
+    assert (found.confidence, found.evidence["ledgers"], found.evidence["doubted_ledgers"]) == (
+        "suspect",
+        0,
+        3,
+    )
 
 
 def test_a_mark_without_a_ledger_is_told_unless_the_ledger_may_be_hidden(spark: SparkSession) -> None:

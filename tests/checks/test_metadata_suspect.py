@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession
 
-from tests.checks.tables_builder import find, tables
+from tests.checks.tables_builder import facts, find, tables
 
 
 def test_each_guard_fires_and_just_below_it_none_does(spark: SparkSession) -> None:
@@ -12,7 +13,8 @@ def test_each_guard_fires_and_just_below_it_none_does(spark: SparkSession) -> No
         "few": (2000, 100),  # 5 % exactly
         "share": (1999, 100),
         "small-share": (1000, 99),  # nearly 10 %, and less than a hundred
-        "every": (2, 2),
+        "every": (100, 100),
+        "handful": (3, 3),  # made and deleted within one interval of garbage collection
         "range": (100_000, 150),
         "foreign": (7, 0),
         "none": (0, 0),
@@ -29,7 +31,7 @@ def test_each_guard_fires_and_just_below_it_none_does(spark: SparkSession) -> No
     found = {each.bookie_id: each for each in find("metadata-suspect", asked)}
     assert {name: each.evidence["rules"] for name, each in found.items()} == {
         "share": ["orphan-share"],
-        "every": ["every-ledger"],
+        "every": ["orphan-share", "every-ledger"],
         "range": ["vanished-ranges"],
         "foreign": ["foreign-instance"],
     }
@@ -92,3 +94,36 @@ def test_orphans_whose_ids_are_in_doubt_count_and_leave_it_suspect(spark: SparkS
     }
     assert found["unseen"].evidence["in_doubt"] == 150
     assert "the ids of 150 are in doubt" in found["unseen"].message
+
+
+def test_a_store_that_is_older_than_the_data_is_in_doubt_for_one_orphan(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": "ahead"}, {"bookie_id": "fine"}],
+        holdings=[{"bookie_id": name, "ledgers": 1000, "orphans": 1} for name in ("ahead", "fine")],
+        orphans=[{"bookie_id": "ahead", "ledger_id": 71}, {"bookie_id": "fine", "ledger_id": 3}],
+        undrawn=[{"bookie_id": "ahead", "undrawn": 1, "lowest": 71, "highest": 71}],
+    )
+    [found] = find("metadata-suspect", asked)
+    assert (found.bookie_id, found.confidence) == ("ahead", "confirmed")
+    assert (found.evidence["rules"], found.evidence["undrawn_lowest"]) == (["store-older"], "71")
+    orphans = {each.bookie_id: each.confidence for each in find("orphan-ledger", asked)}
+    assert orphans == {"ahead": "suspect", "fine": "confirmed"}
+
+
+@pytest.mark.parametrize(("live", "confidence"), [(True, "confirmed"), (False, "suspect")])
+def test_a_store_that_no_cluster_used_is_in_doubt_where_bookies_hold_orphans(
+    spark: SparkSession, live: bool, confidence: str
+) -> None:
+    asked = tables(
+        spark,
+        facts(bare=True, live=live),
+        bookies=[{"bookie_id": "full"}, {"bookie_id": "empty"}, {"bookie_id": "known"}],
+        holdings=[
+            {"bookie_id": "full", "ledgers": 3, "orphans": 3},
+            {"bookie_id": "known", "ledgers": 3, "orphans": 0},
+        ],
+    )
+    [found] = find("metadata-suspect", asked)
+    assert (found.bookie_id, found.evidence["rules"]) == ("full", ["store-bare"])
+    assert (found.severity, found.confidence) == ("critical", confidence)

@@ -13,11 +13,11 @@ def test_a_ledger_that_no_scan_lists_is_an_orphan_on_each_of_its_bookies(spark: 
         bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}, {"bookie_id": "swapped", "suspect": True}],
         holdings=[
             {"bookie_id": "bk1", "ledgers": 9, "orphans": 3},
-            {"bookie_id": "bk2", "ledgers": 1, "orphans": 1},
+            {"bookie_id": "bk2", "ledgers": 100, "orphans": 100},
         ],
         orphans=[
             {"bookie_id": "bk1", "ledger_id": 1},
-            {"bookie_id": "bk2", "ledger_id": 1},  # all that bk2 has
+            {"bookie_id": "bk2", "ledger_id": 1},  # as all that bk2 has
             {"bookie_id": "bk1", "ledger_id": 2, "newer_than_scan": True},
             {"bookie_id": "swapped", "ledger_id": 3},
             {"bookie_id": "bk1", "ledger_id": 4, "in_m0": True},  # deleted meanwhile

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -105,3 +107,31 @@ def missing(finding: Row) -> dict[str, frozenset[int]]:
         assert len(found[part["bookie_id"]]) == part["count"]
     assert list(found) == sorted(found)
     return found
+
+
+def extra_of(audited: Audited, column: str) -> dict[tuple[int, str], set[int]]:
+    """What a column of the table judged says of held entries, by ledger and bookie."""
+    return {
+        (row["ledger_id"], extra["bookie_id"]): set(entries(extra["groups"]))
+        for row in audited.table("judged")
+        for extra in row[column]
+    }
+
+
+def hold_extra(audited: Audited, id: str, column: str, wanted: Mapping[tuple[int, str], set[int]]) -> None:
+    """The table has exactly these entries, and the findings, one a bookie, count them."""
+    assert extra_of(audited, column) == wanted
+    counts: dict[str, tuple[int, int]] = {}
+    for (_, bookie), extra in wanted.items():
+        ledgers, count = counts.get(bookie, (0, 0))
+        counts[bookie] = ledgers + 1, count + len(extra)
+    found = {}
+    for row in audited.of(id):
+        said = json.loads(row["evidence"])
+        found[row["bookie_id"]] = (
+            said["ledgers"] + said["doubted_ledgers"],
+            said["entries"] + said["doubted_entries"],
+        )
+        assert row["ledger_id"] is None
+        assert (row["confidence"] == "confirmed") == (said["ledgers"] > 0)
+    assert found == counts

@@ -55,6 +55,8 @@ class World:
     read: set[str]
     marks: dict[int, list[str]] = field(default_factory=dict)
     locks: set[int] = field(default_factory=set)
+    own_close: set[int] = field(default_factory=set)
+    """Ledgers that their writer closed, and nobody changed since, by the version of their znode."""
 
     @classmethod
     def of(cls, dump: Path, bookies: Path, unread: set[str] | None = None) -> World:
@@ -174,14 +176,38 @@ def foreign(world: World) -> set[tuple[int, str]]:
     }
 
 
+def past_end(world: World) -> dict[tuple[int, str], set[int]]:
+    """Of a closed ledger, the run of entries behind its end that an ack quorum of their write sets holds."""
+    found: dict[tuple[int, str], set[int]] = defaultdict(set)
+    for ledger_id, ledger in world.ledgers.items():
+        if ledger.last is None or ledger_id in world.own_close:
+            continue
+        entry = ledger.last + 1
+        while True:
+            ensemble = [each for first, each in ledger.segments if first <= entry][-1:]
+            writers = set(write_set(ledger, ensemble[0], entry)) if ensemble else set()
+            holders = {bookie for bookie in writers if entry in world.held(ledger_id, bookie)}
+            if not holders or len(holders) < ledger.ack_quorum:
+                break
+            for bookie in holders:
+                found[ledger_id, bookie].add(entry)
+            entry += 1
+    return dict(found)
+
+
 def stale(world: World) -> dict[tuple[int, str], set[int]]:
     """Entries that a member holds of a segment that it is not in."""
     return _extra(world, stale=True)
 
 
 def surplus(world: World) -> dict[tuple[int, str], set[int]]:
-    """Entries that a member holds beyond the end of a closed ledger, or not striped to it in its segment."""
-    return _extra(world, stale=False)
+    """Entries that a member holds beyond the end of a closed ledger, or not striped to it in its segment.
+
+    Those of `past_end` are none.
+    """
+    apart = past_end(world)
+    left = {pair: extra - apart.get(pair, set()) for pair, extra in _extra(world, stale=False).items()}
+    return {pair: extra for pair, extra in left.items() if extra}
 
 
 def _extra(world: World, stale: bool) -> dict[tuple[int, str], set[int]]:

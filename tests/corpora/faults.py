@@ -19,6 +19,7 @@ SEVERITY = {
     "bookie-unread": "note",
     "on-unregistered-bookie": "warning",
     "copy-lagging": "note",
+    "entries-past-end": "error",
     "mark-stale": "note",
     "mark-missing": "note",
     "mark-of-deleted-ledger": "note",
@@ -79,6 +80,12 @@ def _orphans(ledger: int, *bookies: str) -> tuple[Seen, ...]:
     return tuple(
         _find("orphan-ledger", ledger, bookie, "suspect" if bookie in SWAPPED else "") for bookie in bookies
     )
+
+
+def _past_end(ledger: int, *bookies: str) -> tuple[Seen, ...]:
+    """Both hold the entry behind the end, an ack quorum; of what is left, each has a finding."""
+    left = tuple(_find("surplus-entries", bookie=bookie) for bookie in bookies)
+    return (_find("entries-past-end", ledger, confidence="suspect"), *left)
 
 
 def _missing(ledger: int, id: str, confidence: str = "") -> Fault:
@@ -142,8 +149,8 @@ INTERLEAVED = [
     Fault("over-replicated", 64, (_find("over-replicated-ledger", 64, B4),)),
     Fault("over-replicated", 65, (_find("over-replicated-ledger", 65, B2), _find("below-ack-quorum", 65))),
     Fault("over-replicated-open", 66, (_find("over-replicated-ledger", 66, B4, "suspect"),)),
-    Fault("entries-past-last", 67, (_find("surplus-entries", 67, B3), _find("surplus-entries", 67, B4))),
-    Fault("entries-not-striped-here", 68, (_find("surplus-entries", 68, B4),)),
+    Fault("entries-past-last", 67, _past_end(67, B3, B4)),
+    Fault("entries-not-striped-here", 68, (_find("surplus-entries", bookie=B4),)),
     Fault("ledger-never-in-metadata", 69, _orphans(69, B3)),
     _unreadable(0, B3, "bad magic"),
     _unreadable(1, B2, "no byte of it"),
@@ -158,7 +165,7 @@ INTERLEAVED = [
     Fault("bookie-read-only", B4, why="read-only bookies are not findings"),
     Fault("mark", 43, why=RIGHT),
     Fault("mark", 48, why=RIGHT),
-    Fault("stale-mark", 15, (_find("mark-stale", 15),)),
+    Fault("stale-mark", 15, (_find("mark-stale", bookie=B4),)),
     Fault("stale-mark", 36, (_find("mark-of-deleted-ledger", 36),)),
     Fault("mark-locked", 48, why="a rightly held lock is not a finding"),
 ]
@@ -202,12 +209,12 @@ FLAT = [
     Fault("over-replicated", 109, (_find("over-replicated-ledger", 109, F4),)),
     Fault("over-replicated", 111, (_find("over-replicated-ledger", 111, F2), _find("below-ack-quorum", 111))),
     Fault("over-replicated-open", 113, (_find("over-replicated-ledger", 113, F4, "suspect"),)),
-    Fault("entries-past-last", 115, (_find("surplus-entries", 115, F3), _find("surplus-entries", 115, F4))),
-    Fault("entries-not-striped-here", 117, (_find("surplus-entries", 117, F4),)),
+    Fault("entries-past-last", 115, _past_end(115, F3, F4)),
+    Fault("entries-not-striped-here", 117, (_find("surplus-entries", bookie=F4),)),
     Fault("ledger-never-in-metadata", 119, _orphans(119, F3)),
     Fault("mark", 67, why=RIGHT),
     Fault("mark", 77, why=RIGHT),
-    Fault("stale-mark", 21, (_find("mark-stale", 21),)),
+    Fault("stale-mark", 21, (_find("mark-stale", bookie=F4),)),
     Fault("stale-mark", 57, (_find("mark-of-deleted-ledger", 57),)),
     Fault("mark-locked", 77, why="a rightly held lock is not a finding"),
 ]
@@ -290,9 +297,9 @@ DBLEDGER = [
     Fault(
         "entries-past-last",
         5000000000003,
-        (_find("surplus-entries", 5000000000003, DC), _find("surplus-entries", 5000000000003, D4)),
+        _past_end(5000000000003, DC, D4),
     ),
-    Fault("entries-not-striped-here", 5000000000004, (_find("surplus-entries", 5000000000004, D4),)),
+    Fault("entries-not-striped-here", 5000000000004, (_find("surplus-entries", bookie=D4),)),
     Fault("ledger-never-in-metadata", 5000000000005, _orphans(5000000000005, DC)),
     Fault(
         "bookie-renamed",
@@ -321,7 +328,7 @@ DBLEDGER = [
     Fault("registered-without-cookie", GHOST, (_find("cookie-missing", bookie=GHOST),)),
     Fault("mark", FIRST + 2, why=RIGHT),
     Fault("mark", FIRST + 7, why=RIGHT),
-    Fault("stale-mark", 0, (_find("mark-stale", 0),)),
+    Fault("stale-mark", 0, (_find("mark-stale", bookie=D4),)),
     Fault("stale-mark", 5000000000005, (_find("mark-of-deleted-ledger", 5000000000005),)),
     Fault("mark-locked", FIRST + 7, why="a rightly held lock is not a finding"),
     Fault(

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pyarrow.parquet as pq
 
-from tests.corpora.audited import Audited, entries, missing
-from tests.corpora.brute_force import judge, surplus
+from tests.corpora.audited import Audited, extra_of, hold_extra, missing
+from tests.corpora.brute_force import judge, past_end, stale, surplus
 from tests.corpora.corpora import Corpus
 from tests.corpora.faults import FAULTS, subject_of
 
@@ -50,20 +50,18 @@ def test_what_was_left_out_is_what_is_missing(corpus: Corpus, audited: Audited) 
 
 
 def test_surplus_entries_are_those_that_were_put_there(corpus: Corpus, audited: Audited) -> None:
-    found = {(row["ledger_id"], row["bookie_id"]) for row in audited.of("surplus-entries")}
-    there = {
-        (row["ledger_id"], extra["bookie_id"]): entries(extra["groups"])
-        for row in audited.table("judged")
-        for extra in row["surplus"]
-    }
-    assert there == surplus(corpus.world())
-    assert found == set(there)
+    world = corpus.world()
+    hold_extra(audited, "surplus-entries", "surplus", surplus(world))
+    hold_extra(audited, "stale-segment", "stale", stale(world))
+    past = past_end(world)
+    assert extra_of(audited, "past_end") == past
+    assert {row["ledger_id"] for row in audited.of("entries-past-end")} == {ledger for ledger, _ in past}
 
 
 def test_the_report_counts_what_the_table_of_findings_holds(corpus: Corpus, audited: Audited) -> None:
     report = json.loads((audited.out / "report.json").read_text())
     rows = audited.findings()
-    assert report["schema"] == "bookkeeper-auditor/report/1"
+    assert report["schema"] == "bookkeeper-auditor/report/2"
     assert {id: n for id, n in report["counts"].items() if n} == Counter(row["id"] for row in rows)
     assert report["verdict"] == "not-healthy"
     assert report["cluster"]["instance_id"] == corpus.oracle["registration"]["instanceId"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.corpora import scenarios
-from tests.corpora.audited import Audited, audit, missing
-from tests.corpora.brute_force import World, foreign, judge, stale, surplus, undecided
+from tests.corpora.audited import Audited, audit, extra_of, hold_extra, missing
+from tests.corpora.brute_force import World, foreign, judge, past_end, stale, surplus, undecided
 from tests.corpora.corpora import CLASSES
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ def test_every_ledger_has_the_class_that_brute_force_gives(layout: Layout) -> No
 
 def test_the_findings_are_what_brute_force_finds_and_no_more(layout: Layout) -> None:
     world, found = layout.world, layout.audited.findings()
-    expected: set[tuple[str, int, str | None]] = set()
+    expected: set[tuple[str, int | None, str | None]] = set()
+    stale_marks: set[int] = set()
     for ledger in world.ledgers:
         verdict = judge(world, ledger)
         if verdict.unhealthy:
@@ -133,11 +134,17 @@ def test_the_findings_are_what_brute_force_finds_and_no_more(layout: Layout) -> 
         if verdict.lagging:
             expected.add(("copy-lagging", ledger, None))
         if ledger in world.marks and verdict.name == verdict.potential == "healthy":
-            expected.add(("mark-stale", ledger, None))
+            stale_marks.add(ledger)
+    assert {row["ledger_id"] for row in layout.audited.table("stale_marks")} == stale_marks
+    expected |= {("mark-stale", None, bookie) for ledger in stale_marks for bookie in world.marks[ledger]}
     expected |= {("over-replicated-ledger", *pair) for pair in foreign(world) if pair[0] not in world.marks}
     expected |= {("copy-in-flight", *pair) for pair in foreign(world) if pair[0] in world.marks}
-    expected |= {("stale-segment", *pair) for pair in stale(world)}
-    expected |= {("surplus-entries", *pair) for pair in surplus(world)}
+    hold_extra(layout.audited, "stale-segment", "stale", stale(world))
+    hold_extra(layout.audited, "surplus-entries", "surplus", surplus(world))
+    assert extra_of(layout.audited, "past_end") == past_end(world)
+    expected |= {("stale-segment", None, bookie) for _, bookie in stale(world)}
+    expected |= {("surplus-entries", None, bookie) for _, bookie in surplus(world)}
+    expected |= {("entries-past-end", ledger, None) for ledger, _ in past_end(world)}
     expected |= {("index-unreadable", *pair) for pair, index in world.indexes.items() if not index.readable}
     expected |= {("metadata-unreadable", ledger, None) for ledger in world.undecodable}
     starts = {ledger: plain.segments[0][0] for ledger, plain in world.ledgers.items()}

@@ -177,14 +177,30 @@ def test_each_scope_has_the_findings_of_its_twin_in_scope_0(pair: Pair) -> None:
         "over-replicated-ledger",
         "quorum-invalid",
         "replication-undecided",
-        "stale-segment",
-        "surplus-entries",
     }
     assert {each.number for each in expected} == set(IDS) - {1}
     assert told(pair.mixed, FIRST) == expected
     assert told(pair.mixed, SECOND, -1) == expected
     scopes = {row["scope_id"] for row in pair.mixed.findings() if row["ledger_id"] is not None}
     assert scopes == {FIRST, SECOND}
+
+
+def extra(run: Audited, scope: int, sign: int = 1) -> dict[tuple[str, int, str], frozenset[int]]:
+    """What bookies hold besides, of the ledgers of a scope: by column of judged, ledger and bookie."""
+    return {
+        (column, sign * row["ledger_id"], each["bookie_id"]): entries(each["groups"])
+        for row in run.table("judged")
+        if row["scope_id"] == scope
+        for column in ("stale", "surplus", "past_end")
+        for each in row[column]
+    }
+
+
+def test_each_scope_has_what_is_left_behind_of_its_twin(pair: Pair) -> None:
+    expected = extra(pair.twin, 0)
+    assert {column for column, _, _ in expected} >= {"stale", "surplus"}
+    assert extra(pair.mixed, FIRST) == expected
+    assert extra(pair.mixed, SECOND, -1) == expected
 
 
 def test_what_is_said_of_bookies_is_said_in_both(pair: Pair) -> None:

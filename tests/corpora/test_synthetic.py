@@ -58,7 +58,7 @@ def storage(odd: Oddities) -> None:
     cluster = odd.cluster
     # Entries of a segment that the bookie had left.
     cluster.ledger(1, {0: [A, B, C], 10: [A, B, D]}, (3, 2), 19, extra={C: [12, 13]})
-    odd.find("stale-segment", "note", 1, C)
+    odd.find("stale-segment", "note", bookie=C)
     # A copy in no ensemble: in flight where a mark or a lock says so.
     cluster.ledger(2, {0: [A, B, C]}, (3, 2), 9, without={C: [4]}, extra={D: range(10)})
     cluster.mark(2, C)
@@ -159,7 +159,7 @@ def marks(odd: Oddities) -> None:
     cluster.ledger(64, {0: [A, B, C]}, (3, 2), 9)
     cluster.mark(64, "nobody.example:3181")
     odd.find("mark-unknown-replica", "note", bookie="nobody.example:3181")
-    odd.find("mark-stale", "note", 64)
+    odd.find("mark-stale", "note", bookie="nobody.example:3181")
     # An empty list is a placement mark.
     cluster.ledger(65, {0: [A, B, C]}, (3, 2), 9)
     cluster.mark(65)
@@ -224,7 +224,12 @@ def suspicion(odd: Oddities) -> None:
         cluster.ledger(ledger, {0: [many]}, (1, 1), 0)
     orphan(many, range(200_100, 200_201))
     # All of its ledgers.
-    orphan(cluster.bookie("all.example:3181"), range(210_000, 210_003))
+    orphan(cluster.bookie("all.example:3181"), range(210_000, 210_100))
+    # All of them too, and a handful: made and deleted within one interval of garbage collection.
+    handful = cluster.bookie("handful.example:3181")
+    for ledger in range(211_000, 211_003):
+        cluster.hold(ledger, handful, [0])
+        odd.find("orphan-ledger", "note", ledger, handful)
     # A whole range of ids, though these are few among all that it has.
     vanished = cluster.bookie("range.example:3181")
     for ledger in range(300_000, 302_100):

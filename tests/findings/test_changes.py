@@ -39,6 +39,7 @@ def _random_rows(dice: random.Random) -> list[Row]:
     rows += [row("mark-stuck", ledger) for ledger in dice.sample(range(30), 5)]
     rows += [row("bookie-down", bookie=bookie) for bookie in dice.sample((A, B, C), 2)]
     rows += [row("disk-shared")] * dice.randint(0, 1)
+    rows += [row("mark-stale", bookie=bookie) for bookie in ((A, B), (B, C))[rows[0]["ledger_id"] % 2]]
     return rows
 
 

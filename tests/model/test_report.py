@@ -115,9 +115,9 @@ def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> Non
         "",
         "[]",
         "{}",
+        '{"schema": "bookkeeper-auditor/report/3"}',
         '{"schema": "bookkeeper-auditor/report/2"}',
-        '{"schema": "bookkeeper-auditor/report/1"}',
-        '{"schema": "bookkeeper-auditor/report/1", "coverage": 3}',
+        '{"schema": "bookkeeper-auditor/report/2", "coverage": 3}',
         "[" * 100_000,
     ],
 )

@@ -119,6 +119,7 @@ def report(
     suppressions: list[Suppression] = SUPPRESSIONS,
     impact: list[Impact] = IMPACT,
     reused: Reused | None = None,
+    resumed: int | None = None,
 ) -> Report:
     return Report.make(
         {
@@ -132,6 +133,7 @@ def report(
             "operations": {"getChildren": 210, "multiRead": 3, "open": 340},
             "gaps": gaps or [],
             "in_doubt": None,
+            "resumed": resumed,
             "notes": notes or [],
             "tally": TALLIES if tallies is None else tallies,
             "impact": impact,

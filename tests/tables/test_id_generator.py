@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from auditor.model.layout import LayoutKind
 from auditor.sources.store import UNCOUNTED, ClusterNodes, Znode
 from auditor.sources.stores import open_store
-from auditor.tables.id_generator import Ids, ids_drawn, is_bare
+from auditor.tables.id_generator import Ids, ids_drawn, is_bare, undrawn
 
 DATA = Path(__file__).parents[1] / "data"
 LARGEST = 2**63 - 1
@@ -86,3 +88,41 @@ def test_a_store_that_no_cluster_used_is_bare() -> None:
     assert is_bare(nodes(cookies=0, available=1))
     for name in ("LAYOUT", "idgen", "idgen_long", "buckets"):
         assert not is_bare(nodes(**{name: 1}))
+
+
+LEDGER = "scope_id long, ledger_id long, status string"
+ORPHAN = "bookie_id string, scope_id long, ledger_id long, in_m0 boolean, newer_than_scan boolean"
+DRAWN = (Ids(0, LARGEST, 70),)
+
+
+def above(spark: SparkSession, listed: list[Any], orphans: list[Any], ids: Any = DRAWN) -> list[Any]:
+    rows = undrawn(spark.createDataFrame(orphans, ORPHAN), spark.createDataFrame(listed, LEDGER), ids)
+    return sorted(tuple(row) for row in rows.collect())
+
+
+def test_orphans_beyond_the_generator_are_counted_by_bookie(spark: SparkSession) -> None:
+    orphans = [
+        ("a", 0, 69, False, False),
+        ("a", 0, 70, False, False),
+        ("a", 0, 99, False, False),
+        ("b", 0, 70, False, True),  # made after the scan, perhaps
+        ("b", 0, 71, True, False),  # the first scan listed it
+        ("b", 1, 72, False, False),  # of a scope without a generator
+        ("c", 0, 2**62, False, False),
+    ]
+    listed = [(0, 3, "ok"), (1, 500, "ok"), (0, 69, "unreadable")]
+    assert above(spark, listed, orphans) == [("a", 2, 70, 99), ("c", 1, 2**62, 2**62)]
+
+
+@pytest.mark.parametrize("spoiled", [[(0, 70, "ok")], [(None, None, "gap")], None])
+def test_ids_chosen_by_hand_and_what_was_not_listed_say_nothing(spark: SparkSession, spoiled: Any) -> None:
+    listed = [] if spoiled is None else [(0, 3, "ok"), *spoiled]
+    assert above(spark, listed, [("a", 0, 71, False, False)]) == []
+
+
+def test_each_bucket_of_etcd_has_a_generator(spark: SparkSession) -> None:
+    ids = ids_drawn(nodes(buckets__003=2), LayoutKind.ETCD)
+    orphans = [("a", 0, (3 << 56) + 2, False, False), ("a", 0, (3 << 56) + 3, False, False)]
+    orphans += [("a", 0, (127 << 56) + 1, False, False)]
+    listed = [(0, (3 << 56) + 1, "ok")]
+    assert above(spark, listed, orphans, ids) == [("a", 2, (3 << 56) + 3, (127 << 56) + 1)]

@@ -21,6 +21,7 @@ from auditor.tables.judgement import (
     groups_of,
     judge,
 )
+from auditor.tables.past_end import set_apart
 from auditor.tables.whole_replicas import is_whole, judge_whole
 
 BOOKIES = [f"bk{number}" for number in range(6)]
@@ -68,6 +69,7 @@ def ledgers(draw: st.DrawFn) -> LedgerFacts:
         last_entry_id=draw(st.integers(-1, LAST)) if closed else -1,
         mtime=0,
         segments=list(zip(firsts, ensembles, strict=True)),
+        version=draw(st.integers(0, 4)),
     )
 
 
@@ -131,6 +133,7 @@ def test_groups_say_what_entries_say(
             pairs.append(Pair(bookie, groups(expected[bookie]), groups(there or set()), state, asked))
     states = {bookie: BookieState(reading[bookie], index_time=10**12) for bookie in BOOKIES}
     answer = judge(ledger, pairs, states, grace_ms=0)
+    set_apart(ledger, states, answer)
 
     # What its bookie does not serve is not there.
     held = {bookie: there for bookie, there in held.items() if found_as[bookie] != "not-indexed"}
@@ -178,7 +181,27 @@ def _assert_excess(
         elsewhere = {entry for entry in excess if (at := home(entry)) is not None and bookie not in at}
         stale[bookie], surplus[bookie] = elsewhere, excess - elsewhere
     assert {b: entries(g) for b, g in answer.stale} == {b: e for b, e in stale.items() if e}
+    past = _past_end(ledger, surplus)
+    assert {b: entries(g) for b, g in answer.past_end} == {b: e for b, e in past.items() if e}
+    assert answer.past_end_last == max((max(e) for e in past.values() if e), default=None)
+    surplus = {b: e - past.get(b, set()) for b, e in surplus.items()}
     assert {b: entries(g) for b, g in answer.surplus} == {b: e for b, e in surplus.items() if e}
+
+
+def _past_end(ledger: LedgerFacts, surplus: dict[str, set[int]]) -> dict[str, set[int]]:
+    """The run of entries behind the end that an ack quorum of their write sets holds, entry by entry."""
+    found: dict[str, set[int]] = {}
+    if not ledger.closed or ledger.version == len(ledger.segments):
+        return found
+    for entry in range(ledger.last_entry_id + 1, LAST + 6):
+        _, ensemble = max((each for each in ledger.segments if each[0] <= entry), key=lambda each: each[0])
+        writers = {ensemble[(entry + step) % ledger.ensemble_size] for step in range(ledger.write_quorum)}
+        holders = {bookie for bookie in writers if entry in surplus.get(bookie, set())}
+        if len(holders) < ledger.ack_quorum:
+            break
+        for bookie in holders:
+            found.setdefault(bookie, set()).add(entry)
+    return found
 
 
 def _assert_lagging(
@@ -242,3 +265,39 @@ def test_what_a_bookie_of_another_cluster_holds_is_no_copy() -> None:
     pair = Pair("bk0", groups({0, 2}), groups({0, 2}), "ok")
     answer = judge(CLOSED, [pair], {"bk0": BookieState("unread", foreign=True)}, grace_ms=0)
     assert (answer.m, answer.mu, answer.missing) == (0, 1, [])
+
+
+PAST = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])], version=2)
+SOUND = {bookie: BookieState("read", index_time=10**12) for bookie in BOOKIES}
+
+
+def past_end(
+    ledger: LedgerFacts, states: dict[str, BookieState], **held: set[int]
+) -> list[tuple[str, set[int]]]:
+    pairs = [
+        Pair(b, groups(striped(ledger, b, 8, True)), groups(striped(ledger, b, 8, True) | e), "ok")
+        for b, e in held.items()
+    ]
+    answer = judge(ledger, pairs, states, grace_ms=0)
+    set_apart(ledger, states, answer)
+    left = {b: entries(g) for b, g in answer.surplus}
+    found = {b: entries(g) for b, g in answer.past_end}
+    assert {b: left.get(b, set()) | found.get(b, set()) for b in held} == held
+    assert not any(left[b] & found[b] for b in left.keys() & found.keys())
+    return [(b, entries(g)) for b, g in answer.past_end]
+
+
+def test_an_ack_quorum_behind_the_end_is_told_apart_from_left_overs() -> None:
+    # Entry 9 belongs on bk0 and bk1, 10 on bk1 and bk2, 11 on bk2 and bk0.
+    assert past_end(PAST, SOUND, bk0={9}, bk1={9, 10}) == [("bk0", {9}), ("bk1", {9})]
+    assert past_end(PAST, SOUND, bk0={9}, bk2={9}) == []  # bk2 should not have it: one copy
+    assert past_end(PAST, SOUND, bk1={10}, bk2={10}) == []  # behind a hole: nobody was told
+    assert past_end(replace(PAST, version=1), SOUND, bk0={9}, bk1={9}) == []  # its writer closed it
+    etcd = replace(PAST, version=1, mtime=None)  # a revision counts nothing
+    assert past_end(etcd, SOUND, bk0={9}, bk1={9}) == [("bk0", {9}), ("bk1", {9})]
+    assert past_end(replace(PAST, last_entry_id=-1), SOUND, bk0={0}, bk1={0}) == [("bk0", {0}), ("bk1", {0})]
+
+
+def test_what_another_clusters_bookie_holds_behind_the_end_is_not_its() -> None:
+    states = {**SOUND, "bk0": BookieState("unread", foreign=True)}
+    assert past_end(PAST, states, bk0={9}, bk1={9}) == []

@@ -1,0 +1,108 @@
+"""What BookKeeper leaves behind in numbers as a matter of course: one finding a bookie, with counts.
+
+A worker that copies a fragment whole, a bookie that comes back: each leaves one row for each of thousands of
+ledgers, and nobody acts on one of them. The rows stay in a table of the run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import LEDGER
+from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+from auditor.checks.samples import with_ledgers
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from auditor.tables import Tables
+
+
+def by_bookie(rows: DataFrame, *sums: str) -> DataFrame:
+    """One row a bookie: ``total`` rows that are sure, ``doubted`` ones, a ``sample``, and sums of both kinds.
+
+    ``rows`` are about a ledger and a bookie each, and have ``doubtful`` and the columns ``sums``; of each of
+    these there is the sum of the sure rows under its name, and that of the others as ``doubted_`` and its
+    name. The sample is of sure rows where there are any.
+    """
+    from pyspark.sql import functions as F
+
+    kinds = with_ledgers(rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums))
+
+    def of(name: str, condition: Column) -> Column:
+        return F.coalesce(F.sum(F.when(condition, F.col(name))), F.lit(0))
+
+    totals = kinds.groupBy("bookie_id").agg(
+        of("total", ~F.col("doubtful")).alias("sure"),
+        of("total", F.col("doubtful")).alias("doubted"),
+        F.min_by("sample", "doubtful").alias("sample"),
+        *(of(name, ~F.col("doubtful")).alias(name) for name in sums),
+        *(of(name, F.col("doubtful")).alias(f"doubted_{name}") for name in sums),
+    )
+    return totals.withColumnRenamed("sure", "total")
+
+
+def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
+    """One finding for each bookie in a column of ``judged`` that lists held entries.
+
+    A ledger counts apart where it is not closed, moved between the scans, or may be another bookie's.
+    """
+    from pyspark.sql import functions as F
+
+    from auditor.tables.moved import doubtful
+
+    each = (
+        tables.judged.where(F.size(column) > 0)
+        .select(*LEDGER, "state", "length", "last_entry_id", F.explode(column).alias("held"))
+        .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
+    )
+    rows = with_attribution(doubtful(each, tables.moved), tables)
+    # An entry is taken to be as long as the ledger's others are.
+    entry = F.try_divide("length", F.col("last_entry_id") + 1)
+    bytes = F.when((F.col("state") == "CLOSED") & (F.col("length") > 0), F.col("count") * entry)
+    unsure = (F.col("state") != "CLOSED") | F.col("moved") | F.col("attribution_suspect")
+    rows = rows.select(
+        *LEDGER,
+        "bookie_id",
+        unsure.alias("doubtful"),
+        F.col("count").alias("entries"),
+        F.coalesce(bytes.cast("bigint"), F.lit(0)).alias("bytes"),
+    )
+    found = by_bookie(rows, "entries", "bytes")
+    every = F.col("total") + F.col("doubted")
+    return finding_rows(
+        found,
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("total") == 0),
+        message=words(
+            F.col("bookie_id"),
+            " holds ",
+            counted(F.col("entries") + F.col("doubted_entries"), "entry", "entries"),
+            " of ",
+            counted(every, "ledger", "ledgers"),
+            f" {what}, about ",
+            F.col("bytes") + F.col("doubted_bytes"),
+            " bytes by the ledgers' lengths, such as ",
+            listed(F.col("sample")),
+            doubts(),
+        ),
+        evidence={
+            "ledgers": "total",
+            "entries": "entries",
+            "bytes_estimate": "bytes",
+            "doubted_ledgers": "doubted",
+            "doubted_entries": "doubted_entries",
+            "doubted_bytes_estimate": "doubted_bytes",
+            "sample": "sample",
+            "rows": F.lit(f"tables/judged, column {column}"),
+        },
+    )
+
+
+def doubts() -> Column:
+    """The end of a sentence about a row of `by_bookie`: how many of its ledgers count apart."""
+    from pyspark.sql import functions as F
+
+    some = words("; ", F.col("doubted"), " of these ledgers are in doubt: not closed, or changing")
+    return F.when(F.col("doubted") > 0, some).otherwise("")

@@ -1,0 +1,95 @@
+"""Closed ledgers that end before entries which an ack quorum of their bookies holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import counted, finding_rows, group_list, ledger_name, listed, words
+from auditor.model.finding import Confidence, Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+_DOUBT = "an index does not show whether the writer was told that they are safe"
+
+
+@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="judged")
+def entries_past_end(tables: Tables) -> DataFrame:
+    """A closed ledger ends before entries that an ack quorum of its bookies holds.
+
+    What it finds:
+        Closed ledgers with a run of entries right behind the last one, each of which at least an ack quorum
+        of the bookies that it is striped to holds. One finding a ledger, with the run and who holds what of
+        it. A bookie whose index was not read counts as holding nothing. These entries are not told as
+        `surplus-entries` too. A ledger whose metadata show that its writer closed it, and that nobody
+        recovered or repaired it since, is left alone: its writer knew where it ended.
+
+    Why it matters:
+        A writer is told that an entry is safe once an ack quorum of bookies has it, and no reader ever gets
+        an entry behind the end. Recovery that asked the right bookies would have found these entries and kept
+        them. It did not where bookies were replaced by empty ones at the same addresses while the writer
+        went on (bookkeeper #4812), or where a bookie said that it has no such entry and had it (#2908).
+
+    How sure:
+        Always suspect: that the bookies hold these entries is seen, whether their writer was ever told so is
+        not. A writer that closes its ledger while adds are on their way leaves the same behind if the ledger
+        is re-replicated later, and on etcd, which does not count changes, in any case. A later run that sees
+        the same does not make it surer.
+
+    What to do:
+        Find out who wrote the ledger, and ask it, or its log, for the last entry that it believes in. Keep
+        the bookies' data until then: the ledger's deletion takes these entries along.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          shows the last entry, the state and the ensembles. Risk: none; it reads metadata.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
+          reads these entries from one bookie: with -b the command stops before the one after -le. Risk: load;
+          it reads from the bookie, and never add -r.
+
+    Limits:
+        Entries behind a hole are `surplus-entries`: writers are told in order. A copy that was lost since can
+        make such a hole. The application may have written the same data to another ledger.
+    """
+    from pyspark.sql import functions as F
+
+    rows = tables.judged.where(F.size("past_end") > 0).withColumn("behind", F.col("last_entry_id") + 1)
+    held = F.transform(
+        F.array_sort("past_end"),
+        lambda each: F.struct(
+            each["bookie_id"].alias("bookie_id"),
+            each["count"].alias("count"),
+            group_list(each["groups"]).alias("groups"),
+        ),
+    )
+    return finding_rows(
+        rows,
+        ledger_id="ledger_id",
+        confidence=Confidence.SUSPECT,
+        message=words(
+            "ledger ",
+            ledger_name(),
+            " ends at entry ",
+            F.col("last_entry_id"),
+            ", and ",
+            counted(F.col("past_end_last") - F.col("last_entry_id"), "entry", "entries"),
+            " from ",
+            F.col("behind"),
+            " on are held by an ack quorum (",
+            F.col("ack_quorum"),
+            "): ",
+            listed(F.col("past_end.bookie_id")),
+        ),
+        evidence={
+            "last_entry": "last_entry_id",
+            "last_held": "past_end_last",
+            "ack_quorum": "ack_quorum",
+            "write_quorum": "write_quorum",
+            "held": held,
+            "doubts": F.array(F.lit(_DOUBT)),
+            "metadata_version": "version",
+        },
+    )

@@ -1,0 +1,72 @@
+"""Entries past the end of a closed ledger that its writer may have been told are safe.
+
+A ledger's end is what its metadata say. Entries behind it are mostly left-overs: writes that recovery cut off
+because too few bookies had them. But an entry that an ack quorum of its bookies holds may have been
+acknowledged: recovery would have found it, and kept it, had it asked them (bookkeeper #4812, #2908).
+
+Only the run of entries right behind the end counts. A writer is told in order: with one of them on fewer
+bookies than the ack quorum, none behind it was acknowledged. And where the writer closed the ledger itself,
+it knew where it ended: what it had on its way then was refused to whoever asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from auditor.codecs import coverage
+from auditor.codecs.groups import Groups
+from auditor.tables.judgement import UNREAD, BookieState, Judgement, LedgerFacts, striped_to
+
+
+def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: Judgement) -> None:
+    """Move such entries of a judged ledger from ``surplus`` to ``past_end``.
+
+    What an index does not show does not count as held. Raises `CoverageLimitError` as `judge` does.
+    """
+    if not ledger.closed or closed_by_its_writer(ledger):
+        return
+    first = ledger.last_entry_id + 1
+    newest = max((coverage.last_entry(groups) for _, groups in answer.surplus), default=-1)
+    if newest < first:
+        return
+    endless = replace(ledger, closed=False)
+    present = {
+        bookie: coverage.clip(
+            coverage.intersection(striped_to(endless, bookie, newest), groups), first, newest
+        )
+        for bookie, groups in answer.surplus
+        if not bookies.get(bookie, BookieState(UNREAD)).foreign
+    }
+    if len(present) < ledger.ack_quorum:
+        return
+    last = _end_of_run(coverage.at_least(list(present.values()), ledger.ack_quorum), first)
+    answer.past_end_last = last if last >= first else None
+    held = {bookie: coverage.clip(groups, first, last) for bookie, groups in present.items()}
+    answer.past_end = [(bookie, groups) for bookie, groups in held.items() if len(groups)]
+    left = [
+        (bookie, coverage.difference(groups, held[bookie]) if bookie in held else groups)
+        for bookie, groups in answer.surplus
+    ]
+    answer.surplus = [(bookie, groups) for bookie, groups in left if len(groups)]
+
+
+def closed_by_its_writer(ledger: LedgerFacts) -> bool:
+    """Whether its metadata were only ever changed by new segments and one close, so that nobody recovered it.
+
+    A znode's version counts its changes: one for each further segment, one for the close. Recovery takes two,
+    and re-replication more. etcd's is a revision, which counts nothing of the ledger.
+
+    >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], version=1)
+    >>> closed_by_its_writer(ledger), closed_by_its_writer(replace(ledger, version=2))
+    (True, False)
+    """
+    keeps_times = ledger.mtime is not None  # etcd keeps none
+    return ledger.closed and keeps_times and ledger.version == len(ledger.segments)
+
+
+def _end_of_run(groups: Groups, first: int) -> int:
+    """The last entry of the run that begins with ``first``; ``first - 1`` where it is not there."""
+    if not len(groups) or int(groups["first_start"][0]) != first:
+        return first - 1
+    return first + int(groups["size"][0]) - 1

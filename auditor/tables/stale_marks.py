@@ -1,0 +1,72 @@
+"""stale_marks: the marks of ledgers that have all their copies.
+
+A mark tells a replication worker to look at a ledger and names the bookies that were missing. Nothing but a
+worker takes it away, so that marks stay behind when bookies come back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.sources.columns import commented
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STALE_MARKS = commented(
+    ("scope_id", pa.int64(), "BP-35 scope; marks are of 0"),
+    ("ledger_id", pa.int64(), "a ledger with all its copies, nothing of it being unknown"),
+    ("path", pa.string(), "the mark's znode"),
+    ("replicas", pa.list_(pa.string()), "the bookies that it says lack copies"),
+    ("since", pa.int64(), "when it was last marked, ms"),
+    (
+        "why",
+        pa.string(),
+        "returned: all these bookies are registered; repaired: none of them is in an ensemble any more",
+    ),
+)
+_LEDGER = ("scope_id", "ledger_id")
+
+
+def named_marks(marks: DataFrame) -> DataFrame:
+    """Readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
+
+    Marks without a name ask for another placement, and are nobody's trouble.
+    """
+    from pyspark.sql import functions as F
+
+    return marks.where("damage is null and not misplaced and size(replicas) > 0").select(
+        *_LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
+    )
+
+
+def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
+    """Rows of `STALE_MARKS`, from the tables of a run."""
+    from pyspark.sql import functions as F
+
+    named = named_marks(marks)
+    healthy = (
+        verdicts.where("class = 'healthy' and potential_class = 'healthy'")
+        .join(named, [*_LEDGER], "left_semi")
+        .select(*_LEDGER)
+    )
+    members = (
+        ledgers.where("status in ('ok', 'broken')")
+        .join(named, [*_LEDGER], "left_semi")
+        .select(*_LEDGER, F.col("replicas.bookie_id").alias("members"))
+    )
+    rows = named.join(healthy, [*_LEDGER]).join(members, [*_LEDGER]).crossJoin(registered(bookies))
+    returned = F.size(F.array_except("replicas", "registered")) == 0
+    repaired = ~F.arrays_overlap("replicas", "members")
+    why = F.when(returned, "returned").when(repaired, "repaired")
+    return rows.withColumn("why", why).where("why is not null").select(*STALE_MARKS.names)
+
+
+def registered(bookies: DataFrame) -> DataFrame:
+    """One row, one array: the ids of all registered bookies, as many as there are bookies."""
+    from pyspark.sql import functions as F
+
+    ids = F.collect_set("bookie_id").alias("registered")
+    return F.broadcast(bookies.where("registered is not null").agg(ids))
