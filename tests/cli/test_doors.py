@@ -40,7 +40,9 @@ class Done:
     def run(self, *_: Any) -> Report:
         if isinstance(self.outcome, Exception):
             raise self.outcome
-        Path(self.calls[-1][2], "tables").mkdir(parents=True, exist_ok=True)
+        run = Path(self.calls[-1][2])
+        (run / "tables").mkdir(parents=True, exist_ok=True)
+        (run / "report.json").write_text(self.outcome.to_json(), "utf-8")
         return self.outcome
 
 
