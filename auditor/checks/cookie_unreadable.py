@@ -45,12 +45,14 @@ def cookie_unreadable(tables: Tables) -> DataFrame:
           cookie_get printed.
 
     Limits:
-        A directory whose VERSION cannot be read leaves its bookie unread, and its copies unknown.
+        A directory whose VERSION cannot be read leaves its bookie unread, and its copies unknown. A VERSION
+        that is absent is disk-version-missing.
     """
     from pyspark.sql import functions as F
 
     stored = tables.cookies.select("bookie_id", F.lit("metadata store").alias("place"), "layout", "damage")
-    on_disk = tables.directories.select(
+    # A VERSION that is not there is no cookie that cannot be read: disk-version-missing tells of it.
+    on_disk = tables.directories.where("not version_absent").select(
         F.col("place").alias("bookie_id"), F.col("path").alias("place"), "layout", "damage"
     )
     old = F.when(F.col("layout") < 3, words("layout ", F.col("layout"), " is older than 3"))

@@ -31,6 +31,7 @@ def test_unreadable_cookies_are_one_finding_a_bookie(spark: SparkSession) -> Non
         directories=[
             {"place": "bk1", "path": "ledgers0", "damage": "cut"},
             {"place": "bk1", "path": "ledgers1", "cookie_bookie_id": "bk1"},
+            {"place": "bk4", "path": "ledgers0", "damage": "No such file", "version_absent": True},
         ],
     )
     both, old = find("cookie-unreadable", asked)
