@@ -300,6 +300,7 @@ class Audit:
                 has_marks=metadata.keeps_marks and marks.where("kind = 'gap'").isEmpty(),
                 instance_id_missing=metadata.instance_id_missing(),
                 bare=metadata.bare(),
+                bookies_listed=metadata.bookies_listed(),
             ),
             known_empty=_known_empty(landing, rows),
         )

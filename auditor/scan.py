@@ -180,7 +180,23 @@ class MetadataScan:
 
     def instance_id_missing(self) -> bool:
         """Whether the cluster surely has no INSTANCEID."""
-        return instance_id_missing(self.before) and instance_id_missing(self.after)
+        return not self._unlisted() and instance_id_missing(self.before) and instance_id_missing(self.after)
+
+    def bookies_listed(self) -> bool:
+        """Whether cookies and registrations were seen to their end; else one that is not there is unknown."""
+        parts = tuple(f"{self._store.root}/{name}" for name in ("cookies", "available", "bookies"))
+        return not any(path == self._store.root or path.startswith(parts) for path, _ in self.gaps())
+
+    def _unlisted(self) -> list[tuple[str, str]]:
+        """Parts that every cluster has and a dump lacks: it may be cut at the end of a line."""
+        if not self.uri.startswith("dump:"):
+            return []  # a server's answer, and its own files, prove what is not there
+        reason = "the dump has nothing of it, and may be cut before it"
+        return [
+            (f"{self._store.root}/{name}", reason)
+            for name in ("available", "cookies")
+            if not any(path == name or path.startswith(f"{name}/") for path in self.before.nodes)
+        ]
 
     def ids_drawn(self) -> tuple[Ids, ...]:
         """How far the store's id generators are: of a live store, after the bookies were read."""
@@ -192,7 +208,7 @@ class MetadataScan:
 
     def gaps(self) -> list[tuple[str, str]]:
         """What of the cluster's own znodes could not be read."""
-        return sorted({*self.before.gaps, *self.after.gaps})
+        return sorted({*self.before.gaps, *self.after.gaps, *self._unlisted()})
 
     def positions(self) -> list[str]:
         """Where the store stood at each scan: zxids, or etcd's revisions."""

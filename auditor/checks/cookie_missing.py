@@ -46,7 +46,9 @@ def cookie_missing(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     return finding_rows(
-        tables.bookies.where("registered is not null and not has_cookie"),
+        tables.bookies.where("registered is not null and not has_cookie").where(
+            F.lit(tables.cluster.bookies_listed)
+        ),
         bookie_id="bookie_id",
         message=words(
             F.col("bookie_id"),

@@ -44,7 +44,9 @@ def cookie_unused(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     return finding_rows(
-        tables.bookies.where("has_cookie and not named and registered is null"),
+        tables.bookies.where("has_cookie and not named and registered is null").where(
+            F.lit(tables.cluster.bookies_listed)
+        ),
         bookie_id="bookie_id",
         message=words(F.col("bookie_id"), " has a cookie, is in no ensemble and is not registered"),
         evidence={"found": "found"},

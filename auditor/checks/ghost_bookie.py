@@ -58,9 +58,7 @@ def ghost_bookie(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     others = tables.identities.where("stranded").select("bookie_id", "aliases")
-    ghosts = tables.bookies.where("named and not has_cookie and registered is null").where(
-        ~F.col("bookie_id").endswith(":0")
-    )
+    ghosts = tables.unregistered.where("not has_cookie").where(~F.col("bookie_id").endswith(":0"))
     return finding_rows(
         ghosts.join(F.broadcast(others), "bookie_id", "left"),
         bookie_id="bookie_id",

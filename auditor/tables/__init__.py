@@ -87,5 +87,6 @@ class Tables:
 
     @property
     def unregistered(self) -> DataFrame:
-        """The rows of ``bookies`` that an ensemble names and nobody registered."""
-        return self.bookies.where("named and registered is null")
+        """The rows of ``bookies`` that an ensemble names and surely nobody registered."""
+        listed = "true" if self.cluster.bookies_listed else "false"
+        return self.bookies.where(f"named and registered is null and {listed}")

@@ -16,6 +16,8 @@ class ClusterFacts:
     keeps no under-replication marks at all (etcd): their absence then means nothing. ``instance_id_missing``:
     the cluster surely has no instance id; false where it could not be read. ``bare``: the store surely has
     neither a LAYOUT nor an id generator, as if no cluster had ever used it.
+    ``bookies_listed``: cookies and registrations were seen to their end; where not, a bookie without one is
+    unknown, not a ghost.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.stuck_after_ms
@@ -31,3 +33,4 @@ class ClusterFacts:
     has_marks: bool = True
     instance_id_missing: bool = False
     bare: bool = False
+    bookies_listed: bool = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from tests.checks.tables_builder import find, places, tables
+from tests.checks.tables_builder import facts, find, places, tables
 
 
 def test_every_bookie_is_told_by_what_does_not_know_it(spark: SparkSession) -> None:
@@ -32,3 +32,21 @@ def test_every_bookie_is_told_by_what_does_not_know_it(spark: SparkSession) -> N
 
     [unused] = find("cookie-unused", asked)
     assert (unused.where, unused.severity) == ((None, "010"), "note")
+
+
+def test_where_cookies_and_registrations_were_not_seen_to_their_end_nobody_is_missing(
+    spark: SparkSession,
+) -> None:
+    bookies = [
+        {"bookie_id": "a:1", "has_cookie": False, "registered": None, "ledgers": 1, "depending": 1},
+        {"bookie_id": "b:1", "has_cookie": True, "registered": None, "ledgers": 1, "depending": 1},
+        {"bookie_id": "c:1", "has_cookie": False},
+        {"bookie_id": "d:1", "named": False, "registered": None},
+    ]
+    expected = {
+        "ghost-bookie": ["a:1"], "bookie-down": ["b:1"], "cookie-missing": ["c:1"], "cookie-unused": ["d:1"],
+    }  # fmt: skip
+    whole, cut = (tables(spark, facts(bookies_listed=listed), bookies=bookies) for listed in (True, False))
+    for id, names in expected.items():
+        assert [each.bookie_id for each in find(id, whole)] == names
+        assert find(id, cut) == []

@@ -116,3 +116,21 @@ def test_a_record_that_cannot_be_read_puts_its_own_ids_in_doubt(
     assert {where for where, each in confidences(orphans).items() if each == "suspect"} >= below
     assert orphans.keys() == whole.keys()
     assert f"in doubt   {ids}: {path}: line at byte" in screen
+
+
+@pytest.mark.parametrize("cut", ["at a line's end", "inside a line"])
+def test_a_dump_that_is_cut_before_the_cookies_makes_no_bookie_a_ghost(
+    cut: str, corpus: Corpus, spark: SparkSession
+) -> None:
+    lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
+    tops = ("/ledgers/cookies", "/ledgers/available")
+    kept = [json.dumps(line) for line in lines if not line["path"].startswith(tops)]
+    text = "\n".join(kept) + "\n"
+    dump = corpus.root / f"cut-{len(cut)}.jsonl"
+    dump.write_text(text if cut == "at a line's end" else text[:-20])
+    screen, report, _ = audited(corpus, dump)
+    identity = {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "on-unregistered-bookie"}
+    assert not identity & report["counts"].keys()
+    assert "/ledgers/available: the dump has nothing of it, and may be cut before it" in report["run"]["gaps"]
+    assert "not read" in screen
+    assert report["verdict"] != "healthy"
