@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from tests.checks.tables_builder import Row, entries, find, tables
 
-MOVED = "scope_id long, ledger_id long, listed boolean, version long, version_again long"
-CHANGED, DELETED = (0, 5, True, 1, 2), (0, 6, True, 1, None)
+MOVED = "scope_id long, ledger_id long, listed boolean, version long, version_again long, doubt string"
+CHANGED, DELETED = (0, 5, True, 1, 2, None), (0, 6, True, 1, None, None)
 
 
 def judged(column: str, ledger_id: int, *held: tuple[str, bytes, int], **said: object) -> Row:

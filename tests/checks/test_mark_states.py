@@ -73,15 +73,15 @@ def test_a_stale_mark_of_a_ledger_that_moves_is_not_sure(spark: SparkSession) ->
         verdicts=[{"ledger_id": number, **whole} for number in (1, 2, 3)],
         marks=[mark(number, "up") for number in (1, 2, 3)],
     )
-    scheme = "scope_id long, ledger_id long, listed boolean, version long, version_again long"
-    moved = spark.createDataFrame([(0, 2, True, 1, 2), (0, 3, True, 1, None)], scheme)
+    scheme = "scope_id long, ledger_id long, listed boolean, version long, version_again long, doubt string"
+    moved = spark.createDataFrame([(0, 2, True, 1, 2, None), (0, 3, True, 1, None, None)], scheme)
     [found] = find("mark-stale", replace(asked, moved=moved))
     assert (found.confidence, found.evidence["ledgers"], found.evidence["doubted_ledgers"]) == (
         "confirmed",
         1,
         1,
     )
-    moved = spark.createDataFrame([(0, number, True, 1, 2) for number in (1, 2, 3)], scheme)
+    moved = spark.createDataFrame([(0, number, True, 1, 2, None) for number in (1, 2, 3)], scheme)
     [found] = find("mark-stale", replace(asked, moved=moved))
     assert (found.confidence, found.evidence["ledgers"], found.evidence["doubted_ledgers"]) == (
         "suspect",
