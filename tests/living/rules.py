@@ -117,11 +117,11 @@ def _over_replicated(finding: Finding, around: Around) -> Verdict:
     known = [look for look in around.looks if ledger in look.store.ledgers]
     if not known:
         return Verdict.OPEN
-    if all(bookie in members(look.store.ledgers[ledger]) for look in known):
-        return Verdict.FALSE
-    if not any(look.holds_any(ledger, bookie) for look in known):
-        return Verdict.FALSE
-    return Verdict.TRUE if around.still(ledger) else Verdict.OPEN
+    if not around.still(ledger):
+        return Verdict.OPEN  # who left an ensemble may be back in it, all between two looks
+    member = any(bookie in members(look.store.ledgers[ledger]) for look in known)
+    held = any(look.holds_any(ledger, bookie) for look in known)
+    return Verdict.FALSE if member or not held else Verdict.TRUE
 
 
 def _extra(where: Callable[[Look], set[tuple[int, str]]]) -> Rule:

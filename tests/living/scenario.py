@@ -63,13 +63,17 @@ def play(
     seed: int,
     ways: Sequence[Way],
     audits: int,
+    ledgers: int = 120,
     say: Callable[[str], None] = print,
     faults: bool = True,
 ) -> Outcome:
-    """One cluster's life: so many audits under load, then the faults."""
+    """One cluster's life: so many audits under load, then the faults.
+
+    Each writer keeps ``ledgers`` closed ledgers at most; the more, the fewer it deletes.
+    """
     with living_cluster(root, storage) as cluster:
         loop = Loop(cluster, spark, say)
-        cluster.load(seed)
+        cluster.load(seed, ledgers=ledgers)
         with Chaos(cluster, seed) as chaos:
             time.sleep(WARM_UP_S)
             loop.busy(ways, audits, chaos)

@@ -89,6 +89,8 @@ def test_an_over_replicated_ledger_lies_on_a_bookie_that_is_no_member() -> None:
     copied = around(look(WHOLE, WHOLE, WHOLE), look(WHOLE, WHOLE, WHOLE))
     assert verdict(finding("over-replicated-ledger", C), copied) is Verdict.TRUE
     assert verdict(finding("over-replicated-ledger", B), copied) is Verdict.FALSE
+    back = around(look(WHOLE, WHOLE), look(WHOLE, WHOLE, version=3))
+    assert verdict(finding("over-replicated-ledger", B), back) is Verdict.OPEN
     nothing = around(look(WHOLE, WHOLE), look(WHOLE, WHOLE))
     assert verdict(finding("over-replicated-ledger", C), nothing) is Verdict.FALSE
 
