@@ -50,7 +50,7 @@ from auditor.tables.judgement import (
     judge,
 )
 
-SAMPLE = 16
+SAMPLE = 64
 """So many entries of one ledger that a bookie lacks it is asked for."""
 BOUND = "the bound on reads was reached (--witness-reads)"
 
