@@ -32,7 +32,7 @@ CREDENTIALS = "/etc/bkaudit/credentials.toml"
 COMMAND = ["bkaudit", "audit"]
 
 FOUND = 1
-# 3: not all of it could be decided; what is only suspected, the next run beside this one may confirm.
+# 3: not all of it could be decided; what is only suspected, the next run may decide.
 # 4: a source was not reachable.
 TRIED_AGAIN = (3, 4)
 

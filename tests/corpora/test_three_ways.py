@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 
 # Tables that only a source with two scans has: the second scan of a live store, and what moved between them.
 LIVE_ONLY = {"ledgers_again", "moved"}
-# When a finding was seen is the moment of the run; a file has no stamp until some time after it was written.
-OF_THE_RUN = {"changes": {"first_seen", "last_seen"}, "availability": {"stamp"}}
+# When a finding was seen, and a journal read, is the moment of the run; a file has no stamp until some time after it was written;
+# a bookie without journals is told apart by whether it runs.
+OF_THE_RUN = {
+    "changes": {"first_seen", "last_seen"},
+    "availability": {"stamp"},
+    "bookies": {"index_time", "tail", "tail_reason"},
+    "journal_tails": {"read_at"},
+}
 
 
 class ThreeWays(NamedTuple):
@@ -44,13 +50,17 @@ def three_ways(
         patch.setattr(query_plans, "SMALL_BYTES", -1)
         saved = audit(spark, uri, corpus.bookies, files / "saved" / "run")
     with EmbeddedZooKeeper(files / "server") as server:
-        # The server's clock is today's; the corpus is as old as its newest znode.
+        # The server's clock is today's; the corpus is as old as its newest znode. It names bookies as
+        # registered that do not run, and has none of their journals: they are as new as their marks' files.
+        marked = [row["index_time"] for row in audited.table("bookies") if row["index_time"] is not None]
         live = audit(
             spark,
             f"zk://{server.hosts}/ledgers",
             corpus.bookies,
             files / "live" / "run",
             scan_time=corpus.scan_time,
+            witness="no",
+            index_time=min(marked),
         )
     return ThreeWays(live, saved, audited)
 
