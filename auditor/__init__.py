@@ -13,12 +13,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from auditor.audit import Audit
+    from auditor.audit.audit import Audit
     from auditor.errors import AuditorError
     from auditor.model.finding import Confidence, Finding, Missing, Severity
     from auditor.model.options import AuditOptions
     from auditor.model.report import Report
-    from auditor.runs import Run, open_run
+    from auditor.notebook.run import Run, open_run
     from auditor.sources.by_name import register
 
 __all__ = [
@@ -36,16 +36,16 @@ __all__ = [
 ]
 
 _HOME = {
-    "Audit": "auditor.audit",
+    "Audit": "auditor.audit.audit",
     "AuditOptions": "auditor.model.options",
     "AuditorError": "auditor.errors",
     "Confidence": "auditor.model.finding",
     "Finding": "auditor.model.finding",
     "Missing": "auditor.model.finding",
     "Report": "auditor.model.report",
-    "Run": "auditor.runs",
+    "Run": "auditor.notebook.run",
     "Severity": "auditor.model.finding",
-    "open_run": "auditor.runs",
+    "open_run": "auditor.notebook.run",
     "register": "auditor.sources.by_name",
 }
 

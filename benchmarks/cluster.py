@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.fold import fold_entries
-from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from benchmarks.ledger_records import binary
 from benchmarks.snapshot_file import TIME_MS
 

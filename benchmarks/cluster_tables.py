@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
-from auditor.collect import collect
-from auditor.sources.collection import Collection, TableFile
-from auditor.sources.collection_writer import AVAILABILITY, COMPRESSION
+from auditor.collect.collect import collect
+from auditor.sources.bookies.collections.collection import Collection, TableFile
+from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION
 from benchmarks.cluster import INDEX_MS, Cluster, Longs, groups
 from benchmarks.cluster_disks import Holding, holdings, write_bookies
 

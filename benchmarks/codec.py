@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.fold import fold, fold_entries, fold_slots
-from auditor.codecs.groups import GroupBatch, offsets_of
-from auditor.codecs.striping import striped
+from auditor.codecs.availability.fold import fold, fold_entries, fold_slots
+from auditor.codecs.availability.groups import GroupBatch, offsets_of
+from auditor.codecs.availability.striping import striped
 from benchmarks.measure import Line, alternate
 
 Longs = NDArray[np.int64]

@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs import availability
-from auditor.codecs.fold import fold_entries
-from auditor.codecs.groups import offsets_of
-from auditor.java import find_java
+from auditor.codecs.availability import wire as availability
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.groups import offsets_of
+from auditor.spark.java import find_java
 from benchmarks.codec import MILLION, holed_entries, striped_entries
 from benchmarks.measure import Line
 from tests.servers.bookies.jars import classpath

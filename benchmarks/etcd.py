@@ -17,9 +17,9 @@ import etcd3
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.ledger_rows import ledger_rows
-from auditor.sources.store import StoreOptions, Tree, ZnodeBatch
-from auditor.sources.stores import open_store
+from auditor.sources.metadata.ledger_rows import ledger_rows
+from auditor.sources.metadata.store import StoreOptions, Tree, ZnodeBatch
+from auditor.sources.metadata.stores import open_store
 from benchmarks import ledger_records as made
 from benchmarks.measure import Line, alternate
 from tests.servers.etcd import Etcd, running

@@ -26,14 +26,14 @@ import pyarrow.parquet as pq
 from rocksdict import Options, Rdict, WriteBatch
 
 from auditor import Audit
+from auditor.audit.landing import MANIFEST
+from auditor.audit.manifest import REUSABLE
 from auditor.keys import index_path
-from auditor.landing import MANIFEST
 from auditor.model.options import AuditOptions
-from auditor.reusable import REUSABLE
-from auditor.session import build_session
-from auditor.sources.file_stamp import RACY_NS
-from auditor.sources.index_parts import ROCKSDB, Earlier, IndexDirectory, IndexPart, parts
-from auditor.sources.index_rows import SCHEMA, read_part
+from auditor.sources.bookies.part_rows import SCHEMA, read_part
+from auditor.sources.bookies.parts import ROCKSDB, Earlier, IndexDirectory, IndexPart, parts
+from auditor.sources.reuse.file_stamp import RACY_NS
+from auditor.spark.session import build_session
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files
 from benchmarks.cluster_store import write_dump

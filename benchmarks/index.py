@@ -21,15 +21,15 @@ from pathlib import Path
 
 import numpy as np
 
-from auditor.codecs.fold import fold_slots
+from auditor.codecs.availability.fold import fold_slots
 from auditor.keys import index_path
 from auditor.keys.index_names import ledger_ids
-from auditor.sources.index_batch import IndexFiles
-from auditor.sources.index_gathering import GatheredRows
-from auditor.sources.index_listing import PIECE_FILES
-from auditor.sources.index_parts import IndexDirectory, IndexPart, parts
-from auditor.sources.index_rows import read_part
-from auditor.sources.index_threads import read_files
+from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.index_files.listing import PIECE_FILES
+from auditor.sources.bookies.index_files.row_builder import GatheredRows
+from auditor.sources.bookies.index_files.threads import read_files
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart, parts
 from benchmarks.measure import Line, alternate, drop_pages
 
 FILES = 20_000

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from auditor import open_run
-from auditor.query_plans import plan_for
+from auditor.spark.query_plans import plan_for
 from auditor.tables.unequal import expected, held, unequal
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stopwatch, logged_session

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from auditor.codecs.journal import HEADER, MAGIC, NEWEST_VERSION
-from auditor.sources.journal_files import read_entries
+from auditor.codecs.bookie.journal import HEADER, MAGIC, NEWEST_VERSION
+from auditor.sources.bookies.journal.files import read_entries
 from benchmarks.measure import Line, alternate
 
 RECORDS = 2_000_000

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from auditor import Audit, AuditOptions, open_run, register
 from auditor.model.report import HEALTHY
-from auditor.session import build_session
+from auditor.spark.session import build_session
 from benchmarks.checked_bookies import ENSEMBLE, ENTRIES, WRITE_QUORUM, CheckedBookies, checked_bookies
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files

@@ -10,8 +10,8 @@ from pathlib import Path
 from google.protobuf import text_format
 from google.protobuf.proto import serialize_length_prefixed
 
-from auditor.codecs.ledger_metadata import MAGIC
-from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.ledger_metadata.one import MAGIC
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.keys.ledger_tree import LayoutKind, to_path
 from benchmarks import snapshot_file
 from benchmarks.snapshot_file import record

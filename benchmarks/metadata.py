@@ -19,17 +19,17 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf import text_format
 
-from auditor.codecs.availability import expand
-from auditor.codecs.groups import GROUP
-from auditor.codecs.ledger_batch import decode_batch
-from auditor.codecs.ledger_metadata import MAGIC
-from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
-from auditor.codecs.zk_snapshot import boundaries, nodes_begin
-from auditor.sources.ledger_rows import ledger_rows
-from auditor.sources.metadata_arrays import metadata_arrays
-from auditor.sources.store import BATCH_ZNODES, Tree, ZnodeBatch
-from auditor.sources.stores import open_store
-from auditor.sources.zk_files import mapped
+from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.availability.wire import expand
+from auditor.codecs.ledger_metadata.batch import decode_batch
+from auditor.codecs.ledger_metadata.one import MAGIC
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.zookeeper.snapshot import boundaries, nodes_begin
+from auditor.sources.metadata.ledger_arrays import metadata_arrays
+from auditor.sources.metadata.ledger_rows import ledger_rows
+from auditor.sources.metadata.store import BATCH_ZNODES, Tree, ZnodeBatch
+from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.zookeeper.files import mapped
 from benchmarks import ledger_records as made
 from benchmarks import metadata_port as port
 from benchmarks import metadata_spark

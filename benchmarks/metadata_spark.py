@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from auditor.codecs.expected import Seats, expected
-from auditor.session import build_session
-from auditor.sources.ledger_replicas import binary
+from auditor.codecs.availability.expected import Seats, expected
+from auditor.sources.metadata.ledger_replicas import binary
+from auditor.spark.session import build_session
 from benchmarks.measure import Line, alternate
 
 ROWS = 4_000_000

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.sources.index_parts import IDX, ROCKSDB, IndexDirectory, parts
-from auditor.sources.index_rows import read_part
-from auditor.sources.layout_choice import choose_layout
-from auditor.sources.ledger_rows import ledger_rows
-from auditor.sources.store import StoreOptions, Tree
-from auditor.sources.stores import open_store
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, parts
+from auditor.sources.metadata.layout import choose_layout
+from auditor.sources.metadata.ledger_rows import ledger_rows
+from auditor.sources.metadata.store import StoreOptions, Tree
+from auditor.sources.metadata.stores import open_store
 
 _KEYS = ["ledger_id", "bookie_id"]
 

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyrex
 from rocksdict import DBCompressionType, Options, Rdict, WriteBatch
 
-from auditor.codecs.fold import fold_entries
-from auditor.sources.index_parts import ROCKSDB, IndexDirectory, IndexPart, parts
-from auditor.sources.index_rows import read_part
+from auditor.codecs.availability.fold import fold_entries
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, parts
 from benchmarks.measure import Line, alternate
 
 ENTRIES = 3_000_000

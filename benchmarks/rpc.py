@@ -16,12 +16,12 @@ from multiprocessing.connection import Connection
 import numpy as np
 import pyarrow as pa
 
-from auditor.codecs import availability
-from auditor.codecs.bookie_wire import LENGTH
-from auditor.codecs.groups import GROUP
-from auditor.codecs.pb import bookie_wire_pb2 as pb
-from auditor.sources.rpc_rows import rpc_rows
-from auditor.sources.store import StoreOptions
+from auditor.codecs.availability import wire as availability
+from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.bookie.wire import LENGTH
+from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
+from auditor.sources.bookies.rpc.listing_rows import rpc_rows
+from auditor.sources.metadata.store import StoreOptions
 from benchmarks.measure import Line, alternate
 
 LEDGERS, DELAY_S = 5_000, 0.0005

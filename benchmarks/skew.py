@@ -18,14 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from auditor.codecs.fold import fold_entries
-from auditor.codecs.groups import GROUP
-from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.keys.ledger_tree import LayoutKind, to_path
-from auditor.sources.index_batch import IndexFiles
-from auditor.sources.index_reader import IndexReader
-from auditor.sources.ledger_rows import ledger_rows
-from auditor.sources.store import ZnodeBatch
+from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.index_files.reader import IndexReader
+from auditor.sources.metadata.ledger_rows import ledger_rows
+from auditor.sources.metadata.store import ZnodeBatch
 from auditor.tables.judgement import BookieState, Groups, LedgerFacts, Pair, judge, striped_to
 from benchmarks.audited import Audited, apart
 from benchmarks.cluster import Cluster

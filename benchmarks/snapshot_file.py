@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from auditor.codecs.zk_snapshot import MAGIC, TAIL, VERSION
+from auditor.codecs.zookeeper.snapshot import MAGIC, TAIL, VERSION
 
 TIME_MS = 1_700_000_000_000
 """When every znode was made and last changed."""

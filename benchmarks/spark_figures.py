@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from auditor.session import build_session
+from auditor.spark.session import build_session
 
 
 @dataclass

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from auditor import register
-from auditor.session import build_session
+from auditor.spark.session import build_session
 from auditor.tables.unequal import expected, held, unequal
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 Every command runs in a process of its own, on a cluster of 1,000 ledgers. Commands without Spark are measured
 by processor time, which is steady beside other work on the machine; those with Spark by the clock, for Java
 does much at once. Those have a class archive that a first audit leaves in a cache of its own (see
-`auditor.class_archive`), and stand beside themselves without it.
+`auditor.spark.class_archive`), and stand beside themselves without it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from itertools import count
 from pathlib import Path
 
 from auditor import open_run
-from auditor.class_archive import archive_options
-from auditor.java import find_java
 from auditor.model.exit_code import FOUND
+from auditor.spark.class_archive import archive_options
+from auditor.spark.java import find_java
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files
 from benchmarks.cluster_store import write_dump
@@ -33,7 +33,7 @@ ARCHIVE_LIMIT_S = 300
 _COMMAND = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
 _LOADED = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr)); "
 _PROTOBUF = "click, google.protobuf"
-_SESSION = "from auditor.session import build_session; spark = build_session('local[2]')"
+_SESSION = "from auditor.spark.session import build_session; spark = build_session('local[2]')"
 _PLAIN_SESSION = (
     "from pyspark.sql import SparkSession; spark = SparkSession.builder.master('local[2]').getOrCreate()"
 )

@@ -18,9 +18,9 @@ from kazoo.client import KazooClient
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys.ledger_tree import to_path
-from auditor.sources.ledger_rows import ledger_rows
-from auditor.sources.store import StoreOptions, Tree, Znode
-from auditor.sources.stores import open_store
+from auditor.sources.metadata.ledger_rows import ledger_rows
+from auditor.sources.metadata.store import StoreOptions, Tree, Znode
+from auditor.sources.metadata.stores import open_store
 from benchmarks import ledger_records as made
 from benchmarks.measure import Line, alternate
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from auditor.findings.table import FINDINGS
 from auditor.model.finding import Finding
 from auditor.model.report import Report
-from auditor.runs import Run, open_run
+from auditor.notebook.run import Run, open_run
 from auditor.tables.published import TABLES
 from tests.reports.samples import report as sample_report
 

@@ -18,83 +18,29 @@ ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "auditor"
 MODULE_LINES = 400
 
-# Floors from the ground up; what shares a floor may import each other.
+# Floors from the ground up: one package each, which imports only those below it.
 FLOORS = (
-    {"errors"},
-    {"model"},
-    {"codecs"},
-    {"keys"},
-    {"sources", "java", "class_archive", "embedded", "run_files"},
-    {"tables"},
-    {"checks"},
-    {"findings"},
-    {"reports"},
-    {
-        "audit",
-        "collect",
-        "collect_spark",
-        "session",
-        "runs",
-        "run_tables",
-        "run_findings",
-        "frames",
-        "ledger_days",
-        "plots",
-        "drawing",
-        "shown",
-        "sql_views",
-        "landing",
-        "query_plans",
-        "resumption",
-        "run_lock",
-        "doctor",
-        "task_errors",
-        "task_watch",
-        "scan",
-        "bookie_scan",
-        "journal_scan",
-        "identity_scan",
-        "bookie_view",
-        "figures",
-        "whole_file",
-        "html_page",
-        "standings",
-        "last_complete",
-        "asking",
-        "witness",
-        "summary",
-        "counted",
-        "comparing",
-        "difference",
-        "history",
-        "run_siblings",
-        "ledgers",
-        "ledger_answers",
-        "told",
-        "run_view",
-        "queue_view",
-        "reusable",
-        "since",
-    },
-    {"demo"},
-    {"cli"},
-)
-NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "ledgers")
-SPARK_WHEN_CALLED = (
+    "errors",
+    "model",
+    "codecs",
+    "keys",
+    "spark",
+    "sources",
+    "tables",
     "checks",
     "findings",
-    "tables",
+    "reports",
     "runs",
-    "run_tables",
-    "run_findings",
-    "frames",
-    "plots",
-    "sql_views",
+    "notebook",
+    "audit",
+    "embedded",
+    "collect",
+    "doctor",
     "demo",
     "cli",
-    "audit",
-    "doctor",
 )
+NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs")
+SPARK_WHEN_CALLED = ("checks", "findings", "tables", "notebook", "audit", "doctor", "demo", "cli")
 GENERATED = HOUSE / "codecs" / "pb"
 
 MODULES = sorted(path for path in HOUSE.rglob("*.py") if GENERATED not in path.parents)
@@ -111,8 +57,7 @@ def floor_of(module: Path) -> str:
 
 
 def level(floor: str) -> int:
-    [found] = [number for number, floors in enumerate(FLOORS) if floor in floors]
-    return found
+    return FLOORS.index(floor)
 
 
 def imported(nodes: list[ast.AST]) -> set[str]:
@@ -150,6 +95,55 @@ def test_a_floor_stands_only_on_the_floors_below(module: Path) -> None:
     )
     above = {other for other in floors if level(other) > level(floor)}
     assert not above
+
+
+def test_there_is_no_loose_module() -> None:
+    assert {path.name for path in HOUSE.glob("*.py")} == {"__init__.py", "errors.py"}
+    assert {path.name for path in HOUSE.iterdir() if path.is_dir()} - {"__pycache__"} == {*FLOORS} - {
+        "errors"
+    }
+
+
+def dotted(module: Path) -> str:
+    parts = module.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def graph() -> dict[str, set[str]]:
+    """Which module imports which, in functions too; the public face and type checking apart."""
+    names = {dotted(module): module for module in MODULES}
+    found: dict[str, set[str]] = {}
+    for name, module in names.items():
+        if name != "auditor":
+            asked = imported(at_run_time(module))
+            found[name] = {
+                other if other in names else other.rpartition(".")[0] for other in asked
+            } & names.keys() - {name, "auditor"}
+    return found
+
+
+def at_run_time(module: Path) -> list[ast.AST]:
+    """Every statement but those for type checkers alone."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = [ast.parse(module.read_text("utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        checked = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        waiting += node.orelse if checked and isinstance(node, ast.If) else ast.iter_child_nodes(node)
+    return found
+
+
+def circle(arrows: dict[str, set[str]]) -> list[str]:
+    """What is left when all that leads nowhere is taken away: circles, and what leads to them."""
+    left = {name: set(others) for name, others in arrows.items()}
+    while ends := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in ends}
+    return sorted(left)
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    assert circle(graph()) == []
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(HOUSE)))
@@ -200,7 +194,7 @@ LEAN = {
     ),
     "from auditor.cli import main; main(['ledger', 'show', '--metadata', {dump!r}, '--ledger-id', '5'], "
     "standalone_mode=False)": ("pyspark", "pandas", "pyarrow", "kazoo", "grpc"),
-    "import auditor.checks, auditor.reports.text, auditor.runs": ("pyspark", "pandas", "pyarrow"),
+    "import auditor.checks, auditor.reports.text, auditor.notebook.run": ("pyspark", "pandas", "pyarrow"),
     "from auditor.cli import main; main(['history', {empty!r}], standalone_mode=False)": (
         "pyspark",
         "pandas",
@@ -211,7 +205,7 @@ LEAN = {
         "pyarrow",
         "numpy",
     ),
-    "import auditor.difference": ("pyspark", "pandas"),
+    "import auditor.runs.difference": ("pyspark", "pandas"),
     "from auditor.cli import main; main(['report', {run!r}], standalone_mode=False)": ("pyspark",),
     "from auditor.cli import main; main(['diff', {run!r}, {run!r}], standalone_mode=False)": (
         "pyspark",

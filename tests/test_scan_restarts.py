@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.metadata_scan import MetadataScan
 from auditor.errors import CompactedError
-from auditor.landing import Landing, RunDirectory
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
-from auditor.scan import MetadataScan
-from auditor.sources.store import RESTARTS
+from auditor.sources.metadata.store import RESTARTS
 from tests.servers.etcd import Etcd, running
 
 SCOPE = "/bk/cluster1"

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from auditor.audit.earlier_run import Since
+from auditor.audit.landing import MANIFEST, Landing, RunDirectory
+from auditor.audit.manifest import REUSABLE
+from auditor.audit.metadata_scan import MetadataScan
 from auditor.errors import StoreError
-from auditor.landing import MANIFEST, Landing, RunDirectory
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
-from auditor.reusable import REUSABLE
-from auditor.scan import MetadataScan
-from auditor.since import Since
-from auditor.sources.etcd_live import EtcdStore
-from auditor.sources.store import History
+from auditor.sources.metadata.etcd.live import EtcdStore
+from auditor.sources.metadata.store import History
 from tests.servers.etcd import Etcd, running
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from auditor.model.progress import Silent
-from auditor.sources.ledger_rows import LEDGERS_AGAIN
+from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import unpack
 from tests.servers.etcd import Etcd, running

@@ -50,9 +50,9 @@ def audit(
     options = chosen(conf, flags)
     out = out or new_run()
     wanted = outputs(forms, out)
-    from auditor.audit import Audit
-    from auditor.runs import open_run
-    from auditor.sources.uri import parse_metadata_uri
+    from auditor.audit.audit import Audit
+    from auditor.notebook.run import open_run
+    from auditor.sources.metadata.uri import parse_metadata_uri
 
     parse_metadata_uri(metadata)  # said before a session is started
 

@@ -53,13 +53,13 @@ def collect(
     not all of it could be read.
     """
     options = chosen(conf, flags)
-    from auditor.collect import claimed
-    from auditor.collect import collect as collect_directories
+    from auditor.collect.collect import claimed
+    from auditor.collect.collect import collect as collect_directories
 
     claimed(bookies, out)  # wrong usage is said before a session is started
     spark = session() if session else None
     if spark is None and in_spark:
-        from auditor.session import build_session
+        from auditor.spark.session import build_session
 
         spark = build_session(options.master, driver_memory=options.driver_memory)
     with shown_progress() as progress:

@@ -15,21 +15,15 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from auditor.cli.kinds import LIMIT
-from auditor.codecs import (
-    availability,
-    bookie_wire,
-    coverage,
-    entry,
-    entry_log,
-    index_file,
-    layout,
-    service_info,
-    underreplication,
-)
-from auditor.codecs.fold import fold_slots
-from auditor.codecs.groups import GROUP
-from auditor.codecs.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal
-from auditor.codecs.ledger_entries import ledger_sets
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability import wire as availability
+from auditor.codecs.availability.fold import fold_slots
+from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.availability.ledger_sets import ledger_sets
+from auditor.codecs.bookie import entry, entry_log, index_file
+from auditor.codecs.bookie import wire as bookie_wire
+from auditor.codecs.bookie.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal
+from auditor.codecs.store import layout, service_info, underreplication
 from auditor.errors import DecodeError
 
 _SKIPPED = 1 << 20  # bytes at a time of what a pipe brings and nobody wants

@@ -27,7 +27,7 @@ def demo(out: str | None, forms: tuple[str, ...], conf: Path | None, **flags: An
     out = out or new_run()
     wanted = outputs(forms, out)
     from auditor.demo.show import show as show_demo
-    from auditor.runs import open_run
+    from auditor.notebook.run import open_run
 
     with shown_progress() as progress:
         shown = show_demo(out, options, progress)

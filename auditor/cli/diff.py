@@ -17,8 +17,8 @@ def diff(old: str, new: str, form: str) -> None:
     What was not looked at in NEW is not fixed: it is told apart. jsonl gives every changed finding, one a
     line.
     """
-    from auditor.difference import RunDifference
     from auditor.reports import diff as report
+    from auditor.runs.difference import RunDifference
 
     difference = RunDifference(old, new)
     if form == "jsonl":

@@ -34,10 +34,10 @@ def ledger(
     if id is not None and ledger_id not in (None, id):
         raise UsageError(f"--ledger-id {ledger_id}: the argument says ledger {id}")
     named = named_ledger(id if ledger_id is None else ledger_id, ledger_scope_id, ledger_qualified_name)
+    from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import told
-    from auditor.runs import open_run
-    from auditor.told import told_of_ledger
+    from auditor.runs.ledger_findings import told_of_ledger
 
     opened = open_run(run or newest_run())
     found = told_of_ledger(opened, named.id, named.scope)
@@ -62,9 +62,9 @@ def bookie(id: str, run: str | None) -> None:
 
     ID is its id, or the beginning of it that no other bookie has.
     """
-    from auditor.bookie_view import bookie_view
+    from auditor.notebook.run import open_run
     from auditor.reports import bookie as telling
-    from auditor.runs import open_run
+    from auditor.runs.load_bookie import bookie_view
 
     click.echo(telling.render(bookie_view(open_run(run or newest_run()), id)))
 
@@ -73,9 +73,9 @@ def bookie(id: str, run: str | None) -> None:
 @click.argument("path", metavar="[RUN]", required=False)
 def explain_run(path: str | None) -> None:
     """Say why RUN has its verdict, what it could not see, and what to do first; the newest in ./runs."""
+    from auditor.notebook.run import open_run
     from auditor.reports import run as telling
-    from auditor.run_view import run_view
-    from auditor.runs import open_run
+    from auditor.runs.load_overview import run_view
 
     click.echo(telling.render(run_view(open_run(path or newest_run())), _width()))
 

@@ -12,8 +12,8 @@ from auditor.cli.options import RUNS, format_option
 @format_option("text", "json", "csv")
 def history(directory: str, form: str) -> None:
     """List the finished runs below DIR (./runs), the oldest first, with what each found and what changed."""
-    from auditor import history as runs
     from auditor.reports import history as report
+    from auditor.runs import history as runs
 
     found = runs.history(directory)
     for reason in runs.refused(directory):

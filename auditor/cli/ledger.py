@@ -16,7 +16,7 @@ from auditor.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from auditor.ledgers import StoredLedger
+    from auditor.sources.metadata.ledgers import StoredLedger
 
 
 @click.group()
@@ -37,8 +37,8 @@ def show(
 ) -> None:
     """Show the metadata of one ledger, as JSON."""
     named = named_ledger(ledger_id, ledger_scope_id, ledger_qualified_name)
-    from auditor.ledgers import find_ledger
-    from auditor.sources.store import StoreOptions
+    from auditor.sources.metadata.ledgers import find_ledger
+    from auditor.sources.metadata.store import StoreOptions
 
     found = find_ledger(metadata, named, StoreOptions(credentials=credentials))
     click.echo(json.dumps(_shown(found), indent=2, ensure_ascii=False))
@@ -55,8 +55,8 @@ def list_(metadata: str, ledger_scope_id: int | None, credentials: str | None) -
     """
     scope_id = named_scope(ledger_scope_id)
     from auditor.errors import UnreadError
-    from auditor.ledgers import list_ledgers
-    from auditor.sources.store import StoreOptions
+    from auditor.sources.metadata.ledgers import list_ledgers
+    from auditor.sources.metadata.store import StoreOptions
 
     gaps = 0
     for each in list_ledgers(metadata, scope_id, StoreOptions(credentials=credentials)):

@@ -23,8 +23,8 @@ from auditor.cli.colour import coloured, wants_colour
 from auditor.cli.terminal import columns
 from auditor.errors import AuditorError, UsageError
 from auditor.reports.forms import FORMS, ReportSource
-from auditor.run_files import REPORT
-from auditor.whole_file import write_whole
+from auditor.runs.whole_file import write_whole
+from auditor.sources.file_systems import REPORT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -15,7 +15,7 @@ def report(run: str, forms: tuple[str, ...]) -> None:
 
     jsonl, csv, sarif and parquet have every finding, the others a bounded sample of each check's.
     """
-    from auditor.runs import open_run
+    from auditor.notebook.run import open_run
 
     wanted = outputs(forms, run)
     show(open_run(run), wanted)

@@ -31,8 +31,8 @@ def scan(
     """Read a cluster's metadata into tables; nothing is compared and nothing judged."""
     options = chosen(conf, flags)
     out = out or new_run()
-    from auditor.audit import Audit
-    from auditor.sources.uri import parse_metadata_uri
+    from auditor.audit.audit import Audit
+    from auditor.sources.metadata.uri import parse_metadata_uri
 
     parse_metadata_uri(metadata)  # said before a session is started
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.codecs.groups import Longs
+from auditor.codecs.availability.groups import Longs
 
 
 @dataclass(frozen=True, slots=True, eq=False)

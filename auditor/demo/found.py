@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from auditor.demo.sample import INSTANCE_ID
-from auditor.history import history
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
+from auditor.runs.history import history
 
 
 def sample_run(directory: str | Path = "runs") -> str:

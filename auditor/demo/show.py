@@ -10,15 +10,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.audit import Audit
+from auditor.audit.audit import Audit
 from auditor.demo.faults import plant
 from auditor.demo.sample import ROOT, SampleCluster, unpack
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress
 from auditor.model.report import Report
-from auditor.runs import open_run
-from auditor.sources.store import Znode
+from auditor.notebook.run import open_run
+from auditor.sources.metadata.store import Znode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

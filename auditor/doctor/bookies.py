@@ -18,11 +18,11 @@ from auditor.model.amounts import age, duration, plural, size
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions, moment
-from auditor.sources.bookie_owners import READ, AttributedBookie, attribute
-from auditor.sources.bookie_places import find_places
-from auditor.sources.bookie_sources import split_sources
-from auditor.sources.collected_places import collected_places, settled
-from auditor.sources.index_parts import IDX, ROCKSDB, IndexDirectory
+from auditor.sources.bookies.collections.places import collected_places, settled
+from auditor.sources.bookies.owners import READ, AttributedBookie, attribute
+from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
+from auditor.sources.bookies.places import find_places
+from auditor.sources.bookies.source_kinds import split_sources
 from auditor.tables.registry import instance_id, registrations, store_cookies
 
 NAMED = 20

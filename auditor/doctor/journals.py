@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from auditor.codecs.last_mark import LastMark
+from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model.amounts import plural, size
 from auditor.model.doctor import Line, State
-from auditor.sources.bookie_owners import AttributedBookie
-from auditor.sources.journal_files import list_journals
+from auditor.sources.bookies.journal.files import list_journals
+from auditor.sources.bookies.owners import AttributedBookie
 
 NAMED = 5
 """Bookies whose journals are told by name; more are counted."""

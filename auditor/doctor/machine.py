@@ -12,10 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from auditor.errors import JavaMissingError
-from auditor.java import look_for_java
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import UNREACHABLE
 from auditor.model.options import AuditOptions
+from auditor.spark.java import look_for_java
 
 FILES = 4096
 """Open files that are enough for Spark's shuffles and for a bookie's databases side by side."""
@@ -109,7 +109,7 @@ def _session(options: AuditOptions) -> Line:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from auditor.session import build_session
+    from auditor.spark.session import build_session
 
     running = SparkSession.getActiveSession()
     try:
@@ -145,9 +145,9 @@ def _worker(batches: Iterator[object]) -> Iterator[object]:
 
     import pyarrow
 
-    import auditor.sources.store_source
+    import auditor.sources.metadata.spark_source
 
-    assert auditor.sources.store_source is not None
+    assert auditor.sources.metadata.spark_source is not None
     for _ in batches:
         yield pyarrow.RecordBatch.from_pydict({"python": [platform.python_version()]})
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from auditor.audit.landing import MANIFEST, RunDirectory
+from auditor.audit.lock import holder
 from auditor.errors import RunError
-from auditor.landing import MANIFEST, RunDirectory
 from auditor.model.amounts import size
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import USAGE
-from auditor.run_files import REPORT
-from auditor.run_lock import holder
+from auditor.sources.file_systems import REPORT
 
 ROOM = 1 << 30
 """Bytes free below which a run of a cluster of any size is tight."""

@@ -13,13 +13,13 @@ from auditor.model.amounts import age, duration, plural
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions, moment
-from auditor.sources.credentials import Credentials, read_credentials
-from auditor.sources.layout_choice import choose_layout
-from auditor.sources.store import ClusterNodes, MetadataStore, OnePathStore, StoreOptions
-from auditor.sources.store_facts import Server
-from auditor.sources.store_options import polite
-from auditor.sources.stores import count_ledgers, open_store, probe_servers
-from auditor.sources.uri import parse_metadata_uri
+from auditor.sources.metadata.credentials import Credentials, read_credentials
+from auditor.sources.metadata.layout import choose_layout
+from auditor.sources.metadata.options import polite
+from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, StoreOptions
+from auditor.sources.metadata.store_facts import Server
+from auditor.sources.metadata.stores import count_ledgers, open_store, probe_servers
+from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing
 
 PROBES = 5

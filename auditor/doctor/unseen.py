@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from auditor.doctor.bookies import Bookies
 from auditor.doctor.store import Metadata
-from auditor.sources.index_parts import ROCKSDB
+from auditor.sources.bookies.parts import ROCKSDB
 
 
 def unseen(metadata: Metadata | None, bookies: Bookies | None) -> Iterator[str]:

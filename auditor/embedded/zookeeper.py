@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any
 
 from auditor.errors import StoreError
-from auditor.java import find_java
-from auditor.sources.store import Znode
+from auditor.sources.metadata.store import Znode
+from auditor.spark.java import find_java
 
 NO_EXPIRY_TICK_MS = 1_000_000_000
 """Sessions expire at multiples of the tick; the next multiple of 11 days is far beyond any demonstration."""

@@ -28,7 +28,7 @@ BOOKIE_RPC = "bookie-rpc"
 
 
 class EndpointLike(Protocol):
-    """What counts of an endpoint (`auditor.codecs.service_info.Endpoint` is one)."""
+    """What counts of an endpoint (`auditor.codecs.store.service_info.Endpoint` is one)."""
 
     @property
     def host(self) -> str: ...  # noqa: D102

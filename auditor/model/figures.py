@@ -80,7 +80,7 @@ class BookieFigure:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What `auditor.figures.figures_of` makes of a run. All of it is bounded, whatever the cluster's size.
+    """What `auditor.runs.figures` makes of a run. All of it is bounded, whatever the cluster's size.
 
     ``bookies`` are the worst first, and no more than a bound of the ``bookies_total``.
     """

@@ -12,9 +12,9 @@ from auditor.model.witness import WitnessAnswer
 class ReplicaView:
     """What one bookie should have of the ledger, and has.
 
-    ``expected`` and ``held`` are BP-34 groups of 24 bytes each (`auditor.codecs.groups`). ``known`` is False
-    where an entry that is not in ``held`` may be there all the same; ``state`` says why, or how it was found:
-    ok, absent (no index), cut, unreadable, limbo, not-indexed, unread.
+    ``expected`` and ``held`` are BP-34 groups of 24 bytes each (`auditor.codecs.availability.groups`).
+    ``known`` is False where an entry that is not in ``held`` may be there all the same; ``state`` says why,
+    or how it was found: ok, absent (no index), cut, unreadable, limbo, not-indexed, unread.
     """
 
     bookie_id: str

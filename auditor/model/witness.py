@@ -1,4 +1,4 @@
-"""What a bookie says when it is asked for one entry by a plain read: see `auditor.witness`."""
+"""What a bookie says when it is asked for one entry by a plain read: see `auditor.audit.witness`."""
 
 from __future__ import annotations
 

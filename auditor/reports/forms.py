@@ -16,7 +16,7 @@ from auditor.model.standing import Standings
 
 
 class ReportSource(Protocol):
-    """What a form may ask of a finished run; `auditor.runs.Run` is one."""
+    """What a form may ask of a finished run; `auditor.notebook.run.Run` is one."""
 
     path: str
     report: Report

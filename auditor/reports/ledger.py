@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from auditor.codecs import coverage
-from auditor.codecs.groups import GROUP, Groups
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability.groups import GROUP, Groups
 from auditor.model.finding import Group
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_view import LedgerView

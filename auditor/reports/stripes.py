@@ -11,8 +11,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from auditor.codecs import coverage
-from auditor.codecs.groups import GROUP, Groups
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability.groups import GROUP, Groups
 from auditor.model.ledger_view import LedgerView, ReplicaView
 
 

@@ -19,7 +19,8 @@ def register(spark: SparkSession) -> None:
     ...     register(spark)
     ...     return spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()
     """
-    from auditor.sources import index_source, store_source
+    from auditor.sources.bookies import spark_source as index_source
+    from auditor.sources.metadata import spark_source as store_source
 
     store_source.register(spark)
     index_source.register(spark)

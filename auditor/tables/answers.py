@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.codecs import coverage
+from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
 from auditor.tables.judgement import groups_of
 

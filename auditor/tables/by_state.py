@@ -15,7 +15,7 @@ from auditor.tables.unequal import HELD_STATES, held
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from auditor.sources.page_size import IndexShapes
+    from auditor.sources.bookies.index_files.page_size import IndexShapes
 
 OTHERS = ("stray", "gap", "damaged")
 """States of what is no index of a ledger."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from auditor.sources.columns import commented
+from auditor.model.columns import commented
 
 NEW, SAME, WORSE, BETTER, FIXED, UNSEEN = "new", "same", "worse", "better", "fixed", "unseen"
 FOUND = (NEW, WORSE, BETTER, SAME)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from auditor.codecs import underreplication
+from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
-from auditor.sources.store import NO_TIME, ClusterNodes, Znode
+from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
 
 CLUSTER = pa.schema(
     [

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
+from auditor.model.columns import commented
 from auditor.model.report import InDoubt
-from auditor.sources.columns import commented
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

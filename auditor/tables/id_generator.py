@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import MAX_LEDGER_ID
+from auditor.model.columns import commented
 from auditor.model.layout import LayoutKind
-from auditor.sources.columns import commented
-from auditor.sources.store import UNCOUNTED, ClusterNodes
+from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +43,7 @@ class Ids(NamedTuple):
 def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
     """What the generators of a store say; empty where they do not say it.
 
-    >>> from auditor.sources.store import Znode
+    >>> from auditor.sources.metadata.store import Znode
     >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
     >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
     (Ids(low=0, high=9223372036854775807, next=70),)

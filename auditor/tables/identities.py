@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from auditor.model.alias_by_contents import Compared, Contents
 from auditor.model.alias_facts import Edge, Known
+from auditor.model.columns import commented
 from auditor.model.cookie import Cookie
-from auditor.sources.columns import commented
 from auditor.tables.judgement import READ
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs import coverage
-from auditor.codecs.fold import fold
-from auditor.codecs.groups import GROUP
-from auditor.codecs.striping import striped
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability.fold import fold
+from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.availability.striping import striped
 
 Groups = NDArray[np.void]
 NOTHING: Groups = np.empty(0, GROUP)
@@ -323,7 +323,7 @@ def _lagging(
 def groups_of(data: bytes | memoryview | None) -> Groups:
     """Groups from a table's binary column; None and b"" are the empty set.
 
-    >>> from auditor.codecs.groups import GroupBatch
+    >>> from auditor.codecs.availability.groups import GroupBatch
     >>> groups_of(GroupBatch.of([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()
     ([(1, 4, 2, 3)], [])
     """

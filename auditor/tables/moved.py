@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.sources.columns import commented
+from auditor.model.columns import commented
 from auditor.tables.doubtful_ids import with_doubts
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from auditor.codecs import coverage
-from auditor.codecs.groups import Groups
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability.groups import Groups
 from auditor.tables.judgement import UNREAD, BookieState, Judgement, LedgerFacts, striped_to
 
 

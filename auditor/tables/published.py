@@ -9,12 +9,12 @@ import json
 
 import pyarrow as pa
 
-from auditor.sources.columns import commented
-from auditor.sources.index_rows import SCHEMA as AVAILABILITY
-from auditor.sources.journal_tails import SCHEMA as JOURNAL_TAILS
-from auditor.sources.ledger_rows import LEDGERS, LEDGERS_AGAIN
-from auditor.sources.mark_rows import MARKS
-from auditor.sources.read_rows import WITNESS
+from auditor.model.columns import commented
+from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
+from auditor.sources.bookies.part_rows import SCHEMA as AVAILABILITY
+from auditor.sources.bookies.rpc.read_rows import WITNESS
+from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN
+from auditor.sources.metadata.mark_rows import MARKS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS

@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from auditor.codecs import cookie as cookie_codec
-from auditor.codecs import service_info
+from auditor.codecs.bookie import cookie as cookie_codec
+from auditor.codecs.store import service_info
 from auditor.errors import DecodeError, RuleError
 from auditor.model.bookie_address import Address, Registered, Unresolved, resolve
+from auditor.model.columns import commented
 from auditor.model.cookie import Cookie
-from auditor.sources.columns import commented
-from auditor.sources.store import NO_TIME, ClusterNodes, Znode
+from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
 
 COOKIES = pa.schema(
     [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.sources.columns import commented
+from auditor.model.columns import commented
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

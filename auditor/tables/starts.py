@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from auditor.model.bookie_configuration import Source, configuration
+from auditor.model.columns import commented
 from auditor.model.cookie import Cookie
 from auditor.model.cookie_validation import differences, legacy_refusal
 from auditor.model.start_refusal import BookieDirectory, NoVersion, Refusal, Unreadable, configured_paths
-from auditor.sources.bookie_paths import Owned
-from auditor.sources.columns import commented
-from auditor.sources.cookie_paths import match
+from auditor.sources.bookies.cookie_paths import match
+from auditor.sources.bookies.paths import Owned
 from auditor.tables.registry import StoreCookie
 
 STARTS = commented(

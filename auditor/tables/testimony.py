@@ -36,8 +36,8 @@ from typing import Any
 
 import numpy as np
 
-from auditor.codecs.fold import fold_entries
-from auditor.codecs.single_entries import even_sample, most_shared
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.single_entries import even_sample, most_shared
 from auditor.model.witness import WitnessAnswer
 from auditor.tables.judgement import (
     BookieState,
@@ -63,7 +63,7 @@ def questions(
     Turn 0 is the entry with the most copies missing, on all of its write set; the turns after it are of what
     each bookie lacks. Raises `CoverageLimitError` where the sets are too irregular.
 
-    >>> from auditor.codecs.groups import GROUP
+    >>> from auditor.codecs.availability.groups import GROUP
     >>> ledger = LedgerFacts(1, True, 2, 2, 1, 9, 0, [(0, ["a", "b"])])
     >>> questions(ledger, [("a", np.array([(3, 3, 2, 0)], GROUP))], ["a", "b"])
     [(0, 'a', 3), (0, 'b', 3), (1, 'a', 4)]

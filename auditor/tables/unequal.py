@@ -49,8 +49,8 @@ def held(
 ) -> DataFrame:
     """What the indexes say each bookie holds, with an index cut inside a page recognised.
 
-    ``page_sizes`` is bytes a page by bookie (`auditor.sources.page_size`); the files do not keep it. ``cut``
-    are the bookies that may have such a file, None: all of them.
+    ``page_sizes`` is bytes a page by bookie (`auditor.sources.bookies.index_files.page_size`); the files do
+    not keep it. ``cut`` are the bookies that may have such a file, None: all of them.
     """
     from pyspark.sql import functions as F
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.groups import GroupBatch, offsets_of
-from auditor.codecs.worst import worst_of_whole
+from auditor.codecs.availability.groups import GroupBatch, offsets_of
+from auditor.codecs.availability.worst import worst_of_whole
 from auditor.tables.judgement import (
     UNREAD,
     BookieState,

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from auditor.checks import ALL
 from auditor.findings.table import found
-from auditor.sources.store import NO_TIME, ClusterNodes, Znode
+from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
 from auditor.tables.cluster_state import cluster_state
 from auditor.tables.registry import registrations
 from tests.checks.tables_builder import facts, find, ledger, places, tables

@@ -9,7 +9,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from auditor.cli import main
-from auditor.sources.collection import Collection
+from auditor.sources.bookies.collections.collection import Collection
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
 
 

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from auditor import audit as audit_module
+from auditor.audit import audit as audit_module
 from auditor.checks import ALL
 from auditor.cli import BUG, COMMANDS, main
 from auditor.cli.options import chosen, new_run, newest_run

@@ -15,7 +15,7 @@ from etcd3 import etcdrpc
 
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.credentials import VARIABLE
+from auditor.sources.metadata.credentials import VARIABLE
 from tests.cli.test_doors import bkaudit
 from tests.servers.etcd import Etcd, running
 from tests.sources.etcd_saved import DATA, SCOPE, oracle, unpacked
@@ -177,8 +177,8 @@ def test_damage_is_said_and_shown(uris: dict[str, str]) -> None:
 
 
 def test_a_running_etcd_is_asked_for_one_ledger_only(tmp_path: Path) -> None:
-    from auditor.ledgers import find_ledger
-    from auditor.sources import etcd_live
+    from auditor.sources.metadata.etcd import live as etcd_live
+    from auditor.sources.metadata.ledgers import find_ledger
 
     stores: list[etcd_live.EtcdStore] = []
     with running(tmp_path / "server", saved=True) as server, pytest.MonkeyPatch.context() as patched:

@@ -12,7 +12,7 @@ import pytest
 from kazoo.security import make_digest_acl
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.sources.credentials import VARIABLE
+from auditor.sources.metadata.credentials import VARIABLE
 from tests.cli.test_doors import bkaudit
 from tests.servers.zookeeper import ZooKeeperProcess, writer
 

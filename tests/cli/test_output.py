@@ -12,18 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from auditor import audit as audit_module
+from auditor.audit import audit as audit_module
 from auditor.cli import main
 from auditor.cli.output import outputs
 from auditor.errors import RunError, UsageError
 from auditor.reports.forms import FORMS, Form
+from auditor.runs.whole_file import write_whole
 from auditor.tables.published import TABLES
-from auditor.whole_file import write_whole
+from tests.notebook.test_run import write
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, report
-from tests.test_figures import write_tables
-from tests.test_html_page import tables_of
-from tests.test_runs import write
+from tests.runs.test_figures import write_tables
+from tests.runs.test_gather_html import tables_of
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from auditor.codecs.bbolt import fnv_1a
-from auditor.codecs.pb.etcd_key_value_pb2 import EtcdKeyValue
+from auditor.codecs.etcd.bbolt import fnv_1a
+from auditor.codecs.protobuf.pb.etcd_key_value_pb2 import EtcdKeyValue
 
 Pairs = Sequence[tuple[bytes, bytes]]
 

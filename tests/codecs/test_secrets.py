@@ -9,13 +9,13 @@ from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.ledger_batch import decode_batch
-from auditor.codecs.ledger_metadata import MAGIC, decode
-from auditor.codecs.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.ledger_metadata.batch import decode_batch
+from auditor.codecs.ledger_metadata.one import MAGIC, decode
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.errors import DecodeError, RuleError
+from tests.codecs.ledger_metadata.test_one import v3
 from tests.codecs.ledger_strategies import messages, mutations
 from tests.codecs.metadata_vectors import bytes_of, vectors
-from tests.codecs.test_ledger_metadata import v3
 
 # No part of it may be seen either: an error that shows where it stopped would show a part.
 SECRET = "Xq9Zw7Kp3Lm5"

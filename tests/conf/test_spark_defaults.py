@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from auditor.session import JAVA_OPTIONS, SETTINGS
+from auditor.spark.session import JAVA_OPTIONS, SETTINGS
 
 CONF = Path(__file__).parents[2] / "conf" / "spark-defaults.conf"
 

@@ -26,7 +26,7 @@ from uuid import UUID
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.store import Znode
+from auditor.sources.metadata.store import Znode
 from tests.codecs.bbolt_writer import History
 from tests.corpora.cluster import NOW, Cluster, Ledger, set_clocks, write_files
 from tests.servers import etcd

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.progress import Silent
-from auditor.sources.store import Znode
+from auditor.sources.metadata.store import Znode
 from tests.corpora.audited import Audited, Seen, audit
 from tests.corpora.cluster import DAY, HOUR, Cluster, ledger_path, metadata_bytes
 from tests.corpora.plain_readers import PlainLedger

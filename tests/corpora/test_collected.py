@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet as pq
 
 from auditor import Audit, AuditOptions
-from auditor.collect import collect
+from auditor.collect.collect import collect
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import Corpus
 

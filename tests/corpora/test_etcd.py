@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from auditor.notebook.run import open_run
 from auditor.reports.ledger import render
-from auditor.runs import open_run
 from tests.corpora.audited import Audited, audit, entries, missing
 from tests.corpora.brute_force import foreign, hold_classes, judge, orphans, surplus
 from tests.corpora.corpora import Corpus, unpack

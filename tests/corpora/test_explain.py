@@ -6,12 +6,12 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from auditor.bookie_view import bookie_view
 from auditor.checks import BY_ID
 from auditor.cli import main
+from auditor.notebook.run import open_run
 from auditor.reports.bookie import WIDTH
 from auditor.reports.ledger import render
-from auditor.runs import open_run
+from auditor.runs.load_bookie import bookie_view
 from tests.corpora.audited import Audited
 from tests.corpora.corpora import Corpus
 

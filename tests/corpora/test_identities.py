@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.bookie_view import bookie_view
-from auditor.codecs.pb.service_info_pb2 import BookieServiceInfoFormat
-from auditor.runs import open_run
+from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
+from auditor.notebook.run import open_run
+from auditor.runs.load_bookie import bookie_view
 from tests.corpora.audited import Audited, audit
 from tests.corpora.cluster import Cluster, cookie_bytes, striped
 

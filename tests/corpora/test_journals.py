@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.collect import collect
-from auditor.runs import open_run
+from auditor.collect.collect import collect
+from auditor.notebook.run import open_run
 from tests.corpora.audited import Asked, audit, entries
 
 if TYPE_CHECKING:

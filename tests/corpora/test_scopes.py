@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from auditor.collect import collect
-from auditor.ledgers import list_ledgers
+from auditor.collect.collect import collect
 from auditor.model.ledger_id import LedgerId
+from auditor.sources.metadata.ledgers import list_ledgers
 from tests.cli.test_doors import bkaudit
 from tests.corpora.audited import Audited, audit, entries
 from tests.corpora.cluster import Cluster, Ledger, index_bytes

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from auditor.sources.bookie_owners import attribute
-from auditor.sources.bookie_places import find_places
-from auditor.sources.stores import open_store
+from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.places import find_places
+from auditor.sources.metadata.stores import open_store
 from auditor.tables.registry import instance_id, store_cookies
 from auditor.tables.starts import starts
 from tests.corpora.corpora import Corpus

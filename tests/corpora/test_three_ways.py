@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from auditor import query_plans
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.spark import query_plans
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import Corpus
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from auditor.history import history
 from auditor.model.exit_code import exit_code
 from auditor.model.finding import Severity
+from auditor.runs.history import history
 from tests.corpora.audited import Audited, audit
 from tests.corpora.cluster import INSTANCE, Cluster
 

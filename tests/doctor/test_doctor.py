@@ -13,13 +13,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from auditor.collect import collect
+from auditor.audit.lock import run_lock
+from auditor.collect.collect import collect
 from auditor.doctor import examine
 from auditor.doctor.bookies import look_at_bookies
 from auditor.doctor.out import look_at_out
 from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.options import AuditOptions
-from auditor.run_lock import run_lock
 from tests.cli.test_doors import bkaudit
 from tests.corpora.corpora import Corpus, unpack
 from tests.servers.nobody import as_nobody, reachable
@@ -112,7 +112,7 @@ def test_a_spark_that_cannot_start_would_end_an_audit(
     def broken(*_: object, **__: object) -> None:
         raise PySparkException("no master there\nand many lines more")
 
-    monkeypatch.setattr("auditor.session.build_session", broken)
+    monkeypatch.setattr("auditor.spark.session.build_session", broken)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     told = examine(start_spark=True, options=AuditOptions(master="spark://nowhere:7077"))
     found = line(told, "here", "session")

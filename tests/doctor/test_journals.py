@@ -11,8 +11,8 @@ from auditor.doctor.bookies import look_at_bookies
 from auditor.doctor.journals import index_time, look_at_journals
 from auditor.model.doctor import Line, State
 from auditor.model.options import AuditOptions
-from auditor.sources.bookie_owners import AttributedBookie, attribute
-from auditor.sources.bookie_places import find_places
+from auditor.sources.bookies.owners import AttributedBookie, attribute
+from auditor.sources.bookies.places import find_places
 from tests.codecs.journals import journal
 from tests.sources.bookie_corpora import cookie, make_directory
 

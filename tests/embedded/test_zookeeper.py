@@ -8,7 +8,7 @@ from kazoo.client import KazooClient
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import StoreError
-from auditor.sources.store import Znode
+from auditor.sources.metadata.store import Znode
 
 
 def znode(path: str, data: bytes = b"", owner: int = 0) -> Znode:

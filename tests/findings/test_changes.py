@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from auditor.difference import RunDifference
 from auditor.findings.changes import Looked, changed
 from auditor.findings.suppress import Suppress, suppressed
+from auditor.runs.difference import RunDifference
 from auditor.tables.published import TABLES
 from tests.findings.changed_runs import INSTANCE, Row, row, write_run
 

@@ -22,8 +22,8 @@ from auditor.cli.audit import audit as audit_command
 from auditor.model.exit_code import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions
 from auditor.reports.forms import FORMS
-from auditor.sources.credentials import VARIABLE
-from auditor.sources.uri import parse_metadata_uri
+from auditor.sources.metadata.credentials import VARIABLE
+from auditor.sources.metadata.uri import parse_metadata_uri
 
 CONF = Path(__file__).parents[2] / "conf"
 CODES = {CLEAN, FOUND, USAGE, NOT_COVERED, UNREACHABLE, DAMAGED, BUG}

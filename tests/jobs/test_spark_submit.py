@@ -11,8 +11,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from auditor.java import find_java
-from auditor.runs import open_run
+from auditor.notebook.run import open_run
+from auditor.spark.java import find_java
 from tests.corpora.corpora import unpack
 
 ROOT = Path(__file__).parents[2]

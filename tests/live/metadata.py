@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from kazoo.client import KazooClient
 
-from auditor.codecs.zk_txnlog import CloseSession, Transaction, read_log
+from auditor.codecs.zookeeper.txnlog import CloseSession, Transaction, read_log
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from tests.corpora.plain_readers import ledger_znodes
 from tests.servers import etcd

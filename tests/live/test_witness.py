@@ -12,12 +12,13 @@ import pytest
 
 from auditor import Audit, open_run
 from auditor.model.options import AuditOptions, YesNo
-from auditor.sources import bookie_reads, read_rows
-from auditor.sources.bookie_reads import Entry, Reading
-from auditor.sources.bookie_rpc_connection import Wire
-from auditor.sources.rpc_pairs import endpoints
-from auditor.sources.store import StoreOptions
-from auditor.sources.stores import open_store
+from auditor.sources.bookies.rpc import read_rows
+from auditor.sources.bookies.rpc import reads as bookie_reads
+from auditor.sources.bookies.rpc.connection import Wire
+from auditor.sources.bookies.rpc.pairs import endpoints
+from auditor.sources.bookies.rpc.reads import Entry, Reading
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.metadata.stores import open_store
 from auditor.tables.registry import registrations
 from tests.corpora.audited import Audited, Row, missing
 from tests.live.metadata import ETCD, metadata_store
@@ -27,7 +28,7 @@ from tests.live.traces import traces
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from auditor.codecs.bookie_read import ReadAnswer
+    from auditor.codecs.bookie.read import ReadAnswer
 
 FLUSHED, UNFLUSHED, LARGE, OPEN, LOST, ABSENT = range(2**20, 2**20 + 6)
 WITH_TIMES = [kind for kind in KINDS if kind.layout != ETCD]

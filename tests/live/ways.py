@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor import Audit
-from auditor.collect import collect
+from auditor.collect.collect import collect
 from auditor.model.options import AuditOptions, YesNo
 from tests.corpora.audited import Audited
 from tests.corpora.brute_force import World, members

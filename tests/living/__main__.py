@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from auditor.session import build_session
+from auditor.spark.session import build_session
 from tests.living.scenario import play
 from tests.living.ways import MORE_WAYS, WAYS, Way
 

@@ -27,7 +27,7 @@ from typing import Any, Self
 import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.java import find_java
+from auditor.spark.java import find_java
 from tests.living.store import Store
 from tests.servers.bookies.driver import Bookies
 from tests.servers.bookies.jars import classpath

@@ -5,17 +5,15 @@ does and nothing that it speaks of can have changed. What cannot be told from th
 
 | ids | false where |
 | --- | --- |
-| entry-lost, below-ack-quorum, below-write-quorum | a bookie serves an entry that is said to be missing on it; the class is not what the brute force gives; the ledger moved between the scans |
-| over-replicated-ledger | the bookie is a member, or has nothing of the ledger; the ledger is not closed, or moved |
-| stale-segment, surplus-entries | nothing of the kind is on that bookie |
-| orphan-ledger, orphan-ledger-deleting | the ledger has metadata afterwards |
-| entries-past-end | fewer than ack quorum have such an entry |
-| copy-lagging | the ledger was closed all the time |
-| mark-of-deleted-ledger | the ledger has metadata afterwards |
-| mark-stale | there was no mark before, nor after |
-| bookie-down, on-unregistered-bookie, mark-missing, bookie-unread | the bookie was up, registered and answering all the time |
-| every other | always: nothing of the kind happens in a healthy cluster |
-"""  # noqa: E501
+| entry-lost, below-ack-quorum, below-write-quorum | a bookie serves an entry that is said to be missing on
+it; the class is not what the brute force gives; the ledger moved between the scans | | over-replicated-ledger
+| the bookie is a member, or has nothing of the ledger; the ledger is not closed, or moved | | stale-segment,
+surplus-entries | nothing of the kind is on that bookie | | orphan-ledger, orphan-ledger-deleting | the ledger
+has metadata afterwards | | entries-past-end | fewer than ack quorum have such an entry | | copy-lagging | the
+ledger was closed all the time | | mark-of-deleted-ledger | the ledger has metadata afterwards | | mark-stale
+| there was no mark before, nor after | | bookie-down, on-unregistered-bookie, mark-missing, bookie-unread |
+the bookie was up, registered and answering all the time | | every other | always: nothing of the kind happens
+in a healthy cluster |"""
 
 from __future__ import annotations
 

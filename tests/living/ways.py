@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from auditor.collect import collect
+from auditor.collect.collect import collect
 from tests.living.cluster import LivingBookies
 
 

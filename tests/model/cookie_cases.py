@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from auditor.codecs import cookie as cookie_codec
+from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError
 from auditor.model.bookie_configuration import configuration
 from auditor.model.cookie import Cookie

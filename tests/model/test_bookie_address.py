@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from auditor.codecs import service_info
-from auditor.codecs.service_info import Endpoint
+from auditor.codecs.store import service_info
+from auditor.codecs.store.service_info import Endpoint
 from auditor.model.bookie_address import Address, Nowhere, Registered, Unresolved, resolve
 from tests.codecs.metadata_vectors import Vector, vectors
 from tests.model.cookie_cases import CORPORA, DATA, store_of

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs import service_info
+from auditor.codecs.store import service_info
 from auditor.model.alias_by_contents import Compared, Contents
 from auditor.model.alias_facts import Edge, Known, Rule
 from auditor.model.bookie_address import Address, Registered, resolve

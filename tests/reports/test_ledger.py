@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from auditor.codecs.groups import GROUP
+from auditor.codecs.availability.groups import GROUP
 from auditor.model.finding import Group
 from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import AnswerView, LedgerView, ReplicaView

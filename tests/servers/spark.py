@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from auditor.java import find_java
+from auditor.spark.java import find_java
 from tests.servers.zookeeper import free_ports
 
 SPARK = Path(pyspark.__file__).parent

@@ -15,7 +15,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from auditor.embedded.zookeeper import zookeeper_jars
-from auditor.java import find_java
+from auditor.spark.java import find_java
 
 START_LIMIT_S = 60.0
 _NETTY = (

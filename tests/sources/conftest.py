@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.store import MetadataStore, Tree, Znode
+from auditor.sources.metadata.store import MetadataStore, Tree, Znode
 
 DATA = Path(__file__).parents[1] / "data"
 LAYOUTS = {

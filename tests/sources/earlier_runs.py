@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.sources.index_parts import Earlier, IndexDirectory, IndexPart, parts
-from auditor.sources.index_rows import SCHEMA, read_part
+from auditor.sources.bookies.part_rows import SCHEMA, read_part
+from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart, parts
 
 BOOKIE = "bk-a:3181"
 TICK = 0.012
@@ -22,8 +22,8 @@ TICK = 0.012
 
 def quick_clocks(patch: pytest.MonkeyPatch) -> None:
     """Let what was changed a tick ago be taken for settled, instead of seconds or an hour."""
-    patch.setattr("auditor.sources.file_stamp.RACY_NS", 0)
-    patch.setattr("auditor.sources.unchanged.QUIET_MS", 0)
+    patch.setattr("auditor.sources.reuse.file_stamp.RACY_NS", 0)
+    patch.setattr("auditor.sources.reuse.unchanged.QUIET_MS", 0)
 
 
 def cut(directories: Sequence[IndexDirectory], wanted: int) -> list[IndexPart]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.store import MetadataStore, Tree
-from auditor.sources.stores import open_store
+from auditor.sources.metadata.store import MetadataStore, Tree
+from auditor.sources.metadata.stores import open_store
 
 DATA = Path(__file__).parents[1] / "data" / "etcd"
 SCOPE = "/bk/cluster1"

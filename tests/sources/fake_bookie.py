@@ -11,10 +11,10 @@ from types import TracebackType
 
 import numpy as np
 
-from auditor.codecs import availability
-from auditor.codecs.bookie_wire import LENGTH
-from auditor.codecs.groups import GROUP
-from auditor.codecs.pb import bookie_wire_pb2 as pb
+from auditor.codecs.availability import wire as availability
+from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.bookie.wire import LENGTH
+from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 
 
 class Request:

@@ -10,10 +10,10 @@ from typing import Any
 
 from rocksdict import AccessType, Options, Rdict
 
-from auditor.codecs import availability
-from auditor.codecs.groups import HEADER
-from auditor.sources.index_parts import ROCKSDB, IndexDirectory, IndexPart
-from auditor.sources.index_rows import read_part
+from auditor.codecs.availability import wire as availability
+from auditor.codecs.availability.groups import HEADER
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 
 VERSION = b"5\n"
 KNOWN = bytes.fromhex("080110001a00")

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from auditor.codecs import cookie, ledger_metadata
+from auditor.codecs.bookie import cookie
+from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind, Place, classify
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.layout_choice import choose_layout
-from auditor.sources.ledger_rows import ledger_rows
-from auditor.sources.store import Tree
-from auditor.sources.stores import open_store
+from auditor.sources.metadata.layout import choose_layout
+from auditor.sources.metadata.ledger_rows import ledger_rows
+from auditor.sources.metadata.store import Tree
+from auditor.sources.metadata.stores import open_store
 from tests.sources.etcd_saved import (
     SCOPE,
     corpus_keys,

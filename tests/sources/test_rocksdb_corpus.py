@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from auditor.codecs import availability
-from auditor.codecs.groups import HEADER
-from auditor.sources.bookie_owners import Attribution, attribute
-from auditor.sources.bookie_places import find_places
-from auditor.sources.index_parts import from_json, parts, to_json
-from auditor.sources.index_rows import read_part
+from auditor.codecs.availability import wire as availability
+from auditor.codecs.availability.groups import HEADER
+from auditor.sources.bookies.owners import Attribution, attribute
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import from_json, parts, to_json
+from auditor.sources.bookies.places import find_places
 from tests.sources.bookie_corpora import DATA, oracle, unpack_bookies
 
 CORPUS = "dbledger-long"

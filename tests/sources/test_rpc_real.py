@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.sources.bookie_rpc import DB_LEDGER_STORAGE
-from auditor.sources.rpc_pairs import Address, endpoints
-from auditor.sources.rpc_rows import rpc_rows
-from auditor.sources.store import StoreOptions
-from auditor.sources.stores import open_store
+from auditor.sources.bookies.rpc.listing_rows import rpc_rows
+from auditor.sources.bookies.rpc.listings import DB_LEDGER_STORAGE
+from auditor.sources.bookies.rpc.pairs import Address, endpoints
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.metadata.stores import open_store
 from auditor.tables.registry import registrations
 from tests.codecs.scalar import greedy, packed, runs_of_entries
 from tests.servers.bookies.driver import Bookies

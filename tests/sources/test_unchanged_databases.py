@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.sources.index_parts import ROCKSDB, Earlier, IndexDirectory, IndexPart
+from auditor.sources.bookies.parts import ROCKSDB, Earlier, IndexDirectory, IndexPart
 from tests.sources.earlier_runs import TICK, cut, kept, quick_clocks, read, settle, since, told
 from tests.sources.rocksdb_databases import KNOWN, LIMBO, VERSION, key, ledger_key, location, write_database
 
@@ -105,7 +105,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         quick_clocks(patch)
-        patch.setattr("auditor.sources.rocksdb_copy.PAUSE", 0)
+        patch.setattr("auditor.sources.bookies.rocksdb.copy.PAUSE", 0)
         root = Path(folder, "bookie")
         all_parts = cut(made(root), 1)
         began = settle()
@@ -141,7 +141,7 @@ def test_a_directory_whose_files_are_as_they_were_is_not_opened(
 ) -> None:
     other_entries(tmp_path / "bookie", 1)
     assert taken(tmp_path / "bookie", earlier) == {0, 2, 4}
-    monkeypatch.setattr("auditor.sources.rocksdb_rows.opened", None)
+    monkeypatch.setattr("auditor.sources.bookies.rocksdb.rows.opened", None)
     part = IndexPart("bk-a:3181", (seen(tmp_path / "bookie")[0],), (), earlier=earlier)
     assert read([part]).num_rows == 3
 
@@ -181,7 +181,7 @@ def test_files_that_are_no_part_of_a_database_are_none(tmp_path: Path, earlier: 
 
 def test_what_was_not_read_to_its_end_is_never_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick_clocks(monkeypatch)
-    monkeypatch.setattr("auditor.sources.rocksdb_copy.PAUSE", 0)
+    monkeypatch.setattr("auditor.sources.bookies.rocksdb.copy.PAUSE", 0)
     root = tmp_path / "bookie"
     made(root)
     current = root / "ledgers0/current"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from auditor.sources.bookie_places import DirectoryFound, find_places
-from auditor.sources.place_rows import directory_rows, place_rows, places_of
+from auditor.sources.bookies.collections.place_rows import directory_rows, place_rows, places_of
+from auditor.sources.bookies.places import DirectoryFound, find_places
 
 
 def _found(root: Path) -> dict[str, DirectoryFound]:

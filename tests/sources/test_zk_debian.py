@@ -11,12 +11,12 @@ import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.store import StoreOptions
-from auditor.sources.stores import open_store
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.metadata.stores import open_store
 from tests.servers.zookeeper_debian import debian_zookeeper
 
 # Collected here a second time, with this module's server.
-from tests.sources.test_zk_live import (  # noqa: F401
+from tests.sources.metadata.zookeeper.test_live import (  # noqa: F401
     Reading,
     test_a_connection_that_breaks_is_opened_again_and_nothing_is_lost,
     test_a_znode_larger_than_most_and_one_of_many_children,

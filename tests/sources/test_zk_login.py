@@ -12,9 +12,9 @@ from kazoo.security import make_acl, make_digest_acl
 
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.layout_choice import choose_layout
-from auditor.sources.store import StoreOptions, Tree
-from auditor.sources.stores import open_store
+from auditor.sources.metadata.layout import choose_layout
+from auditor.sources.metadata.store import StoreOptions, Tree
+from auditor.sources.metadata.stores import open_store
 from tests.servers.certificates import Certificates, certificates
 from tests.servers.zookeeper import ZooKeeperProcess, free_ports, write, writer
 from tests.servers.zookeeper_debian import debian_jars
@@ -116,7 +116,7 @@ def test_no_log_at_any_level_shows_a_secret(
 ) -> None:
     caplog.set_level(1)
     read(server.hosts, named(DIGEST + SASL))
-    assert "auditor.sources.zk_session" in {record.name for record in caplog.records}
+    assert "auditor.sources.metadata.zookeeper.session" in {record.name for record in caplog.records}
     assert SECRET not in caplog.text
     assert not [record for record in caplog.records if SECRET in repr(record.__dict__)]
 

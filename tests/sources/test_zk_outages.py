@@ -12,11 +12,11 @@ import pytest
 from auditor.errors import StoreError
 from auditor.keys import flat, hierarchical
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources import zk_walk
-from auditor.sources.store import StoreOptions, Tree, ZnodeBatch
-from auditor.sources.stores import open_store
-from auditor.sources.zk_live import LiveStore, SubtreesPart
-from auditor.sources.zk_walk import Top
+from auditor.sources.metadata.store import StoreOptions, Tree, ZnodeBatch
+from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.zookeeper import walk
+from auditor.sources.metadata.zookeeper.live import LiveStore, SubtreesPart
+from auditor.sources.metadata.zookeeper.walk import Top
 from tests.servers.zookeeper import Ensemble, ZooKeeperProcess, write, writer
 from tests.servers.zookeeper_debian import debian_jars
 
@@ -45,7 +45,7 @@ def server(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zk_walk, "BATCH_ZNODES", 100)
+    monkeypatch.setattr(walk, "BATCH_ZNODES", 100)
 
 
 def scan(

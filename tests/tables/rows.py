@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from auditor.codecs.availability import expand
-from auditor.codecs.fold import fold_entries
-from auditor.sources.index_rows import SCHEMA as AVAILABILITY
-from auditor.sources.ledger_rows import LEDGERS
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.wire import expand
+from auditor.sources.bookies.part_rows import SCHEMA as AVAILABILITY
+from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.tables.judgement import groups_of
 
 Row = Mapping[str, Any]

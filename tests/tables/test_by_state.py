@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from auditor.sources.page_size import IndexShapes, index_shapes
+from auditor.sources.bookies.index_files.page_size import IndexShapes, index_shapes
 from auditor.tables.by_state import by_state
 from auditor.tables.unequal import held
 from tests.tables.rows import Row, availability, index

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.sources.store import ClusterNodes, Znode
+from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.tables.cluster_state import CLUSTER, cluster_state
 
 

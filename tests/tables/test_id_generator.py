@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.model.layout import LayoutKind
-from auditor.sources.store import UNCOUNTED, ClusterNodes, Znode
-from auditor.sources.stores import open_store
+from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, Znode
+from auditor.sources.metadata.stores import open_store
 from auditor.tables.id_generator import Ids, ids_drawn, is_bare, undrawn
 
 DATA = Path(__file__).parents[1] / "data"

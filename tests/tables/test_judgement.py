@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from auditor.codecs.availability import expand
-from auditor.codecs.fold import fold_entries
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.wire import expand
 from auditor.tables.judgement import (
     NOTHING,
     BookieState,

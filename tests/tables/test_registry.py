@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from auditor.codecs.pb.service_info_pb2 import BookieServiceInfoFormat
-from auditor.sources.store import ClusterNodes, Znode
+from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
+from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.tables.registry import instance_id_missing, registrations
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from auditor.sources.read_rows import WITNESS
+from auditor.sources.bookies.rpc.read_rows import WITNESS
 from auditor.tables.judged import JUDGED, judged
 from auditor.tables.judgement import BookieState
 from auditor.tables.rejudged import ANSWERS_KEPT, rejudged, requests

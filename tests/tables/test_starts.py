@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from auditor.sources.bookie_owners import attribute
-from auditor.sources.bookie_places import find_places
-from auditor.sources.store import ClusterNodes, Znode
+from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.places import find_places
+from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.tables.registry import StoreCookie, store_cookies
 from auditor.tables.starts import starts
 

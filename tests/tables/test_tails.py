@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.codecs.groups import GroupBatch
+from auditor.codecs.availability.groups import GroupBatch
 from auditor.tables.unequal import expected, unequal
 
 if TYPE_CHECKING:

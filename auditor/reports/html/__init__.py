@@ -51,7 +51,7 @@ def render(
 ) -> str:
     """The page of a run.
 
-    ``figures`` are those of `auditor.figures.figures_of`, ``ledgers`` the few broken ones to be drawn,
+    ``figures`` are those of `auditor.runs.figures.figures_of`, ``ledgers`` the few broken ones to be drawn,
     ``history`` the runs of the same directory, oldest first; ``standings`` says since when a sampled finding
     has been there, ``named`` how commands name this run, and ``notes`` what a reader should know besides.
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from auditor.codecs import coverage
-from auditor.codecs.groups import Groups
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability.groups import Groups
 from auditor.errors import CoverageLimitError
 from auditor.model.finding import Finding, Group
 from auditor.model.ledger_view import LedgerView

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from auditor.codecs.groups import GROUP
+from auditor.codecs.availability.groups import GROUP
 from auditor.model.figures import Bar, BookieFigure, Figures, Histogram
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.history import RunSummary

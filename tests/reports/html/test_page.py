@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from auditor.checks import ALL
-from auditor.codecs import coverage as coverage_arithmetic
+from auditor.codecs.availability import coverage as coverage_arithmetic
 from auditor.errors import CoverageLimitError
 from auditor.model.figures import BookieFigure, Figures
 from auditor.model.finding import Severity

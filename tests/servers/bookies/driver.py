@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from auditor.java import find_java
+from auditor.spark.java import find_java
 from tests.servers.bookies.jars import classpath
 
 ANSWER_LIMIT_S = 300.0

@@ -1,0 +1,181 @@
+"""What an audit says of time: its findings beside those of the run before, and the suppressed ones apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor.errors import RunError, UsageError
+from auditor.findings.changes import Looked, changed
+from auditor.findings.suppress import Suppress, read_suppressions, suppressed
+from auditor.findings.table import order
+from auditor.model.finding import Severity
+from auditor.model.history import RunSummary
+from auditor.model.report import Changes, Cluster, Suppression, Tally
+from auditor.runs.history import Previous, comparable_run, previous_run
+from auditor.runs.reader import RunReader
+from auditor.runs.siblings import same_cluster
+from auditor.tables.changes import BETTER, CHANGED, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.audit.landing import Landing
+    from auditor.model.options import AuditOptions
+    from auditor.tables import Tables
+
+
+_COUNTED = ("change", "id", "severity", "confidence", "suppression")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The table changes, which has landed, counted: what of it goes into a report.
+
+    ``counts`` has how many findings have one change, id, severity, confidence and entry of the suppressions
+    file (None: none), in this order.
+    """
+
+    counts: Mapping[tuple[str, str, str, str, int | None], int]
+    previous: RunSummary | None
+    notes: tuple[str, ...]
+    entries: tuple[Suppress, ...]
+    finished: int  # ms; when the findings were complete
+
+    def counted(self) -> Changes | None:
+        """How many findings changed how; None where there is no run before."""
+        if self.previous is None:
+            return None
+        counts: Counter[str] = Counter()
+        for (change, *_), count in self.counts.items():
+            counts[change] += count
+        return Changes(
+            previous=self.previous.name,
+            finished=self.previous.finished,
+            new=counts[NEW],
+            fixed=counts[FIXED],
+            worse=counts[WORSE],
+            better=counts[BETTER],
+            same=counts[SAME],
+            unseen=counts[UNSEEN],
+        )
+
+    def tally(self) -> list[Tally]:
+        """How many findings of each id, severity and confidence, the worst first; new and worse are those
+        beside an earlier run that nothing suppresses."""
+        tallies: dict[tuple[int, str, str], Tally] = {}
+        for (change, id, severity, confidence, suppression), count in self.counts.items():
+            if change not in FOUND:
+                continue
+            tally = tallies.setdefault(
+                (Severity(severity).rank, id, confidence),
+                Tally(id=id, severity=severity, confidence=confidence, count=0, new=0, worse=0, suppressed=0),
+            )
+            tally["count"] += count
+            if suppression is not None:
+                tally["suppressed"] += count
+            elif self.previous is not None and change == NEW:
+                tally["new"] += count
+            elif self.previous is not None and change == WORSE:
+                tally["worse"] += count
+        return [tally for _, tally in sorted(tallies.items())]
+
+    def suppressions(self) -> list[Suppression]:
+        """The entries of the suppressions file, and how many findings each suppresses."""
+        counts: Counter[int | None] = Counter()
+        for (*_, suppression), count in self.counts.items():
+            counts[suppression] += count
+        return [
+            Suppression(
+                reason=entry.reason,
+                until=entry.until.isoformat(),
+                count=counts[place],
+                expired=entry.expired(_day(self.finished)),
+            )
+            for place, entry in enumerate(self.entries, 1)
+        ]
+
+
+def compared(
+    landing: Landing,
+    findings: DataFrame,
+    tables: Tables,
+    cluster: Cluster,
+    holes: bool,
+    options: AuditOptions,
+    now: int,
+) -> Compared:
+    """Land the table changes. ``holes``: something of the metadata could not be read, or leaves ids in
+    doubt; ``now`` in ms.
+
+    Which run is the one before is remembered: a resumed run is compared with the same.
+
+    Raises:
+        UsageError: the suppressions file, or a baseline that it names, is not what it should be.
+    """
+    finished: int = landing.remember("finished", now)
+    previous = _previous(landing, cluster, finished)
+    entries = read_suppressions(options.suppressions) if options.suppressions else ()
+    baselines = {
+        path: landing.spark.read.parquet(f"{_opened(path, options, cluster).path}/{CHANGED}")
+        for path in _baselines(entries, _day(finished))
+    }
+
+    def table() -> DataFrame:
+        before = None
+        if previous.run is not None:
+            before = landing.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
+        rows = changed(findings, before, _looked(tables, holes), cluster.instance_id, finished)
+        return suppressed(rows, entries, baselines, _day(finished)).orderBy(*order())
+
+    landed = landing.land("changes", table).groupBy(*_COUNTED).count().collect()
+    counts = {tuple(row[name] for name in _COUNTED): row["count"] for row in landed}
+    return Compared(counts, previous.run, previous.notes, entries, finished)
+
+
+def check_suppressions(options: AuditOptions) -> None:
+    """Raise `UsageError` for what can be said of the suppressions file before an audit begins."""
+    if options.suppressions:
+        for path in _baselines(read_suppressions(options.suppressions), datetime.now(UTC).date()):
+            _opened(path, options, None)
+
+
+def _previous(landing: Landing, cluster: Cluster, finished: int) -> Previous:
+    found = previous_run(landing.run.path, cluster, finished)
+    chosen = landing.remember("previous", found.run.path if found.run else None)
+    if chosen is None:
+        return Previous(None, found.notes)
+    if found.run is None or found.run.path != chosen:
+        return Previous(RunSummary.of(chosen, RunReader(chosen).report), found.notes)
+    return found
+
+
+def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:
+    """The runs that entries which have not expired name."""
+    return [entry.baseline for entry in entries if entry.baseline is not None and not entry.expired(today)]
+
+
+def _opened(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
+    """A baseline's run; where ``cluster`` is known, of that."""
+    where = f"{options.suppressions}: baseline: run"
+    try:
+        run = comparable_run(path if "://" in path else str(Path(path).absolute()))
+    except RunError as error:
+        raise UsageError(f"{where}: {error}") from error
+    theirs = run.report.cluster
+    if cluster is not None and not same_cluster(theirs, cluster):
+        raise UsageError(f"{where}: {path} is of the cluster {theirs.name}, and this is {cluster.name}")
+    return run
+
+
+def _looked(tables: Tables, holes: bool) -> Looked:
+    unread = not tables.bookies.where("(named or found) and read <> 'read'").isEmpty()
+    return Looked(tables.verdicts, tables.bookies, holes, unread)
+
+
+def _day(ms: int) -> date:
+    return datetime.fromtimestamp(ms / 1000, UTC).date()

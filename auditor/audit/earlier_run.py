@@ -1,0 +1,238 @@
+"""An earlier run of the same cluster, and what of it may be taken again instead of being read (``--since``).
+
+What is taken is only what surely reads the same today: index files and databases whose stamps are unchanged
+(`auditor.sources.reuse.unchanged`), on bookies whose directories are; and of a running etcd the ledgers that
+have not changed since (`auditor.sources.reuse.etcd_since`). Everything else is read, all other metadata too;
+so a run that may take nothing is a full one, and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from auditor.audit.landing import MANIFEST, Landing, RunDirectory
+from auditor.audit.manifest import REUSABLE, bookie_facts, files_of, writer
+from auditor.errors import RunError, UsageError
+from auditor.model.report import Cluster, Report, Reused, Taken
+from auditor.runs.reader import RunReader
+from auditor.runs.siblings import same_cluster, siblings
+from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.owners import AttributedBookie
+from auditor.sources.bookies.parts import Earlier, IndexPart
+from auditor.sources.metadata.store import History
+from auditor.sources.reuse.earlier_files import extremes, opened
+from auditor.sources.reuse.earlier_ledgers import EarlierLedgers, find_ledgers
+
+LAST = "last"
+"""The word for the newest complete run of the cluster beside the one that is made."""
+
+_BOOKIES_NAMED = 5
+_FOOTERS_AT_ONCE = 16
+
+
+class _File(NamedTuple):
+    """A file of the table availability, and which bookies' rows it can have."""
+
+    name: str
+    lowest: str | None
+    highest: str | None
+
+    def may_have(self, bookie_id: str) -> bool:
+        return self.lowest is None or self.highest is None or self.lowest <= bookie_id <= self.highest
+
+
+@dataclass(slots=True)
+class Since:
+    """The run at ``path``, None: all is read; ``notes`` say why something could not be taken."""
+
+    path: str | None
+    notes: list[str] = field(default_factory=list)
+    _facts: Mapping[str, Any] = field(default_factory=dict)
+    _unusable: bool = False
+    _nothing: str = "nothing"
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return (self.path or "").rstrip("/").rpartition("/")[2]
+
+    @property
+    def usable(self) -> bool:
+        """Whether anything may be taken of it."""
+        return self.path is not None and not self._unusable
+
+    def parts(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> list[IndexPart]:
+        """Parts of the indexes that know where their earlier rows are, as far as these may be taken."""
+        if not self.usable:
+            return list(parts)
+        table = f"{self.path}/tables/availability"
+        try:
+            facts = self._facts["availability"]
+            then, began = facts["bookies"], int(facts["began"])
+            changed = {name: why for name, each in bookies.items() if (why := _changed(then.get(name), each))}
+            files = _whole(table, facts["files"])
+        except RunError as error:
+            self.give_up(str(error))
+            return list(parts)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            self.give_up(f"its manifest does not say what it read: {type(error).__name__}: {error}")
+            return list(parts)
+        self._note_bookies(changed)
+        return [
+            part
+            if part.bookie_id in changed
+            else replace(part, earlier=_earlier(table, files, part.bookie_id, began))
+            for part in parts
+        ]
+
+    def ledgers(self, scope: str, now: History) -> EarlierLedgers | None:
+        """What may be taken of the ledgers of an etcd that stands at ``now``; None where there is no run.
+
+        Raises:
+            RunError: none may, and why.
+        """
+        if not self.usable:
+            return None
+        table = f"{self.path}/tables/ledgers"
+        found = ledgers_read(table, self._facts.get("ledgers"), scope, now)
+        self._nothing = "no index"
+        return found
+
+    def told(self, indexes: Taken, ledgers: Taken) -> Reused | None:
+        """What the report says of it."""
+        if self.path is None:
+            return None
+        return Reused(run=self.name, indexes=indexes, ledgers=ledgers, notes=list(self.notes))
+
+    def give_up(self, why: str) -> None:
+        """Take nothing of it; what was taken already must be read again."""
+        self.notes.append(f"{self._nothing} was taken from {self.name}: {why}")
+        self._unusable = True
+
+    def _note_bookies(self, changed: Mapping[str, str]) -> None:
+        named = sorted(changed.items())[:_BOOKIES_NAMED]
+        self.notes += [f"{name} was read anew: {why}" for name, why in named]
+        if more := len(changed) - len(named):
+            self.notes.append(f"{more:,} more bookies were read anew for such reasons")
+
+
+def ledgers_read(table: str, facts: Any, scope: str, now: History) -> EarlierLedgers:
+    """What may be taken of a table of ledgers, by what was noted of it, where etcd stands at ``now``.
+
+    Raises:
+        RunError: none may, and why.
+    """
+    try:
+        cluster, revision, ahead = facts["history"]
+        then = History(int(cluster), int(revision), (int(ahead[0]), int(ahead[1])))
+        same_scope, files = facts["scope"] == scope, dict(facts["files"])
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        why = f"its manifest does not say when they were read: {type(error).__name__}: {error}"
+        raise RunError(why) from error
+    if not same_scope or then.cluster != now.cluster:
+        raise RunError("it read another etcd, or another scope of it")
+    if not now.continues(then):
+        raise RunError(f"etcd was restored since it was read at revision {then.revision}")
+    _check_files(table, files)
+    return find_ledgers(table, list(files))
+
+
+def check_since(option: str | None) -> None:
+    """Refuse a name that is no finished run, before anything is started.
+
+    Raises: RunError, as `auditor.runs.reader.RunReader`.
+    """
+    if option not in (None, LAST):
+        RunReader(option)
+
+
+def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
+    """The earlier run that ``option`` means for the run that is made; a resumed one keeps to its choice.
+
+    Raises:
+        UsageError: that run is of another cluster.
+        RunError: it is no finished run, or cannot be read.
+    """
+    if option is None:
+        return Since(None)
+    path = landing.remember("since", _last(landing.run.path, cluster) if option == LAST else option)
+    if path is None:
+        return Since(None, ["all was read: no complete run of this cluster lies beside this one"])
+    run = RunDirectory(path)
+    report = RunReader(run.path).report
+    if not same_cluster(report.cluster, cluster):
+        raise UsageError(
+            f"--since {option}: that is a run of another cluster, {report.cluster.name}; "
+            f"this one is {cluster.name}"
+        )
+    since = Since(run.path)
+    try:
+        since._facts = (run.read_json(MANIFEST) or {}).get(REUSABLE, {})
+        written_by = {name: since._facts.get(name) for name in writer()}
+    except (OSError, ValueError, AttributeError) as error:
+        since.give_up(f"its manifest cannot be read: {error}")
+        return since
+    if written_by != writer():
+        since.give_up("another version of this program wrote it")
+    return since
+
+
+def _last(out: str, cluster: Cluster) -> str | None:
+    """The newest complete run of the cluster beside ``out``."""
+    found = [
+        (report.run["finished"], path)
+        for path, report in siblings(out, cluster)
+        if isinstance(report, Report) and path != out and report.complete
+    ]
+    return max(found)[1] if found else None
+
+
+def _changed(then: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
+    """Why nothing of a bookie may be taken, or None."""
+    if not bookie.index_directories:
+        return None  # nothing to read
+    if then is None:
+        return "it was not read then"
+    now = bookie_facts(bookie)
+    if then["directories"] != now["directories"]:
+        return "its index directories, or their VERSION, are others now"
+    before, after = then["index_time"], now["index_time"]
+    if before is not None and (after is None or after < before):
+        return "its index is older than it was: a disk was restored"
+    return None
+
+
+def _whole(table: str, noted: Mapping[str, int]) -> list[_File]:
+    """The files of a table, if they are all there and as they were written.
+
+    Raises:
+        RunError: they are not, or one of them cannot be opened.
+    """
+    _check_files(table, noted)
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        return list(pool.map(lambda name: _file(table, name), sorted(noted)))
+
+
+def _check_files(table: str, noted: Mapping[str, int]) -> None:
+    if files_of(table) != dict(noted):
+        raise RunError(f"{table}: its files are no longer those that were written")
+
+
+def _file(table: str, name: str) -> _File:
+    with opened(table, name, SCHEMA) as file:
+        ends = extremes(file, "bookie_id")
+    known = [each for each in ends if each is not None]
+    if len(known) < len(ends):
+        return _File(name, None, None)
+    return _File(
+        name,
+        min((lowest for lowest, _ in known), default=None),
+        max((highest for _, highest in known), default=None),
+    )
+
+
+def _earlier(table: str, files: Sequence[_File], bookie_id: str, began: int) -> Earlier:
+    return Earlier(table, tuple(file.name for file in files if file.may_have(bookie_id)), began)

@@ -1,0 +1,49 @@
+"""One step of an audit: the ids that its tables mention, put together to bookies, and landed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from auditor.audit.landing import Landing
+from auditor.model.bookie_alias import alias_edges, identities
+from auditor.tables.identities import (
+    EDGES,
+    IDENTITIES,
+    compared,
+    edge_rows,
+    facts,
+    identity_rows,
+    known,
+    shared_contents,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class IdentityGraph(NamedTuple):
+    """The tables ``identities`` and ``identity_edges``."""
+
+    identities: DataFrame
+    edges: DataFrame
+
+
+def identity_graph(
+    landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame
+) -> IdentityGraph:
+    """Put together all that tells who a bookie is, and say which ids are one.
+
+    The tables bookies, registrations, cookies and directories have landed: they are as small as the cluster
+    has bookies. So are the pairs of bookies that share ledgers, which are collected.
+    """
+    told = ("bookies", "registrations", "cookies", "directories")
+    rows = facts(*(landing.run.read_rows(f"tables/{name}") for name in told))
+    ids = known(rows)
+    # Most clusters have no id that is gone, and then no ledger needs to be asked.
+    gone = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
+    shared = shared_contents(ledgers, unequal, bookies).collect() if gone else []
+    edges = alias_edges(ids, compared([row.asDict() for row in shared], rows))
+    return IdentityGraph(
+        landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES),
+        landing.rows("identity_edges", edge_rows(edges), EDGES),
+    )

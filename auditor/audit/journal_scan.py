@@ -1,0 +1,192 @@
+"""The journals of an audit: what follows each bookie's marks, read after its index, and whether that is all.
+
+Indexes are read from the marks on that were seen before: what a flush in between moved from the journal into
+an index that was read already is still in the journal after the earlier mark.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from auditor.audit.landing import Landing
+from auditor.sources.bookies.collections.places import CollectedPlaces, Settled
+from auditor.sources.bookies.collections.tails import collected_tails
+from auditor.sources.bookies.journal.spark_source import JournalSource
+from auditor.sources.bookies.journal.tails import GAP, TailPart, from_json, to_json
+from auditor.sources.bookies.owners import AttributedBookie
+from auditor.spark.source_rows import source_rows
+from auditor.tables.judgement import NOT_INDEXED
+from auditor.tables.unequal import PAIR
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TABLE = "journal_tails"
+READ, STOPPED, UNREAD = "read", "stopped", "unread"
+"""How a bookie's tail is known: read whole; nothing to read, for it went down cleanly; or not."""
+
+_NAMED = 3  # bookies that a note names
+
+SEVERAL = "its directories come from more than one source"
+NOT_COLLECTED = "its collection has no journals in it: an older version of this program made it"
+OTHER_MARK = "it was collected from another mark than the greatest of the bookie's directories"
+BROADCAST_BYTES = 32 << 20
+"""Up to so many bytes on disk the table is sent whole to every task of the join."""
+
+
+class Tail(NamedTuple):
+    """What is known of one bookie's tail: ``reason`` says why not all of it; times are in ms."""
+
+    reason: str | None
+    read_at: int
+    modified: int | None
+
+
+@dataclass(frozen=True)
+class Tails:
+    """What journals have besides the indexes, and what is known of each bookie's tail by its id.
+
+    ``beside`` has scope_id, ledger_id, bookie_id and groups, a row a pair; None where there is nothing.
+    """
+
+    beside: DataFrame | None
+    of: Mapping[str, Tail]
+
+
+def plan_tails(landing: Landing, bookies: Mapping[str, AttributedBookie], settled: Settled) -> list[TailPart]:
+    """What of the journals on disk is to be read, from the marks as they are now.
+
+    A run that was interrupted keeps to the marks of its first attempt, for its index may be of then.
+    """
+    pieces = {owner.bookie_id for owner in settled.owner_of_piece.values()}
+    parts = [
+        TailPart(name, each.journals.directories, each.journals.trouble)
+        for name, each in bookies.items()
+        if each.index_directories and name not in pieces
+    ]
+    return from_json(landing.remember("journals", to_json(parts)))
+
+
+def land_tails(
+    landing: Landing,
+    parts: Sequence[TailPart],
+    bookies: Mapping[str, AttributedBookie],
+    collected: CollectedPlaces,
+    settled: Settled,
+) -> Tails:
+    """Read the journals, after the indexes; the result covers every bookie of which an index was read."""
+    spark = landing.spark
+
+    def read() -> DataFrame:
+        rows = source_rows(spark, JournalSource({"parts": to_json(parts)}))
+        whole = [each for each in collected.whole if TABLE in each[1].tables]
+        return rows.unionByName(collected_tails(spark, whole, alone)) if whole else rows
+
+    pieces = Counter(owner.bookie_id for owner in settled.owner_of_piece.values())
+    alone = {
+        piece: owner
+        for piece, owner in settled.owner_of_piece.items()
+        if pieces[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
+    }
+    table = landing.land(TABLE, read)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in table.where("ledger_id is null").drop("groups").collect():
+        rows.setdefault(row["bookie_id"], []).append(row.asDict())
+    on_disk = {name: _tail(found) for name, found in rows.items() if name in bookies and name not in pieces}
+    from_pieces = {name: _collected(bookies[name], rows.get(name, [])) for name in pieces}
+    for name in pieces.keys() - {owner.bookie_id for owner in alone.values()}:
+        from_pieces[name] = Tail(SEVERAL, 0, None)
+    wrong = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
+    return Tails(_beside(landing, table, wrong), {**on_disk, **from_pieces})
+
+
+def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFrame | None:
+    from pyspark.sql import functions as F
+
+    of_ledgers = table.where("ledger_id is not null").where(~F.col("bookie_id").isin(list(wrong)))
+    pairs = of_ledgers.select("scope_id", "ledger_id", "bookie_id", "groups")
+    if pairs.isEmpty():
+        return None
+    return F.broadcast(pairs) if landing.run.size(f"tables/{TABLE}") <= BROADCAST_BYTES else pairs
+
+
+def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
+    """What the rows of a bookie's journal directories say, one of each directory."""
+    reasons = [_said(row) for row in rows if row["state"] == GAP]
+    modified = [row["modified"] for row in rows if row["modified"] is not None]
+    return Tail(
+        "; ".join(dict.fromkeys(reasons)) or None,
+        min(row["read_at"] for row in rows),
+        max(modified, default=None),
+    )
+
+
+def _collected(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> Tail:
+    if not rows:
+        return Tail(NOT_COLLECTED, 0, None)
+    tail = _tail(rows)
+    if bookie.journals.trouble is not None:
+        return tail._replace(reason=bookie.journals.trouble)
+    marks = {(each.mark_file_id, each.mark_offset) for each in bookie.journals.directories}
+    same = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
+    return tail if tail.reason or same else tail._replace(reason=OTHER_MARK)
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    at = "" if row["offset"] is None else f" (at byte {row['offset']})"
+    return f"{row['reason']}{at}" if row["path"] is None else f"{row['path']}: {row['reason']}{at}"
+
+
+def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tuple[str | None, str | None]:
+    """How a bookie's tail is known, and why not all of it was read; ``running``: it is registered now."""
+    if tail is None:
+        return None, None
+    if tail.reason is None:
+        return READ, None
+    # DIRTY is what a running bookie has, and those before 4.15 do not: who is registered may be running.
+    stopped = bookie.journals.stopped is not None and not running
+    return (STOPPED if stopped else UNREAD), tail.reason
+
+
+def index_time(bookie: AttributedBookie, tail: Tail | None, running: bool) -> int | None:
+    """How new what is known of a bookie's entries is at least, in ms; None where nothing says.
+
+    With the journal of a running bookie that is when the journal was read; of another, and of a saved copy,
+    when the journal or its mark was last written to. A bookie that went down cleanly had all in its index
+    when it wrote its last mark. Else it is what the mark points at, and never when the mark was written: a
+    flush may take minutes, and shows what there was when it began.
+    """
+    state, _ = tail_state(bookie, tail, running)
+    if state == STOPPED:
+        return bookie.journals.stopped
+    if state != READ or tail is None:
+        return bookie.index_time
+    times = (bookie.index_time, bookie.journals.marked, tail.modified)
+    return tail.read_at if running else max((at for at in times if at is not None), default=None)
+
+
+def unread_note(reasons: Sequence[tuple[str, str | None]]) -> list[str]:
+    """What a report says of bookies, (id, reason), whose journals leave something open: one note, or none."""
+    if not reasons:
+        return []
+    named = "; ".join(f"{name} ({reason})" for name, reason in reasons[:_NAMED])
+    more = f"; and {len(reasons) - _NAMED:,} more" if len(reasons) > _NAMED else ""
+    whose = f"{reasons[0][0]} was" if len(reasons) == 1 else f"{len(reasons):,} bookies were"
+    return [
+        f"the journal of {whose} not read whole, so what is missing there of ledgers that changed after the "
+        f"last mark is suspect at most: {named}{more}"
+    ]
+
+
+def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
+    """The rows of indexes without those of ledgers that only the index of ledgers lacks, as yet.
+
+    A ledger comes into it with its first entry, and that is in the journal.
+    """
+    if tails.beside is None:
+        return indexes
+    unserved = indexes.where(f"state = '{NOT_INDEXED}'").join(tails.beside, [*PAIR], "left_anti")
+    return indexes.where(f"state <> '{NOT_INDEXED}'").unionByName(unserved)

@@ -1,0 +1,216 @@
+"""A run directory: every scan lands as Parquet, so that a run can be repeated, compared, and resumed.
+
+    RUN/manifest.json       sources, times, versions, counts
+    RUN/tables/<name>/      Parquet
+    RUN/findings/           Parquet: every finding
+    RUN/report.json
+
+A table is whole once Spark has written its _SUCCESS file; a resumed run does not read it again, unless it is
+of a live store and too old by then (`auditor.audit.resumption`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from auditor.errors import RunError
+from auditor.model.progress import Progress
+from auditor.model.report import Report
+from auditor.sources.file_systems import REPORT, run_files
+from auditor.spark.task_errors import own_errors
+from auditor.spark.task_progress import tasks_told
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+MANIFEST = "manifest.json"
+WHOLE = "_SUCCESS"
+"""Spark's mark of a table that it has written to the end."""
+
+
+class RunDirectory:
+    """Where one run is kept: a local path, or a URI of a file system that Spark and pyarrow both know."""
+
+    def __init__(self, path: str) -> None:
+        self.path = str(Path(path).absolute()) if "://" not in path else path.rstrip("/")
+        self._files, self._base = run_files(self.path)
+
+    def where(self, name: str) -> str:
+        """The path of something in the run, as Spark takes it."""
+        return f"{self.path}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether a file or directory of the run is there."""
+        info = self._files.get_file_info(f"{self._base}/{name}")
+        return bool(info.type != fs.FileType.NotFound)
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        """A JSON file of the run; None where it is not there."""
+        if not self.exists(name):
+            return None
+        with self._files.open_input_stream(f"{self._base}/{name}") as stream:
+            value: dict[str, Any] = json.loads(stream.read())
+        return value
+
+    def write_json(self, name: str, value: dict[str, Any]) -> None:
+        """Write a JSON file of the run, whole or not at all on a local file system."""
+        self._files.create_dir(self._base, recursive=True)
+        with self._files.open_output_stream(f"{self._base}/{name}.part") as stream:
+            stream.write((json.dumps(value, indent=2) + "\n").encode())
+        self._files.move(f"{self._base}/{name}.part", f"{self._base}/{name}")
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a table as Spark would, whole last; what a run that broke off left of it goes."""
+        from pyarrow import parquet
+
+        where = f"{self._base}/{name}"
+        self.remove(name)
+        self._files.create_dir(where, recursive=True)
+        parquet.write_table(table, f"{where}/part-00000.snappy.parquet", filesystem=self._files)
+        self._files.open_output_stream(f"{where}/{WHOLE}").close()
+
+    def read_rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a small table that has landed: one of `Landing.rows`."""
+        from pyarrow import parquet
+
+        table = parquet.read_table(f"{self._base}/{name}", filesystem=self._files, partitioning=None)
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
+    def size(self, name: str) -> int:
+        """Bytes of the files of a table; 0 where there is none."""
+        selected = fs.FileSelector(f"{self._base}/{name}", allow_not_found=True)
+        return sum(info.size or 0 for info in self._files.get_file_info(selected))
+
+    def is_empty(self, name: str) -> bool:
+        """Whether a table that has landed has no rows."""
+        from pyarrow import parquet
+
+        selected = self._files.get_file_info(fs.FileSelector(f"{self._base}/{name}"))
+        tables = [info.path for info in selected if info.path.endswith(".parquet")]
+        if len(tables) > 1:  # Spark writes one file of an empty table, for its columns
+            return False
+        return not any(parquet.read_metadata(path, filesystem=self._files).num_rows for path in tables)
+
+    def remove(self, name: str) -> None:
+        """Take away a directory that was only a step on the way."""
+        if self.exists(name):
+            self._files.delete_dir(f"{self._base}/{name}")
+
+    def oldest_table(self) -> int | None:
+        """When the oldest table that is whole was written, ms since 1970; None where there is none."""
+        selected = fs.FileSelector(f"{self._base}/tables", allow_not_found=True)
+        names = [info.path for info in self._files.get_file_info(selected)]
+        marks = self._files.get_file_info([f"{name}/{WHOLE}" for name in names]) if names else []
+        times = [mark.mtime_ns // 1_000_000 for mark in marks if mark.type == fs.FileType.File]
+        return min(times, default=None)
+
+    def forget(self) -> None:
+        """Take away all that an unfinished run has read; whose it is, it stays."""
+        manifest = self.read_json(MANIFEST) or {}
+        for name in ("findings", "tables"):
+            self.remove(name)
+        self.write_json(MANIFEST, {"identity": manifest.get("identity")})
+
+    def begin(self, identity: dict[str, Any]) -> bool:
+        """Claim the directory for a run of these sources; True if an unfinished run of the same is resumed.
+
+        Raises `RunError` where another run's results are: they are never written over.
+        """
+        if self.exists(REPORT):
+            raise RunError(f"--out {self.path}: holds a finished run; name another directory")
+        manifest = self.read_json(MANIFEST)
+        if manifest is None:
+            if self.exists("tables"):
+                raise RunError(f"--out {self.path}: has tables and no manifest; name another directory")
+            self.write_json(MANIFEST, {"identity": identity})
+            return False
+        if manifest.get("identity") != identity and not self.exists("tables"):
+            # The run before got no further than its first question: a mistyped host, say.
+            self.write_json(MANIFEST, {"identity": identity})
+            return False
+        if manifest.get("identity") != identity:
+            raise RunError(f"--out {self.path}: an unfinished run of other sources or options is there")
+        return True
+
+
+class Landing:
+    """Writes tables of a run, each once."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        run: RunDirectory,
+        progress: Progress,
+        resumed: int | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.spark = spark
+        self.run = run
+        self.progress = progress
+        self._landed: dict[str, DataFrame] = {}
+        self.resumed = resumed
+        """When the oldest table was written that a run which broke off had left, ms; None: there is none."""
+        self.notes = tuple(notes)
+        """What a reader of the report should know of how the run came about."""
+        self.empty: set[str] = set()
+        """Names of the tables that have landed without a row."""
+
+    def land(self, name: str, make: Callable[[], DataFrame], below: str = "tables") -> DataFrame:
+        """The table as it lies on disk, made first where it is not whole yet."""
+        if name not in self._landed:
+            where = self.run.where(f"{below}/{name}")
+            read = self.spark.read
+            if not self.run.exists(f"{below}/{name}/{WHOLE}"):
+                self.progress.stage(name)
+                with tasks_told(self.spark, self.progress), own_errors():
+                    made = make()
+                    made.write.mode("overwrite").parquet(where)
+                read = read.schema(made.schema)  # else Spark runs a job to look what it has written
+            self._landed[name] = self._landed_at(name, below, read)
+        return self._landed[name]
+
+    def rows(self, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
+        """Land a small table that the driver holds; written here, for a Spark job costs more than that."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        if name not in self._landed:
+            if not self.run.exists(f"tables/{name}/{WHOLE}"):
+                self.progress.stage(name)
+                self.run.write_table(f"tables/{name}", pa.Table.from_pylist(rows, schema=schema))
+            read = self.spark.read.schema(from_arrow_schema(schema))
+            self._landed[name] = self._landed_at(name, "tables", read)
+        return self._landed[name]
+
+    def _landed_at(self, name: str, below: str, read: DataFrameReader) -> DataFrame:
+        table = read.parquet(self.run.where(f"{below}/{name}"))
+        if not self.run.is_empty(f"{below}/{name}"):
+            return table
+        self.empty.add(name)
+        # Told so, Spark drops every join with an empty table from the plans of the queries to come.
+        return table.where("false")
+
+    def remember(self, key: str, value: Any) -> Any:
+        """A fact that a resumed run must not see afresh: the first value it was given."""
+        manifest = self.run.read_json(MANIFEST) or {}
+        if key not in manifest:
+            manifest[key] = value
+            self.run.write_json(MANIFEST, manifest)
+        return manifest[key]
+
+    def finish(self, report: Report) -> None:
+        """Write the report last: a run that has one is whole."""
+        manifest = {
+            **(self.run.read_json(MANIFEST) or {}),
+            "run": report.run,
+            "coverage": asdict(report.coverage),
+        }
+        self.run.write_json(MANIFEST, manifest)
+        self.run.write_json(REPORT, json.loads(report.to_json()))

@@ -1,0 +1,147 @@
+"""One audit at a time: runs of one cluster that are kept side by side do not overlap.
+
+Two audits of one cluster read its store twice as hard as their rate limits say, and a comparison with the
+run before means little while that one is not finished. So a run holds a lock as long as it works: ``flock``
+on a hidden file beside it, one file a cluster in the directory that holds the runs. The kernel lets go of it
+when the process ends, however it ends: after a crash nothing has to be cleaned up. The file stays, and says
+who holds it.
+
+Only local paths can be locked (NFS is one). On a URI of another file system, or where the kernel has no
+locks, runs are not kept apart: there the scheduler does it (``concurrencyPolicy: Forbid``, or
+``max_active_runs=1``).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from auditor.errors import RunError, UsageError
+from auditor.sources.metadata.uri import parse_metadata_uri
+
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What a file system says that knows no locks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lock: process and machine, since when (ms, UTC), and the run that it makes."""
+
+    pid: int
+    host: str
+    since: int
+    run: str
+
+    def __str__(self) -> str:
+        """
+        >>> str(Holder(42, "audits.example", 1795244400000, "/runs/today"))
+        'process 42 on audits.example, since 2026-11-21T07:00:00Z, into /runs/today'
+        """
+        since = datetime.fromtimestamp(self.since / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"process {self.pid} on {self.host}, since {since}, into {self.run}"
+
+
+def lock_file(metadata: str, out: str) -> Path | None:
+    """The file that runs of this cluster beside ``out`` lock; None where nothing can be locked.
+
+    The hosts of a URI may come in any order, and a layout suffix names no other cluster.
+
+    >>> one = lock_file("zk://h1:2181;h2:2181/ledgers", "/runs/today")
+    >>> other = lock_file("zk+flat://h2:2181,h1:2181/ledgers", "/runs/tomorrow")
+    >>> str(one.parent), one == other
+    ('/runs', True)
+    >>> lock_file("zk://h1:2181/ledgers", "s3://bucket/runs/today") is None
+    True
+    """
+    if "://" in out:
+        return None
+    parsed = parse_metadata_uri(metadata)
+    cluster = json.dumps([parsed.scheme, sorted(parsed.hosts), parsed.path, parsed.root])
+    name = hashlib.sha256(cluster.encode()).hexdigest()[:16]
+    return Path(out).absolute().parent.resolve() / f".bkaudit-{name}.lock"
+
+
+@contextmanager
+def run_lock(metadata: str, out: str) -> Iterator[None]:
+    """Hold the lock of a run while the block runs.
+
+    Raises:
+        UsageError: another run holds it; the message names it and the way out.
+        RunError: the directory of the runs cannot be written.
+    """
+    path = lock_file(metadata, out)
+    if path is None:
+        yield
+        return
+    descriptor = _opened(path, out)
+    try:
+        if not _lock(descriptor, fcntl.LOCK_EX):
+            raise UsageError(
+                f"--out {out}: another run of this cluster is at work beside it "
+                f"({_read(descriptor) or path}); wait for it, or end it: its lock ends with it, and its own "
+                "command given again goes on from the tables that it wrote"
+            )
+        _write(descriptor, Holder(os.getpid(), socket.gethostname(), int(time.time() * 1000), out))
+        yield
+        os.truncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def holder(metadata: str, out: str) -> Holder | None:
+    """Who holds the lock at this moment; None where nobody does, as far as can be seen. Makes no file.
+
+    >>> holder("zk://h1:2181/ledgers", "/no/such/place/today") is None
+    True
+    """
+    path = lock_file(metadata, out)
+    if path is None or not os.access(path, os.R_OK):
+        return None
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return None if _lock(descriptor, fcntl.LOCK_SH) else _read(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path, out: str) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise RunError(f"--out {out}: {path} cannot be written: {error.strerror}") from error
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    """Whether the lock was to be had; where the file system has none, everybody may go on."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+    return True
+
+
+def _write(descriptor: int, mine: Holder) -> None:
+    os.truncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(asdict(mine)).encode(), 0)
+
+
+def _read(descriptor: int) -> Holder | None:
+    """What the file says; None where its holder has not written it yet."""
+    try:
+        return Holder(**json.loads(os.pread(descriptor, 65536, 0)))
+    except (ValueError, TypeError):
+        return None

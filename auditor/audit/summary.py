@@ -1,0 +1,197 @@
+"""From tables to a report: counted numbers, bounded samples, and what was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from auditor.audit.bookie_answers import Asked
+from auditor.audit.changes import Compared
+from auditor.audit.earlier_run import Since
+from auditor.audit.index_scan import BookieScan
+from auditor.audit.metadata_scan import MetadataScan
+from auditor.audit.witness import Witness
+from auditor.checks.check import LEDGER
+from auditor.findings.rows import finding_of
+from auditor.findings.table import order
+from auditor.model.finding import Finding, Severity
+from auditor.model.options import AuditOptions
+from auditor.model.report import (
+    BookiesRead,
+    Cluster,
+    Coverage,
+    Decided,
+    Impact,
+    InDoubt,
+    Replicas,
+    Report,
+    Run,
+    Taken,
+)
+from auditor.model.version import program_version
+from auditor.sources.bookies.rpc.listing_rows import ASKED
+from auditor.spark.aggregates import counted
+from auditor.tables import Tables
+from auditor.tables.doubtful_ids import in_doubt
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+GAPS_SHOWN = 20
+"""So many gaps a report names; any gap at all makes it incomplete."""
+
+
+def summarise(
+    tables: Tables,
+    findings: DataFrame,
+    metadata: MetadataScan,
+    bookies: BookieScan,
+    asked: Asked | None,
+    compared: Compared,
+    holes: Holes,
+    options: AuditOptions,
+    started: int,
+    since: Since,
+    witness: Witness,
+) -> Report:
+    """Count, sample and cover: the report of an audit whose findings have landed. Times in ms.
+
+    ``holes`` are those of `holes_of`.
+    """
+    counts = _counts(tables, metadata, asked)
+    reads, witness_notes = witness.summary()
+    reused, read = counts["ledgers"]
+    run = Run(
+        version=program_version(),
+        started=started,
+        finished=compared.finished,
+        scan_time=metadata.scan_time,
+        live=metadata.live,
+        positions=metadata.positions(),
+        bookie_sources=list(bookies.sources),
+        operations=_operations(metadata, bookies, counts, reads),
+        gaps=holes.gaps,
+        in_doubt=holes.in_doubt,
+        notes=[
+            *metadata.notes(),
+            *bookies.notes(),
+            *witness_notes,
+            *compared.notes,
+            *([] if since.path else since.notes),
+        ],
+        resumed=metadata.resumed(),
+        tally=compared.tally(),
+        impact=impact(findings, tables.ledgers),
+        changes=compared.counted(),
+        suppressions=compared.suppressions(),
+        reused=since.told(bookies.reused, Taken(reused=reused, read=read)),
+    )
+    return Report.make(
+        run, cluster_of(metadata), _coverage(tables, counts), _samples(findings, options.samples)
+    )
+
+
+def cluster_of(metadata: MetadataScan) -> Cluster:
+    """Which cluster it is that was read."""
+    return Cluster(metadata.instance_id, metadata.uri, metadata.layout.value)
+
+
+def _counts(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> dict[str, tuple[int, ...]]:
+    """The numbers that a report has of large tables."""
+    reused = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
+    decided = "count_if(class = potential_class and class != 'undecided')"
+    of: dict[str, tuple[DataFrame, Sequence[str]]] = {
+        "verdicts": (tables.verdicts, ("count(*)", decided)),
+        "judged": (tables.judged, ("sum(size(unknown))",)),
+        "ledgers": (tables.ledgers.where("status != 'gap'"), reused),
+        "marks": (metadata.marks().where("kind != 'gap'"), ("count(*)",)),
+        "availability": (tables.availability, ("count_if(path is not null)",)),
+    }
+    if (again := metadata.again()) is not None:
+        of["ledgers_again"] = (again.where("status != 'gap'"), reused)
+    if asked:
+        of["answers"] = (asked.rows.where(ASKED), ("count(*)",))
+    return counted(of)
+
+
+def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:
+    rows = tables.bookies.where("named or found").orderBy("bookie_id").collect()
+    unread = tuple(row["bookie_id"] for row in rows if row["read"] != "read")
+    expected = sum(row["replicas"] for row in rows)
+    [unknown] = counts["judged"]
+    return Coverage(
+        Decided(*counts["verdicts"]),
+        BookiesRead(len(rows), len(rows) - len(unread), unread),
+        Replicas(expected, expected - unknown),
+    )
+
+
+def _operations(
+    metadata: MetadataScan, bookies: BookieScan, counts: Mapping[str, tuple[int, ...]], reads: int
+) -> dict[str, int]:
+    """What was asked of the sources; all of it is reading."""
+    scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
+    made = {
+        **metadata.operations(),
+        "ledger records read by tasks": sum(read for _, read in scans),
+        "marks and locks read by tasks": sum(counts["marks"]),
+        "indexes read": sum(counts["availability"]) - bookies.reused["reused"],
+        "listings asked of bookies": sum(counts.get("answers", ())),
+        "entries read from bookies": reads,
+    }
+    return {name: count for name, count in made.items() if count}
+
+
+class Holes(NamedTuple):
+    """What of the metadata could not be read, a bounded sample, and the ids which that leaves in doubt."""
+
+    gaps: list[str]
+    in_doubt: InDoubt | None
+
+
+def holes_of(tables: Tables, metadata: MetadataScan, doubtful: DataFrame) -> Holes:
+    """What a run could not see of the metadata; where there is any, what is not found may be there.
+
+    ``doubtful`` is the table doubtful_ids.
+    """
+    return Holes(_gaps(tables, metadata), in_doubt(doubtful))
+
+
+def _gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
+    """A bounded sample of what could not be listed, of any part of the metadata."""
+    rows = tables.ledgers.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
+    rows += metadata.marks().where("kind = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
+    if (again := metadata.again()) is not None:
+        rows += again.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
+    named = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
+    return [f"{path}: {reason}" for path, reason in sorted(named)][:GAPS_SHOWN]
+
+
+def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
+    """Ledgers and their bytes by severity. A ledger with several findings of one severity counts once."""
+    from pyspark.sql import functions as F
+
+    about = findings.where("ledger_id is not null").select("severity", *LEDGER)
+    concerned = about.distinct()
+    # Two znodes may say that they are one ledger; a damaged record may say any length.
+    named = ledgers.where("length > 0").join(about.select(*LEDGER), [*LEDGER], "left_semi")
+    lengths = named.groupBy(*LEDGER).agg(F.max("length").alias("length"))
+    bytes = F.coalesce(F.sum(F.col("length").cast("decimal(20,0)")), F.lit(0))
+    rows = (
+        concerned.join(lengths, [*LEDGER], "left")
+        .groupBy("severity")
+        .agg(F.count("*").alias("ledgers"), bytes.alias("bytes"))
+        .collect()
+    )
+    impacts = [Impact(severity=r["severity"], ledgers=r["ledgers"], bytes=int(r["bytes"])) for r in rows]
+    return sorted(impacts, key=lambda impact: Severity(impact["severity"]).rank)
+
+
+def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
+    """The first findings of each id: bounded by the number of checks."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    place = F.row_number().over(Window.partitionBy("id").orderBy(*order()))
+    rows = findings.withColumn("place", place).where(F.col("place") <= samples).orderBy(*order())
+    return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())

@@ -1,0 +1,121 @@
+"""The witness: before anything is called lost on a live cluster, the bookies themselves are asked.
+
+It stands between judging by the indexes and the second scan of the metadata, so that a ledger that was
+deleted meanwhile is seen to have moved. What it asks, and what answers change, is
+`auditor.tables.testimony`; the table ``witness`` has every answer. Where no ledger lacks a copy, nobody is
+asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from auditor.audit.bookie_answers import politeness
+from auditor.audit.index_scan import BookieScan
+from auditor.audit.landing import WHOLE, Landing
+from auditor.audit.metadata_scan import MetadataScan
+from auditor.model.options import AuditOptions
+from auditor.sources.bookies.rpc import read_rows
+from auditor.sources.bookies.rpc.pairs import endpoints
+from auditor.tables.judged import JUDGED
+from auditor.tables.judgement import BookieState
+from auditor.tables.registry import registered_modes, registrations
+from auditor.tables.rejudged import candidates, rejudged, requests
+from auditor.tables.testimony import BOUND
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NAMED = 5
+"""So many bookies that were not heard a report names."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What bookies said: the table witness, and the options that it was made with; None: nobody was asked."""
+
+    rows: DataFrame | None
+    reads: int
+
+    def summary(self) -> tuple[int, list[str]]:
+        """How many reads were sent, and what a reader of the report should know of them."""
+        from pyspark.sql import functions as F
+
+        if self.rows is None:
+            return 0, []
+        unknown = F.col("answer") == "unknown"
+        by_bookie = (
+            self.rows.groupBy("bookie_id")
+            .agg(
+                F.count("*").alias("entries"),
+                F.sum("requests").alias("requests"),
+                F.count_if(unknown).alias("unknown"),
+                F.min(F.when(unknown, F.col("reason"))).alias("reason"),
+            )
+            .orderBy("bookie_id")
+            .collect()
+        )
+        notes = []
+        full = [row["bookie_id"] for row in by_bookie if row["entries"] >= max(1, self.reads // 2)]
+        if full or sum(row["entries"] for row in by_bookie) >= self.reads:
+            notes.append(f"the witness was not asked about all that is missing: {BOUND}; the rest is suspect")
+        silent = [row for row in by_bookie if row["unknown"]]
+        notes += [
+            f"the witness {row['bookie_id']} did not say whether it has {row['unknown']} of "
+            f"{row['entries']} entries: {row['reason']}"
+            for row in silent[:NAMED]
+        ]
+        if len(silent) > NAMED:
+            notes.append(f"so did {len(silent) - NAMED} more witnesses")
+        return sum(row["requests"] for row in by_bookie), notes
+
+
+def judge_with_witness(
+    landing: Landing,
+    metadata: MetadataScan,
+    bookies: BookieScan,
+    pairs: DataFrame,
+    states: Mapping[str, BookieState],
+    by_index: Callable[[], DataFrame],
+    options: AuditOptions,
+) -> tuple[DataFrame, Witness]:
+    """Land the table judged, and the table witness where bookies were asked.
+
+    ``by_index`` makes the table judged from the indexes alone, ``pairs`` is the table unequal.
+    """
+    askable = _askable(metadata, bookies) if options.witness == "yes" else []
+    if not askable or landing.run.exists(f"tables/judged/{WHOLE}"):
+        said = landing.run.exists(f"tables/witness/{WHOLE}")
+        rows = landing.spark.read.parquet(landing.run.where("tables/witness")) if said else None
+        return landing.land("judged", by_index), Witness(rows, options.witness_reads)
+    ledgers = metadata.ledgers()
+    first = landing.land("judged_by_index", by_index)
+    rows = None
+    if "judged_by_index" in landing.empty:
+        landing.run.remove("tables/judged_by_index")
+        return landing.rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
+    if not candidates(first, askable).isEmpty():
+        where = endpoints(registrations(metadata.before), askable)
+        rows = landing.land(
+            "witness",
+            lambda: read_rows.witness(
+                requests(ledgers, first, askable, options.witness_reads), where, politeness(options)
+            ),
+        )
+    grace_ms = round(options.grace * 1000)
+    judged = landing.land(
+        "judged",
+        lambda: first if rows is None else rejudged(ledgers, pairs, first, rows, states, askable, grace_ms),
+    )
+    landing.run.remove("tables/judged_by_index")
+    return judged, Witness(rows, options.witness_reads)
+
+
+def _askable(metadata: MetadataScan, bookies: BookieScan) -> list[str]:
+    """The bookies that can be asked: registered in a live store, named by an ensemble, and this cluster's."""
+    if not metadata.live:
+        return []
+    registered = registered_modes(registrations(metadata.before)).keys() & bookies.members.keys()
+    return sorted(registered - set(bookies.foreign))

@@ -1,0 +1,200 @@
+"""The canonical form of a set of entries: the greedy fold of BP-34, for many sets at once.
+
+A set is first taken apart into its maximal runs of consecutive entries. A run joins the group before it when
+it has that group's size and either the group has one run so far (their distance becomes the period) or the
+distance from the last run is the period. Otherwise it opens a new group. So the proposal's examples come out
+as one group and as four, and equal sets have equal bytes, however they were put together.
+
+A group's numbers are int32: a run longer than 2^31 - 1 is cut into pieces of that size and a rest (the only
+groups that touch), and a distance that is larger, or not above the size, never joins.
+
+The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) means to do the same and never
+does: it writes one group a run.
+
+How it is done without a loop over runs: a run *continues* when its size and distance equal those of the run
+before. Such a run never opens a group. Of the others, the changes, from one that opens a group the next that
+does is the next, or, when that one follows directly and joins as second run, the one after it; so in a chain
+of direct followers the openers alternate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
+from auditor.codecs.availability.maximal import LONGEST, maximal, set_heads
+from auditor.codecs.availability.pattern_changes import Changes, changed, changes
+from auditor.codecs.availability.repeats import repeated
+
+__all__ = ["GROUP", "GroupBatch", "fold", "fold_entries", "fold_runs", "fold_slots"]
+
+
+def fold(batch: GroupBatch) -> GroupBatch:
+    """Fold sets of groups into the canonical form.
+
+    The groups of a set are sorted, and each ends before the next begins; they may touch, and sizes may pass
+    int32. One set a ledger and bookie, however many segments went into it. Raises `CoverageLimitError` for
+    runs so long that their pieces would fill the memory.
+
+    >>> fold(GroupBatch.of([[(0, 0, 1, 0), (2, 2, 1, 0), (4, 4, 1, 0)]])).last.tolist()
+    [4]
+    """
+    batch = maximal(batch)
+    first, last, size, period = batch.first, batch.last, batch.size, batch.period
+    if not len(first):
+        return batch
+    several = last > first
+    # Within a group only its first two runs can fail to continue: two columns, one row a group.
+    distance = np.zeros_like(first)
+    np.subtract(first[1:], last[:-1], out=distance[1:])
+    joins = np.ones((len(first), 2), np.bool_)
+    joins[0, 0] = False
+    joins[1:, 0] = (size[1:] == size[:-1]) & (distance[1:] > size[1:]) & (distance[1:] <= LONGEST)
+    joins[set_heads(batch.offsets), 0] = False
+    opens = np.empty_like(joins)
+    opens[0, 0] = True
+    before = np.where(several, period, distance)
+    opens[1:, 0] = ~joins[1:, 0] | (distance[1:] != before[:-1])
+    opens[:, 1] = several & (distance != period)
+    at = np.flatnonzero(opens)
+    runs = np.where(several, (last - first) // np.maximum(period, 1), 0) + 1
+    ends = np.cumsum(runs)
+    number = (ends - runs)[at >> 1] + (at & 1)
+    second = joins.ravel()[at]
+    second[1:] &= number[1:] - number[:-1] == 1
+    starts = _openers(len(at), np.flatnonzero(second))
+    at, number = at[starts], number[starts]
+    row, second = at >> 1, (at & 1).astype(np.bool_)
+    before_it = np.where(second, first[row], last[row - 1])
+    return _assemble(
+        first=first[row] + np.where(second, period[row], 0),
+        last=np.append(before_it[1:], last[-1]),
+        size=size[row],
+        runs=np.diff(number, append=ends[-1]),
+        offsets=np.searchsorted(at, 2 * batch.offsets),
+    )
+
+
+def fold_runs(start: NDArray[np.int64], size: NDArray[np.int64], offsets: NDArray[np.int64]) -> GroupBatch:
+    """Fold sets of ascending runs, which may touch: set i owns runs ``offsets[i]:offsets[i + 1]``.
+
+    >>> fold_runs(np.array([1, 4, 7]), np.array([2, 2, 2]), np.array([0, 3])).period.tolist()
+    [3]
+    """
+    start, size = np.asarray(start, np.int64), np.asarray(size, np.int64)
+    return fold(GroupBatch(start, start, size, np.zeros_like(start), np.asarray(offsets, np.int64)))
+
+
+def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> GroupBatch:
+    """Fold sets of ascending entry ids, each id once: set i owns ``entries[offsets[i]:offsets[i + 1]]``.
+
+    >>> fold_entries(np.array([1, 2, 4, 5, 7]), np.array([0, 5])).last.tolist()
+    [4, 7]
+    """
+    entries, offsets = np.asarray(entries, np.int64), np.asarray(offsets, np.int64)
+    if not len(entries):
+        return fold_runs(entries, entries, offsets)
+    batch = _folded(changes(entries, set_heads(offsets)), entries, offsets, by_run=False)
+    return batch if int(batch.size.max()) <= LONGEST else fold(batch)
+
+
+def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatch:
+    """Fold the slots of ledger index files: slot e of a ledger is not 0 when the bookie holds entry e.
+
+    Ledger i owns ``slots[bounds[i]:bounds[i + 1]]``. Byte order does not matter, only zero or not.
+
+    >>> fold_slots(np.array([0, 1028, 1061, 0, 1094, 1123]), np.array([0, 6])).last.tolist()
+    [4]
+    """
+    bounds = np.asarray(bounds, np.int64)
+    low, high = int(bounds[0]), int(bounds[-1])
+    held = np.zeros(high - low + 2, np.bool_)
+    np.not_equal(slots[low:high], 0, out=held[1:-1])
+    bounds = bounds - low
+    heads = set_heads(bounds)
+    cut = heads[held[heads] & held[heads + 1]]
+    groups = None if len(cut) else repeated(held, heads)
+    if groups is not None:
+        batch = fold(GroupBatch(*groups, np.searchsorted(groups[0], bounds)))
+    else:
+        edges = np.flatnonzero(held[1:] != held[:-1])
+        if len(cut):
+            # A run that goes on over the edge of a ledger ends there, and another starts.
+            edges = np.sort(np.concatenate((edges, cut, cut)), kind="stable")
+        start, end = np.ascontiguousarray(edges[0::2]), edges[1::2]
+        batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, bounds))
+    origin = np.repeat(bounds[:-1], np.diff(batch.offsets))
+    return GroupBatch(batch.first - origin, batch.last - origin, batch.size, batch.period, batch.offsets)
+
+
+def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
+    """The fold where no runs touch, each its own group: the same rules with fewer passes."""
+    if not len(start) or int(size.max()) > LONGEST:
+        return fold_runs(start, size, offsets)
+    rows = changed(np.diff(start), size)
+    head = np.zeros(len(start), np.bool_)
+    head[set_heads(offsets)] = True
+    rows |= head
+    number = np.flatnonzero(rows)
+    found = Changes(number, size[number], start[number], head[number])
+    return _folded([found], start, offsets, by_run=True)
+
+
+def _folded(found: Iterable[Changes], starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
+    """The groups that changes open, of runs whose first ids are ``starts[at]``.
+
+    From a run to the next it is one place if ``by_run``, else as many as the run has ids. Groups are finished
+    piece by piece; what the last change of a piece opens goes on in the next.
+    """
+    nothing = np.zeros(0, np.int64)
+    going_on = Changes(nothing, nothing, nothing, np.zeros(0, np.bool_))
+    zero = np.zeros(1, np.int64)
+    end = Changes(np.array([len(starts)]), zero, zero, np.ones(1, np.bool_))
+    pieces = []
+    before = 0
+    for piece in chain(found, [end]):
+        at, size, first, head = (np.concatenate(column) for column in zip(going_on, piece, strict=True))
+        step = np.ones_like(size) if by_run else size
+        row = np.flatnonzero(size[1:] == size[:-1]) + 1
+        joins = (at[row] - at[row - 1] == step[row]) & (first[row] - first[row - 1] <= LONGEST) & ~head[row]
+        opens = _openers(len(at), row[joins])
+        going_on = Changes(*(column[opens[-1:]] for column in (at, size, first, head)))
+        at, step = at[opens], step[opens]
+        several = np.flatnonzero(at[1:] - at[:-1] > step[:-1])
+        step, next_at = step[several], at[several + 1]
+        pieces.append(
+            (
+                at[:-1],
+                size[opens[:-1]],
+                first[opens[:-1]],
+                before + several,
+                starts[next_at - step],
+                starts[at[several] + step],
+            )
+        )
+        before += len(opens) - 1
+    at, size, first, several, of_last, of_second = map(np.concatenate, zip(*pieces, strict=True))
+    last, period = first.copy(), np.zeros_like(first)
+    last[several] = of_last
+    period[several] = of_second - first[several]
+    return GroupBatch(first, last, size, period, np.searchsorted(at, offsets).astype(np.int64, copy=False))
+
+
+def _openers(count: int, joins: Longs) -> Longs:
+    """Of ``count`` changes those that open a group; ``joins`` can be second in that of the one before."""
+    opens = np.ones(count, np.bool_)
+    chained = np.zeros(len(joins), np.bool_)
+    np.equal(joins[1:] - joins[:-1], 1, out=chained[1:])
+    begin = np.maximum.accumulate(np.where(chained, 0, joins))
+    opens[joins[(joins - begin) & 1 == 0]] = False
+    return np.flatnonzero(opens)
+
+
+def _assemble(first: Longs, last: Longs, size: Longs, runs: Longs, offsets: NDArray[np.intp]) -> GroupBatch:
+    """Groups from where they begin and end; with one run the period comes out as 0."""
+    period = (last - first) // np.maximum(runs - 1, 1)
+    return GroupBatch(first, last, size, period, offsets.astype(np.int64, copy=False))

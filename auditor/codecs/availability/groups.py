@@ -1,0 +1,163 @@
+"""Sets of entry ids as BP-34 SequenceGroups, many sets in one value.
+
+    byte  0            8           16      20
+          first_start  last_start  size    period
+          int64        int64       int32   int32       big-endian, 24 bytes a group
+
+A group is a run of ``size`` consecutive entries, repeated every ``period`` entries from ``first_start`` to
+``last_start``; ``period`` is 0 when there is a single run. The layout is that of the server's
+``AvailabilityOfEntriesOfLedger`` without its 64-byte header; that one is in
+`auditor.codecs.availability.wire`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.errors import DecodeError
+
+GROUP = np.dtype([("first_start", ">i8"), ("last_start", ">i8"), ("size", ">i4"), ("period", ">i4")])
+"""One SequenceGroup, byte for byte."""
+
+HEADER = struct.Struct(">ii56x")
+"""What comes before the groups where a value leaves the program: version 0, number of groups, zeros."""
+
+Longs = NDArray[np.int64]
+Groups = NDArray[np.void]
+"""The groups of one set, of dtype `GROUP`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBatch:
+    """The groups of many sets of entries, one set after another.
+
+    Five native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes here may pass int32
+    (a closed form can be one very long run); `auditor.codecs.availability.fold.fold` cuts them before they
+    are written.
+
+    >>> batch = GroupBatch.of([[(1, 10, 2, 3)], []])
+    >>> [len(value) for value in batch.values()]
+    [24, 0]
+    """
+
+    first: Longs
+    last: Longs
+    size: Longs
+    period: Longs
+    offsets: Longs
+
+    @classmethod
+    def of(cls, sets: list[list[tuple[int, int, int, int]]]) -> GroupBatch:
+        """Write groups out as tuples (first, last, size, period): for examples and small things.
+
+        >>> GroupBatch.of([[(4, 4, 1, 0)]]).first.tolist()
+        [4]
+        """
+        flat = np.array([group for groups in sets for group in groups], np.int64).reshape(-1, 4)
+        first, last, size, period = np.ascontiguousarray(flat.T)
+        return cls(
+            first, last, size, period, offsets_of(np.array([len(groups) for groups in sets], np.int64))
+        )
+
+    @classmethod
+    def frombytes(cls, data: bytes | memoryview, byte_offsets: NDArray[np.int64]) -> GroupBatch:
+        """Read sets that lie one after another in ``data``: set i in ``byte_offsets[i]:byte_offsets[i + 1]``.
+
+        This is how Arrow keeps a binary column. Raises `DecodeError` if a set does not end on a whole group.
+
+        >>> batch = GroupBatch.of([[(1, 10, 2, 3)], [(4, 4, 1, 0)]])
+        >>> GroupBatch.frombytes(batch.tobytes(), np.array([0, 24, 48])).values() == batch.values()
+        True
+        """
+        byte_offsets = np.asarray(byte_offsets, np.int64)
+        origin = int(byte_offsets[0])
+        offsets, rest = np.divmod(byte_offsets - origin, GROUP.itemsize)
+        if rest.any():
+            at = int(byte_offsets[rest.argmax()])
+            raise DecodeError("groups", at, f"a set that ends inside a group of {GROUP.itemsize} bytes")
+        if byte_offsets[-1] > len(data):
+            raise DecodeError("groups", len(data), f"{int(byte_offsets[-1])} bytes promised")
+        groups = np.frombuffer(data, GROUP, count=int(offsets[-1]), offset=origin)
+        first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
+        return cls(first, last, size, period, offsets)
+
+    @classmethod
+    def one(cls, groups: Groups) -> GroupBatch:
+        """A batch of the one set ``groups``.
+
+        >>> GroupBatch.one(np.array([(1, 10, 2, 3)], GROUP)).period.tolist()
+        [3]
+        """
+        return cls.frombytes(groups.tobytes(), np.array([0, groups.nbytes]))
+
+    def groups(self) -> Groups:
+        """All groups, of all sets, as one array of dtype `GROUP`.
+
+        >>> GroupBatch.of([[(1, 10, 2, 3)]]).groups().tolist()
+        [(1, 10, 2, 3)]
+        """
+        groups = np.empty(len(self.first), GROUP)
+        groups["first_start"] = self.first
+        groups["last_start"] = self.last
+        groups["size"] = self.size
+        groups["period"] = self.period
+        return groups
+
+    def tobytes(self) -> bytes:
+        """All groups as `GROUP` bytes; set i starts at byte ``24 * offsets[i]``.
+
+        >>> GroupBatch.of([[(1, 10, 2, 3)]]).tobytes().hex()
+        '0000000000000001000000000000000a0000000200000003'
+        """
+        return self.groups().tobytes()
+
+    def entries(self) -> Longs:
+        """How many entries each group stands for.
+
+        >>> GroupBatch.of([[(0, 9, 2, 3), (20, 20, 5, 0)]]).entries().tolist()
+        [8, 5]
+        """
+        return ((self.last - self.first) // np.maximum(self.period, 1) + 1) * self.size
+
+    def values(self) -> list[bytes]:
+        """One bytes value a set: for small batches; large ones take `tobytes` and the offsets.
+
+        >>> GroupBatch.of([[], [(4, 4, 1, 0)]]).values()[0]
+        b''
+        """
+        data = self.tobytes()
+        ends = (self.offsets * GROUP.itemsize).tolist()
+        return [data[start:end] for start, end in pairwise(ends)]
+
+    def merged(self, set_of: NDArray[np.int64], n_sets: int) -> GroupBatch:
+        """Bring several sets together: input set i becomes part of output set ``set_of[i]``, sorted by entry.
+
+        This is how the segments that name one bookie become one set, which
+        `auditor.codecs.availability.fold.fold` joins.
+
+        >>> GroupBatch.of([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merged(np.array([1, 1]), 2).first.tolist()
+        [0, 5]
+        """
+        owner = np.repeat(np.asarray(set_of, np.int64), np.diff(self.offsets))
+        offsets = offsets_of(np.bincount(owner, minlength=n_sets))
+        behind = (owner[1:] < owner[:-1]) | ((owner[1:] == owner[:-1]) & (self.first[1:] < self.first[:-1]))
+        if not behind.any():
+            return GroupBatch(self.first, self.last, self.size, self.period, offsets)
+        order = np.lexsort((self.first, owner))
+        return GroupBatch(self.first[order], self.last[order], self.size[order], self.period[order], offsets)
+
+
+def offsets_of(counts: NDArray[np.int64]) -> Longs:
+    """Where each set starts, and where the last one ends, from the number of groups in each.
+
+    >>> offsets_of(np.array([2, 0, 1])).tolist()
+    [0, 2, 2, 3]
+    """
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets

@@ -1,0 +1,122 @@
+"""Maximal runs: sets of groups in which no run touches another, and none is longer than int32 holds.
+
+What the striping of one segment gives, or of several, or a server's unfolded groups, may be cut anywhere.
+Before sets are folded, runs that touch become one run; runs longer than 2^31 - 1 are cut into pieces of that
+size and a rest. Cost follows groups, not runs: of a group only its first and last run can touch another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import GroupBatch, Longs
+from auditor.errors import CoverageLimitError
+
+LONGEST = 2**31 - 1
+"""The most that an int32 field of a group holds: a run's size, a period."""
+
+MOST_PIECES = 2**22
+"""How many pieces the long runs of one batch may be cut into: 100 MB of groups, 2^53 entries."""
+
+
+def maximal(batch: GroupBatch) -> GroupBatch:
+    """The same sets with touching runs joined and long runs cut.
+
+    >>> maximal(GroupBatch.of([[(0, 0, 2, 0), (2, 6, 1, 2)]])).size.tolist()
+    [3, 1]
+    """
+    batch = _without_solid_groups(batch)
+    touch = _touches(batch)
+    if touch.any():
+        batch = _joined(_split(batch, touch))
+    return _cut(batch) if (batch.size > LONGEST).any() else batch
+
+
+def set_heads(offsets: Longs) -> Longs:
+    """The first group of each set that has one.
+
+    >>> set_heads(np.array([0, 2, 2, 3])).tolist()
+    [0, 2]
+    """
+    return offsets[:-1][offsets[:-1] < offsets[1:]]
+
+
+def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
+    """A group whose runs touch each other is one run."""
+    solid = (batch.last > batch.first) & (batch.period == batch.size)
+    if not solid.any():
+        return batch
+    length = batch.last - batch.first + batch.size
+    return GroupBatch(
+        batch.first,
+        np.where(solid, batch.first, batch.last),
+        np.where(solid, length, batch.size),
+        np.where(solid, 0, batch.period),
+        batch.offsets,
+    )
+
+
+def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
+    """Whether each group begins where the one before it, of the same set, ends."""
+    touch = np.zeros(len(batch.first), np.bool_)
+    touch[1:] = batch.first[1:] == batch.last[:-1] + batch.size[:-1]
+    touch[set_heads(batch.offsets)] = False
+    return touch
+
+
+def _split(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
+    """Split the run that touches off each group of several: at most head, body and tail."""
+    several = batch.last > batch.first
+    head = several & touch
+    tail = several & np.append(touch[1:], False)
+    bodiless = head & tail & (batch.last - batch.first == batch.period)
+    parts = 1 + head + tail - bodiless
+    row, rank, offsets = _spread(parts, batch.offsets)
+    is_head = head[row] & (rank == 0)
+    is_tail = tail[row] & (rank == parts[row] - 1)
+    period = batch.period[row]
+    first = batch.first[row] + np.where(head[row] & ~is_head, period, 0)
+    first = np.where(is_tail, batch.last[row], first)
+    last = np.where(is_head, batch.first[row], batch.last[row] - np.where(tail[row] & ~is_tail, period, 0))
+    return GroupBatch(first, last, batch.size[row], np.where(last > first, period, 0), offsets)
+
+
+def _joined(batch: GroupBatch) -> GroupBatch:
+    """Make one run of each chain of touching runs; whatever touches is a single run by now."""
+    touch = _touches(batch)
+    kept = np.flatnonzero(~touch)
+    return GroupBatch(
+        batch.first[kept],
+        batch.last[kept],
+        np.add.reduceat(batch.size, kept),
+        batch.period[kept],
+        np.searchsorted(kept, batch.offsets).astype(np.int64, copy=False),
+    )
+
+
+def _cut(batch: GroupBatch) -> GroupBatch:
+    """Cut runs that are longer than an int32 into pieces of the longest size and a rest."""
+    parts = (batch.size - 1) // LONGEST + 1
+    long = parts > 1
+    if float(parts[long].sum(dtype=np.float64)) > MOST_PIECES:
+        worst = int(batch.size.max())
+        raise CoverageLimitError(f"a run of {worst} entries, more than {MOST_PIECES} pieces of {LONGEST}")
+    row, rank, offsets = _spread(parts, batch.offsets)
+    cut = long[row]
+    first = batch.first[row] + rank * LONGEST
+    return GroupBatch(
+        first,
+        np.where(cut, first, batch.last[row]),
+        np.minimum(batch.size[row] - rank * LONGEST, LONGEST),
+        batch.period[row],
+        offsets,
+    )
+
+
+def _spread(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
+    """Make ``parts[i]`` rows of row i: from which row each came, which part of it it is, the new offsets."""
+    ends = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum(parts, out=ends[1:])
+    row = np.repeat(np.arange(len(parts)), parts)
+    return row, np.arange(len(row)) - ends[row], ends[offsets]

@@ -1,0 +1,128 @@
+"""How many of several sets hold each entry, without looking at entries.
+
+The edges of all groups cut the ids into intervals. Within one interval every set is empty, full or periodic,
+so their weighted sum repeats with the least common multiple of the periods, and one window of that length
+says all of it. Where the common period is longer than the interval, the whole interval is the window. So cost
+follows groups, and the runs of one window; both are bounded.
+
+    ids       low                                high
+              |--- window ---|                     |       one interval
+    steps     |--|---|-|-----|                             constant value in each
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import GroupBatch, Longs
+from auditor.errors import CoverageLimitError
+
+MOST_RUNS = 2**21
+"""How many runs one comparison may look at besides two for each group edge: 200 MB, a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A sum over sets, as steps of constant value.
+
+    Interval i is ``low[i]:high[i]`` and repeats its first ``window[i]`` entries. Step j is
+    ``start[j]:end[j]`` and lies in the window of interval ``interval[j]``; the steps of a
+    window leave nothing out and ascend.
+    """
+
+    low: Longs
+    high: Longs
+    window: Longs
+    start: Longs
+    end: Longs
+    interval: Longs
+    value: Longs
+
+
+def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
+    """Add up the weights of the sets that hold each entry. Each batch is one set; ids are below 2^63 - 1.
+
+    Raises `CoverageLimitError` beyond `MOST_RUNS`.
+
+    >>> every_third = GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])
+    >>> steps = sweep([every_third], [1])
+    >>> steps.start.tolist(), steps.end.tolist(), steps.value.tolist()
+    ([0, 1], [1, 3], [1, 0])
+    """
+    weights = [weight for one, weight in zip(sets, weights, strict=True) if len(one.first)]
+    sets = [one for one in sets if len(one.first)]
+    ends = [one.last + one.size for one in sets]
+    edges = np.unique(np.concatenate([np.empty(0, np.int64), *(one.first for one in sets), *ends]))
+    low, high = edges[:-1], edges[1:]
+    active = [_active(one, end, low) for one, end in zip(sets, ends, strict=True)]
+    window = np.ones_like(low)
+    for one, rows in zip(sets, active, strict=True):
+        window = _common(window, np.where(rows < 0, 1, np.maximum(one.period[rows], 1)), high - low)
+    positions, deltas = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
+    seen = 0
+    for one, rows, weight in zip(sets, active, weights, strict=True):
+        start, end, extra = _runs(one, rows, low, window, MOST_RUNS - seen)
+        seen += extra
+        positions += [start, end]
+        deltas += [np.full_like(start, weight), np.full_like(end, -weight)]
+    at = np.concatenate(positions)
+    order = np.argsort(at, kind="stable")
+    at, value = at[order], np.cumsum(np.concatenate(deltas)[order])
+    final = np.append(at[1:] != at[:-1], np.ones(min(len(at), 1), np.bool_))
+    at, value = at[final], value[final]
+    interval = np.searchsorted(low, at, side="right") - 1
+    inside = at < (low + window)[interval] if len(low) else np.zeros(0, np.bool_)
+    begins = np.flatnonzero(inside)
+    return Steps(low, high, window, at[begins], at[begins + 1], interval[begins], value[begins])
+
+
+def _active(one: GroupBatch, end: Longs, low: Longs) -> Longs:
+    """The group of the set that reaches over each interval, or -1."""
+    rows = np.searchsorted(one.first, low, side="right") - 1
+    return np.where(low < end[rows], rows, -1)
+
+
+def _common(window: Longs, period: Longs, span: Longs) -> Longs:
+    """The least common multiple, but no more than the interval's span."""
+    rest = window // np.gcd(window, period)
+    return np.where(rest > span // period, span, rest * period)
+
+
+def _runs(one: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int) -> tuple[Longs, Longs, int]:
+    """The runs of a set inside each window, and how many of them are beyond two an interval."""
+    held = np.flatnonzero(rows >= 0)
+    rows, low, high = rows[held], low[held], (low + window)[held]
+    first, size, period = one.first[rows], one.size[rows], np.maximum(one.period[rows], 1)
+    repeats = one.last[rows] > first
+    lowest = np.where(repeats, (low - first) // period, 0)
+    count = np.where(repeats, (high - 1 - first) // period - lowest, 0) + 1
+    extra = np.maximum(count - 2, 0)
+    if float(extra.sum(dtype=np.float64)) > bound:
+        raise CoverageLimitError(f"more than {MOST_RUNS} runs to compare one by one")
+    row = np.repeat(np.arange(len(count)), count)
+    rank = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    start = first[row] + (lowest[row] + rank) * period[row]
+    end = np.minimum(start + size[row], high[row])
+    start = np.maximum(start, low[row])
+    real = start < end
+    return start[real], end[real], int(extra.sum())
+
+
+def chosen(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
+    """The maximal runs of the steps to keep: start, end and interval of each; none crosses an interval.
+
+    >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
+    >>> [part.tolist() for part in chosen(steps, steps.value == 0)]
+    [[1], [3], [0]]
+    """
+    at = np.flatnonzero(keep)
+    start, end, interval = steps.start[at], steps.end[at], steps.interval[at]
+    opens = np.ones(len(at), np.bool_)
+    opens[1:] = (start[1:] != end[:-1]) | (interval[1:] != interval[:-1])
+    closes = np.ones(len(at), np.bool_)
+    closes[:-1] = opens[1:]
+    return start[opens], end[closes], interval[opens]

@@ -1,0 +1,140 @@
+"""Which entries of a ledger a bookie holds: the condensed encoding of BP-34.
+
+    byte  0        4       8            64           88
+          version  groups  zeros ...    group 0      group 1 ...
+          int32    int32                24 bytes     24 bytes
+
+All numbers are big-endian; `auditor.codecs.availability.groups` draws a group. The proposal's text calls the
+second number that of entries; the server writes and reads the number of groups.
+
+The proposal folds equal runs into one group, and so does `encode`. The server's own writer
+(``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) never does: it emits one group a run, like
+`encode_unfolded`. `decode` reads both.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.fold import fold
+from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups, Longs
+from auditor.codecs.availability.java import JavaAvailability
+from auditor.errors import CoverageLimitError, DecodeError
+
+VERSION = 0
+MOST_EXPANDED = 2**24
+"""How many runs or entries are written out one by one, before that is refused."""
+
+_WHAT = "availability"
+_LARGEST = 2**63 - 1
+
+
+@overload
+def decode(data: bytes, mode: Literal["strict"] = "strict") -> Groups: ...
+@overload
+def decode(data: bytes, mode: Literal["java"]) -> JavaAvailability: ...
+def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | JavaAvailability:
+    """Read the groups of an encoded availability.
+
+    ``strict`` gives the groups as they are written, folded or not, and raises `DecodeError` at the header
+    field, or at the first group, that cannot be expanded or is out of order. ``java`` accepts and answers
+    exactly what the server's class does, oddities included.
+
+    >>> decode(encode(np.array([(1, 4, 2, 3), (7, 7, 1, 0)], GROUP))).tolist()
+    [(1, 4, 2, 3), (7, 7, 1, 0)]
+    """
+    if mode == "java":
+        return JavaAvailability.parse(data)
+    if len(data) < HEADER.size:
+        raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER.size} header bytes")
+    version, count = HEADER.unpack_from(data)
+    if version != VERSION:
+        raise DecodeError(_WHAT, 0, f"version {version}, not {VERSION}")
+    present, rest = divmod(len(data) - HEADER.size, GROUP.itemsize)
+    if rest or present != count:
+        raise DecodeError(_WHAT, 4, f"{count} groups promised, {present} and {rest} bytes present")
+    groups = np.frombuffer(data, GROUP, offset=HEADER.size)
+    first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
+    span = last - first
+    repeats = last > first
+    order = np.zeros(len(groups), np.bool_)
+    order[1:] = first[1:] <= last[:-1] + (size[:-1] - 1)
+    wrong = {
+        "ends before it starts": last < first,
+        "holds nothing": size < 1,
+        "passes the largest entry id": last > _LARGEST - (np.maximum(size, 1) - 1),
+        "spans more than there are ids": repeats & (span < 0),
+        "has a period without a second run": ~repeats & (period != 0),
+        "repeats sooner than its runs end": repeats & (period < size),
+        "does not end on a run": repeats & (span % np.maximum(period, 1) != 0),
+        "begins before the last one ended": order,
+    }
+    broken = np.logical_or.reduce(list(wrong.values()))
+    if broken.any():
+        row = int(broken.argmax())
+        reason = next(reason for reason, rows in wrong.items() if rows[row])
+        raise DecodeError(_WHAT, HEADER.size + row * GROUP.itemsize, f"a group that {reason}")
+    return groups
+
+
+def encode(groups: Groups) -> bytes:
+    """Write the value that stands for these entries: folded, with its 64-byte header.
+
+    Groups ascend and do not overlap; they need not be folded. For entries fold them first:
+    ``encode(fold_entries(entries, offsets).groups())``.
+
+    >>> encode(np.array([(1, 1, 2, 0), (4, 4, 2, 0)], GROUP))[64:].hex()
+    '000000000000000100000000000000040000000200000003'
+    """
+    folded = fold(GroupBatch.one(groups))
+    return HEADER.pack(VERSION, len(folded.first)) + folded.tobytes()
+
+
+def encode_unfolded(groups: Groups) -> bytes:
+    """Write these entries the way the server does: one group a run, for tools that expect it.
+
+    Raises `CoverageLimitError` for more than `MOST_EXPANDED` runs.
+
+    >>> len(encode_unfolded(np.array([(1, 10, 2, 3)], GROUP)))
+    160
+    """
+    folded = fold(GroupBatch.one(groups))
+    start, row = _starts(folded)
+    nothing = np.zeros_like(start)
+    runs = GroupBatch(start, start, folded.size[row], nothing, np.array([0, len(start)]))
+    return HEADER.pack(VERSION, len(start)) + runs.tobytes()
+
+
+def expand(groups: Groups) -> NDArray[np.int64]:
+    """List every entry the groups stand for, group after group: for small things.
+
+    Raises `CoverageLimitError` for more than `MOST_EXPANDED` entries.
+
+    >>> expand(np.array([(1, 10, 2, 3)], GROUP)).tolist()
+    [1, 2, 4, 5, 7, 8, 10, 11]
+    """
+    batch = GroupBatch.one(groups)
+    start, row = _starts(batch)
+    size = batch.size[row]
+    _bound(float(size.sum(dtype=np.float64)), "entries")
+    ends = np.cumsum(size)
+    entries: Longs = np.repeat(start - (ends - size), size)
+    entries += np.arange(len(entries))
+    return entries
+
+
+def _starts(batch: GroupBatch) -> tuple[Longs, Longs]:
+    """Where every run starts, and the group that it is from."""
+    count = (batch.last - batch.first) // np.maximum(batch.period, 1) + 1
+    _bound(float(count.sum(dtype=np.float64)), "runs")
+    row = np.repeat(np.arange(len(count)), count)
+    rank = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return batch.first[row] + rank * batch.period[row], row
+
+
+def _bound(count: float, what: str) -> None:
+    if count > MOST_EXPANDED:
+        raise CoverageLimitError(f"{count:.0f} {what} to write out one by one, more than {MOST_EXPANDED}")

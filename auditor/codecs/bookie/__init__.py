@@ -1,0 +1,1 @@
+"""What a bookie keeps on its disks and says over the wire."""

@@ -1,0 +1,84 @@
+r"""A bookie's cookie: in the metadata store, and as ``current/VERSION`` in each of its directories.
+
+    5                                   layout, in decimal; 5 since 4.16, 4 since 4.2
+    bookieHost: "bk1:3181"              protobuf text from here on
+    journalDir: "/j1,/j2"
+    ledgerDirs: "2\t/l1\t/l2"           how many, then each after a tab
+    instanceId: "0926c64b-..."          may be absent
+    indexDirs: "1\t/i1"                 may be absent, and is before layout 5
+
+Layout 3 (4.1) has the first three values as plain lines. Layouts 1 and 2 say nothing after the number;
+the server refuses to start on them, and they are damage here. A server can also print the number 5 over
+the lines of layout 3: such a cookie cannot be read back, by it or by us.
+"""
+
+from __future__ import annotations
+
+import re
+
+from auditor.codecs.protobuf import text as proto_text
+from auditor.codecs.protobuf.pb.cookie_pb2 import CookieFormat
+from auditor.errors import DecodeError
+from auditor.model.cookie import Cookie
+
+WHAT = "cookie"
+MAX_COOKIE_BYTES = proto_text.MAX_TEXT_BYTES
+
+_LINES_LAYOUT = 3
+_LINE = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
+_NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
+# What Java's trim takes away: everything up to the blank.
+_TRIMMED = bytes(range(0x21))
+
+
+def decode(data: bytes) -> Cookie:
+    r"""Read a cookie. Raises `DecodeError` where it breaks its format, and if it is too old to say anything.
+
+    The count before the directories is not checked; the server does not either.
+
+    >>> decode(b'4\nbookieHost: "a" journalDir: "/j" ledgerDirs: "1\\t/l"').ledger_dirs
+    ('/l',)
+    """
+    if len(data) > MAX_COOKIE_BYTES:
+        raise DecodeError(WHAT, MAX_COOKIE_BYTES, f"text of more than {MAX_COOKIE_BYTES} bytes")
+    first = _LINE.match(data)
+    assert first is not None  # matches nothing at all, if need be
+    number = first[1].strip(_TRIMMED)
+    layout = int(number) if _NUMBER.fullmatch(number) else None
+    if layout is None or not -(2**31) <= layout < 2**31:
+        raise DecodeError(WHAT, 0, "no layout number")
+    if layout < _LINES_LAYOUT:
+        raise DecodeError(WHAT, 0, f"layout {layout} says nothing about its bookie")
+    if layout == _LINES_LAYOUT:
+        return _lines(data, first.end())
+    message = proto_text.parse(CookieFormat, data, WHAT, first.end())
+    return Cookie(
+        layout=layout,
+        bookie_id=message.bookieHost,
+        journal_dirs=message.journalDir,
+        ledger_dirs=directories(message.ledgerDirs),
+        index_dirs=directories(message.indexDirs) if message.indexDirs else None,
+        instance_id=message.instanceId or None,
+    )
+
+
+def directories(counted: str) -> tuple[str, ...]:
+    r"""The paths in a counted list, in configured order.
+
+    >>> directories("2\t/l1\t/l2")
+    ('/l1', '/l2')
+    """
+    paths = counted[counted.find("\t") + 1 :].rstrip("\t")
+    return tuple(paths.split("\t"))
+
+
+def _lines(data: bytes, start: int) -> Cookie:
+    lines: list[str] = []
+    for what in ("bookie id", "journal directory", "list of ledger directories"):
+        line = _LINE.match(data, start)
+        if line is None or line.start() == len(data):
+            raise DecodeError(WHAT, len(data), f"the text ends before the {what}")
+        lines.append(line[1].decode("utf-8", "replace"))
+        start = line.end()
+    bookie_id, journal_dirs, ledger_dirs = lines
+    return Cookie(_LINES_LAYOUT, bookie_id, journal_dirs, directories(ledger_dirs))

@@ -1,0 +1,105 @@
+"""The header of a ledger's index file (``.idx``), which every one of them opens with.
+
+    byte 0       4        8        12           12+m     16+m     20+m        1024
+         "BKLE"  version  m        master key   state    k        explicit    slots ...
+                 int32    int32    m bytes      int32    int32    LAC, k      int64 each
+
+All numbers are big-endian, the header is zero-padded to 1024 bytes. Bit 0 of the state means fenced. ``k``
+and what follows exist from version 1 on (4.8); ``k`` is 0 for none, else at least 16: ledger id, LAC and its
+digest. Slot e, at byte 1024 + 8 * e, is 0 when the bookie does not hold entry e;
+`auditor.codecs.availability.fold.fold_slots` reads them.
+
+The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, a negative one
+reads as version 0. The master key is looked at for its length only: no value of this module keeps it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.errors import DecodeError
+
+HEADER_BYTES = 1024
+MAGIC = b"BKLE"
+NEWEST_VERSION = 1
+LAC_BYTES = 16
+"""The least that an explicit LAC takes: ledger id and LAC; the digest comes on top."""
+
+_WHAT = "index file"
+_MAGIC = int.from_bytes(MAGIC, "big")
+_START = struct.Struct(">4sii")
+_INT = struct.Struct(">i")
+_LAC = struct.Struct(">qq")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHeader:
+    """What the header of an index file says, without the master key."""
+
+    version: int
+    fenced: bool
+    explicit_lac: int | None
+    has_master_key: bool
+
+
+def check_headers(
+    octets: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> dict[int, DecodeError]:
+    """Check the headers of many index files at once: what is wrong with those that are damaged, by number.
+
+    File i starts at ``octets[starts[i]]`` and has ``lengths[i]`` bytes. 1024 of them must be there, but where
+    the file is shorter it does not matter what they are. The error carries the offset of the field at fault.
+
+    >>> damaged = check_headers(np.zeros(1024, np.uint8), np.array([0]), np.array([2048]))
+    >>> {row: str(error) for row, error in damaged.items()}
+    {0: 'index file: starts with 00000000, not BKLE (at byte 0)'}
+    """
+    magic, version, key = octets[starts[:, None] + np.arange(12)].view(">i4").T.astype(np.int64)
+    has_lac = version >= 1
+    fits = (key >= 0) & (key <= HEADER_BYTES - np.where(has_lac, 20, 16))
+    lac_at = np.where(fits & has_lac, 16 + key, 0)
+    lac = octets[(starts + lac_at)[:, None] + np.arange(4)].view(">i4").ravel()
+    bad_lac = (lac_at > 0) & (lac != 0) & ((lac < LAC_BYTES) | (lac > HEADER_BYTES - 20 - key))
+    wrong = (magic != _MAGIC) | (version > NEWEST_VERSION) | ~fits | bad_lac
+    damaged = np.flatnonzero(wrong | (lengths < HEADER_BYTES)).tolist()
+    return {
+        row: _explain(
+            octets[starts[row] : starts[row] + HEADER_BYTES].tobytes(), int(lengths[row]), int(lac_at[row])
+        )
+        for row in damaged
+    }
+
+
+def decode_header(data: bytes) -> IndexHeader:
+    """Read the header at the start of an index file. Raises `DecodeError`.
+
+    >>> decode_header(bytes.fromhex("424b4c45 00000000 00000000 00000001").ljust(1024, bytes(1)))
+    IndexHeader(version=0, fenced=True, explicit_lac=None, has_master_key=False)
+    """
+    header = np.frombuffer(data[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"), np.uint8)
+    for error in check_headers(header, np.array([0]), np.array([len(data)])).values():
+        raise error
+    _, version, key = _START.unpack_from(data)
+    [state] = _INT.unpack_from(data, 12 + key)
+    has_lac = version >= 1 and _INT.unpack_from(data, 16 + key)[0] > 0
+    explicit_lac = _LAC.unpack_from(data, 20 + key)[1] if has_lac else None
+    return IndexHeader(version, bool(state & 1), explicit_lac, key > 0)
+
+
+def _explain(header: bytes, length: int, lac_at: int) -> DecodeError:
+    """Say what is wrong with a header that is known to be damaged: its first wrong field."""
+    if length < HEADER_BYTES:
+        return DecodeError(_WHAT, length, f"{length} of {HEADER_BYTES} header bytes")
+    magic, version, key = _START.unpack_from(header)
+    if magic != MAGIC:
+        return DecodeError(_WHAT, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
+    if version > NEWEST_VERSION:
+        return DecodeError(_WHAT, 4, f"version {version} is newer than {NEWEST_VERSION}")
+    if not lac_at:
+        return DecodeError(_WHAT, 8, f"a master key of {key} bytes in a header of {HEADER_BYTES}")
+    [lac] = _INT.unpack_from(header, lac_at)
+    return DecodeError(_WHAT, lac_at, f"an explicit LAC of {lac} bytes")

@@ -1,0 +1,87 @@
+"""What DbLedgerStorage keeps of a ledger: keys and values of its RocksDB ``ledgers`` (LedgerMetadataIndex).
+
+    key     ledger id: i64, big-endian               value     LedgerData (schemas/ledger_data.proto)
+            the same and 8 zero bytes                          the same: the offline rebuild tool wrote it
+            ffffffffffff1103                                   flags: i64; bit 0 NEEDS_INTEGRITY_CHECK
+            any other negative number                          reserved
+
+Java reads the first 8 bytes of a key. Where a ledger has a key of each length, the longer one is read later
+and counts. A ledger in limbo is one of which the bookie itself does not know what it should have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.protobuf import wire as proto_wire
+from auditor.codecs.protobuf.pb.ledger_data_pb2 import LedgerData as Wire
+from auditor.errors import DecodeError
+
+FLAGS_KEY = -0xEEFD
+"""The key of the storage's flags, which only the first configured directory has."""
+
+NEEDS_INTEGRITY_CHECK = 1
+"""The bit that says that the bookie must first find out what it has lost."""
+
+KEY_BYTES = (8, 16)
+
+WHAT = "ledger data"
+
+_PLAIN = np.array([0x08, 1, 0x10, 0, 0x1A], np.uint8)
+"""How a value begins that has nothing but what is required; byte 3 is the fence."""
+_SHORTEST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerData:
+    """What is known of a ledger. Its master key is never kept."""
+
+    exists: bool
+    fenced: bool
+    has_master_key: bool
+    has_explicit_lac: bool
+    limbo: bool
+
+
+def decode(data: bytes) -> LedgerData:
+    """Read a value. Raises `DecodeError`.
+
+    >>> decode(bytes.fromhex("080110001a00")).limbo
+    False
+    """
+    wire = proto_wire.parse(Wire, data, WHAT)
+    return LedgerData(
+        wire.exists, wire.fenced, bool(wire.masterKey), wire.HasField("explicitLac"), wire.limbo
+    )
+
+
+def flags(data: bytes) -> int:
+    """Read the value of `FLAGS_KEY`. Raises `DecodeError`.
+
+    >>> flags(bytes.fromhex("0000000000000001")) & NEEDS_INTEGRITY_CHECK
+    1
+    """
+    if len(data) != 8:
+        raise DecodeError("storage flags", min(len(data), 8), f"8 bytes expected, {len(data)} present")
+    return int.from_bytes(data, "big", signed=True)
+
+
+def plain(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which values say no more than that the ledger exists, fenced or not, and its key: nearly all of them.
+
+    Value i is ``values[offsets[i]:offsets[i + 1]]``. The others need `decode`.
+
+    >>> plain(np.frombuffer(bytes.fromhex("080110001a00"), np.uint8), np.array([0, 6])).tolist()
+    [True]
+    """
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    found = (lengths >= _SHORTEST) & (lengths < 0x80)
+    starts, lengths = starts[found], lengths[found]
+    heads = values[starts[:, None] + np.arange(_SHORTEST)]
+    same = heads[:, :5] == _PLAIN
+    same[:, 3] |= heads[:, 3] == 1
+    found[found] = same.all(axis=1) & (heads[:, 5] == lengths - _SHORTEST)
+    return found

@@ -1,0 +1,1 @@
+"""etcd's own file: pages, and the changes of keys in them."""

@@ -1,0 +1,123 @@
+"""What etcd keeps of each change of a key, in the bucket "key" of its storage file.
+
+    bucket's key    main revision i64, "_", sub revision i64 (both big-endian); behind a deletion "t"
+    value           protobuf (schemas/etcd_key_value.proto); of a deletion it has the key and nothing else
+
+One transaction is one main revision; sub counts the changes in it. So the bucket is in the order of time, not
+of keys, and the last change of a key is its state. Compaction takes changes away that are no key's last. The
+bucket "meta" says what was compacted. The same in etcd 3.0 to 3.6 (server/storage/mvcc).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.etcd.bbolt import Elements, windows
+from auditor.codecs.protobuf import wire as proto_wire
+from auditor.codecs.protobuf.pb.etcd_key_value_pb2 import EtcdKeyValue
+from auditor.errors import DecodeError
+
+WHAT = "etcd key"
+KEY_BUCKET, META_BUCKET = b"key", b"meta"
+COMPACTED = (b"finishedCompactRev", b"scheduledCompactRev")
+"""Keys of the bucket meta whose values are revisions: none below has to be there any more."""
+
+REVISION_BYTES = 17
+_SEPARATOR_AT, _SEPARATOR, _DELETED = 8, ord("_"), ord("t")
+_KEY_TAG = 0x0A  # field 1, bytes: etcd writes it first
+_MAX_REVISION = 2**63 - 1
+
+
+class KeyValue(NamedTuple):
+    """One change of a key: what it was set to, and when, in revisions."""
+
+    key: bytes
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    version: int
+    lease: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """The bucket's keys of many changes; of what is not ``valid`` the other columns mean nothing."""
+
+    main: NDArray[np.int64]
+    sub: NDArray[np.int64]
+    deleted: NDArray[np.bool_]
+    valid: NDArray[np.bool_]
+
+
+def decode_key_value(data: bytes) -> KeyValue:
+    """Read the value of a change. Raises `DecodeError`.
+
+    >>> decode_key_value(bytes.fromhex("0a022f61 1002 1803 2001 2a0178"))
+    KeyValue(key=b'/a', value=b'x', create_revision=2, mod_revision=3, version=1, lease=0)
+    """
+    message = proto_wire.parse(EtcdKeyValue, data, WHAT)
+    if not message.key:
+        raise DecodeError(WHAT, 0, "a change of no key")
+    return KeyValue(
+        message.key,
+        message.value,
+        message.create_revision,
+        message.mod_revision,
+        message.version,
+        message.lease,
+    )
+
+
+def decode_revision(data: bytes) -> tuple[int, int]:
+    """Read a revision without mark, as the bucket meta keeps them. Raises `DecodeError`.
+
+    >>> decode_revision(bytes.fromhex("0000000000000007 5f 0000000000000001"))
+    (7, 1)
+    """
+    if len(data) != REVISION_BYTES or data[_SEPARATOR_AT] != _SEPARATOR:
+        raise DecodeError(WHAT, 0, "no revision")
+    main, sub = int.from_bytes(data[:8], "big"), int.from_bytes(data[9:], "big")
+    if max(main, sub) > _MAX_REVISION:
+        raise DecodeError(WHAT, 0, "a negative revision")
+    return main, sub
+
+
+def revisions(data: memoryview, found: Elements) -> Revisions:
+    """Read the bucket's keys of many changes at once."""
+    length = found.value_at - found.key_at
+    marked = length == REVISION_BYTES + 1
+    valid = ((length == REVISION_BYTES) | marked) & ~found.is_bucket
+    # Rows of another length are read too, from the beginning of the file, and not used.
+    rows = windows(data, np.where(valid, found.key_at, 0), REVISION_BYTES)
+    main = np.ascontiguousarray(rows[:, :8]).view(">i8").ravel().astype(np.int64)
+    sub = np.ascontiguousarray(rows[:, 9:]).view(">i8").ravel().astype(np.int64)
+    valid &= (rows[:, _SEPARATOR_AT] == _SEPARATOR) & (main >= 0) & (sub >= 0)
+    octets = np.frombuffer(data, np.uint8)
+    valid &= ~marked | (octets[np.where(marked, found.value_at - 1, 0)] == _DELETED)
+    return Revisions(main, sub, marked, valid)
+
+
+def key_spans(data: memoryview, found: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the changed keys lie, from and to; both -1 where a value does not begin with a key."""
+    octets = np.frombuffer(data, np.uint8)
+    size = found.value_end - found.value_at
+
+    def octet(nth: int) -> NDArray[np.int64]:
+        return np.where(size > nth, octets[np.where(size > nth, found.value_at + nth, 0)], 0).astype(np.int64)
+
+    first, second = octet(1), octet(2)
+    long = first >= 0x80
+    begin = found.value_at + np.where(long, 3, 2)
+    length = np.where(long, (first & 0x7F) | (second & 0x7F) << 7, first)
+    # A key of more than 16 KiB would need a third byte.
+    good = (
+        (octet(0) == _KEY_TAG)
+        & (length > 0)
+        & (begin + length <= found.value_end)
+        & ~(long & (second >= 0x80))
+    )
+    return np.where(good, begin, -1), np.where(good, begin + length, -1)

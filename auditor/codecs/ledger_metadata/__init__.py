@@ -1,0 +1,1 @@
+"""Ledger metadata in all its formats: one value at a time, and whole batches."""

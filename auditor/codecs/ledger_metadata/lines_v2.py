@@ -1,0 +1,286 @@
+"""Metadata of format 2 exactly as the server writes it, of many ledgers at once, by its lines.
+
+A cluster can have tens of millions of these, and the parser for all that the server *reads* is many times
+slower. Every line is one of seventeen kinds, told by how it begins, and which kind may follow which is a
+table. Narrower than the format on purpose: numbers that surely fit, members without escapes.
+What is not so is odd, and that parser's to judge; what is, both read alike.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import Longs
+from auditor.codecs.byte_column import ByteColumn, begin_with, windows
+from auditor.codecs.ledger_metadata.columns import Bools
+from auditor.codecs.ledger_metadata.text_spans import TextSpans, integers
+from auditor.codecs.ledger_metadata.wellformed import (
+    ACK,
+    CTIME,
+    CUSTOM,
+    DIGEST,
+    ENSEMBLE,
+    FIRST,
+    KEY,
+    LAST,
+    LENGTH,
+    MEMBER,
+    PASSWORD,
+    QUORUM,
+    SEGMENT,
+    STATE,
+    VALUE,
+    LedgerFields,
+)
+from auditor.codecs.protobuf.fields import Blobs, Fields
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.protobuf.text import MAX_TEXT_BYTES, unescape
+
+
+class Kind(IntEnum):
+    """What a line is; the first is none."""
+
+    NONE = 0
+    QUORUM = 1
+    ENSEMBLE = 2
+    LENGTH = 3
+    LAST = 4
+    STATE = 5
+    SEGMENT = 6
+    MEMBER = 7
+    FIRST = 8
+    CLOSE_SEGMENT = 9
+    DIGEST = 10
+    PASSWORD = 11
+    ACK = 12
+    CTIME = 13
+    CUSTOM = 14
+    KEY = 15
+    VALUE = 16
+    CLOSE_CUSTOM = 17
+
+
+_BEGIN = {
+    Kind.QUORUM: b"quorumSize: ",
+    Kind.ENSEMBLE: b"ensembleSize: ",
+    Kind.LENGTH: b"length: ",
+    Kind.LAST: b"lastEntryId: ",
+    Kind.STATE: b"state: ",
+    Kind.SEGMENT: b"segment {\n",
+    Kind.MEMBER: b'  ensembleMember: "',
+    Kind.FIRST: b"  firstEntryId: ",
+    Kind.CLOSE_SEGMENT: b"}\n",
+    Kind.DIGEST: b"digestType: ",
+    Kind.PASSWORD: b'password: "',
+    Kind.ACK: b"ackQuorumSize: ",
+    Kind.CTIME: b"ctime: ",
+    Kind.CUSTOM: b"customMetadata {\n",
+    Kind.KEY: b'  key: "',
+    Kind.VALUE: b'  value: "',
+}
+_NUMBERS = {
+    Kind.QUORUM: QUORUM,
+    Kind.ENSEMBLE: ENSEMBLE,
+    Kind.LENGTH: LENGTH,
+    Kind.LAST: LAST,
+    Kind.ACK: ACK,
+    Kind.CTIME: CTIME,
+}
+_ENUMS = {
+    Kind.STATE: (STATE, LedgerMetadataFormat.State.items()),
+    Kind.DIGEST: (DIGEST, LedgerMetadataFormat.DigestType.items()),
+}
+_ESCAPABLE = (Kind.PASSWORD, Kind.KEY, Kind.VALUE)
+_QUOTED = (Kind.MEMBER, *_ESCAPABLE)
+_MOST_DIGITS = {**dict.fromkeys(_NUMBERS, 18), Kind.QUORUM: 9, Kind.ENSEMBLE: 9, Kind.ACK: 9}
+
+_TAIL = (Kind.DIGEST, Kind.PASSWORD, Kind.ACK, Kind.CTIME, Kind.CUSTOM)
+_FOLLOWS: dict[Kind, tuple[Kind, ...]] = {
+    Kind.NONE: (Kind.QUORUM,),
+    Kind.QUORUM: (Kind.ENSEMBLE,),
+    Kind.ENSEMBLE: (Kind.LENGTH,),
+    Kind.LENGTH: (Kind.LAST, Kind.STATE),
+    Kind.LAST: (Kind.STATE,),
+    Kind.STATE: (Kind.SEGMENT, *_TAIL),
+    Kind.SEGMENT: (Kind.MEMBER, Kind.FIRST),
+    Kind.MEMBER: (Kind.MEMBER, Kind.FIRST),
+    Kind.FIRST: (Kind.CLOSE_SEGMENT,),
+    Kind.CLOSE_SEGMENT: (Kind.SEGMENT, *_TAIL),
+    **{kind: _TAIL[place + 1 :] for place, kind in enumerate(_TAIL[:-1])},
+    Kind.CUSTOM: (Kind.KEY,),
+    Kind.KEY: (Kind.VALUE,),
+    Kind.VALUE: (Kind.CLOSE_CUSTOM,),
+    Kind.CLOSE_CUSTOM: (Kind.CUSTOM,),
+}
+_MAY_FOLLOW = np.zeros((len(Kind), len(Kind)), np.bool_)
+for _before, _after in _FOLLOWS.items():
+    _MAY_FOLLOW[_before, list(_after)] = True
+_MAY_END = np.zeros(len(Kind), np.bool_)
+_MAY_END[[Kind.STATE, Kind.CLOSE_SEGMENT, *_TAIL[:-1], Kind.CLOSE_CUSTOM]] = True
+
+# A line's kind by its first two bytes, or by the two behind an indentation, in the upper half.
+_INDENT = int.from_bytes(b"  ", "little")
+_BY_BYTES = np.zeros(1 << 17, np.uint8)
+for _kind, _text in _BEGIN.items():
+    _two = int.from_bytes(_text[:2], "little")
+    _BY_BYTES[_two if _two != _INDENT else 1 << 16 | int.from_bytes(_text[2:4], "little")] = _kind
+
+_ESCAPED = re.compile(rb"(?:[\x20\x21\x23-\x5b\x5d-\x7e]++|\\(?:[abfnrtv\"'\\]|[0-3][0-7]{2}))*+")
+_NEWLINE, _QUOTE, _ESCAPE = b'\n"\\'
+_LONGEST_BEGIN = max(map(len, _BEGIN.values()))
+
+
+def read_lines(values: ByteColumn, start: int) -> LedgerFields:
+    r"""The fields of ledgers of format 2, whose text begins at byte ``start`` of each.
+
+    >>> text = b"quorumSize: 1\nensembleSize: 3\nlength: 0\nstate: OPEN\n"
+    >>> read = read_lines(ByteColumn.of([text, b"?"]), 0)
+    >>> read.ledgers.odd.tolist(), read.ledgers.numbers[ENSEMBLE].tolist()
+    ([False, True], [3, 0])
+    """
+    count = len(values)
+    octets = np.concatenate((values.octets, np.zeros(_LONGEST_BEGIN, np.uint8)))
+    begins, ends = values.starts + start, values.ends
+    odd = (ends - begins > MAX_TEXT_BYTES) | (begins >= ends)
+    lines = _lines(octets, begins, ends, odd)
+    kinds = _kinds(octets, lines)
+    _check_order(kinds, lines, odd)
+    if odd.any():
+        # Of lines in good order alone it is sure which segment they are of.
+        sound = ~odd[lines.rows]
+        lines, kinds = lines.taken(sound), kinds[sound]
+    by_kind = np.argsort(kinds, kind="stable")
+    bounds = np.searchsorted(kinds[by_kind], np.arange(len(Kind) + 1))
+    at = {kind: by_kind[bounds[kind] : bounds[kind + 1]] for kind in Kind}
+    of = {kind: lines.taken(at[kind]) for kind in Kind}
+    contents = {
+        kind: TextSpans(of[kind].rows, of[kind].starts + len(_BEGIN[kind]), of[kind].ends) for kind in _BEGIN
+    }
+    quoted = {kind: _quoted(octets, contents[kind], odd) for kind in _QUOTED}
+    escaped = _check_bytes(octets, begins, ends, quoted, odd)
+
+    ledgers = Fields(
+        numbers={number: np.zeros(count, np.int64) for number in (*_NUMBERS.values(), STATE, DIGEST)},
+        present={
+            number: np.zeros(count, np.bool_)
+            for number in (*_NUMBERS.values(), STATE, DIGEST, SEGMENT, PASSWORD, CUSTOM)
+        },
+        blobs={SEGMENT: _blobs(of[Kind.SEGMENT]), CUSTOM: _blobs(of[Kind.CUSTOM])},
+        odd=odd,
+    )
+    for kind, number in _NUMBERS.items():
+        ledgers.numbers[number][of[kind].rows] = integers(octets, contents[kind], _MOST_DIGITS[kind], odd)
+        ledgers.present[number][of[kind].rows] = True
+    for kind, (number, names) in _ENUMS.items():
+        ledgers.numbers[number][of[kind].rows] = _named(octets, contents[kind], names, odd)
+        ledgers.present[number][of[kind].rows] = True
+    for kind, number in ((Kind.SEGMENT, SEGMENT), (Kind.PASSWORD, PASSWORD), (Kind.CUSTOM, CUSTOM)):
+        ledgers.present[number][of[kind].rows] = True
+    member_of = np.searchsorted(at[Kind.SEGMENT], at[Kind.MEMBER]) - 1
+    segments = Fields(
+        numbers={FIRST: integers(octets, contents[Kind.FIRST], 18, odd)},
+        present={FIRST: np.ones(len(at[Kind.SEGMENT]), np.bool_)},
+        blobs={MEMBER: Blobs(member_of, quoted[Kind.MEMBER].starts, quoted[Kind.MEMBER].ends)},
+        odd=np.zeros(len(at[Kind.SEGMENT]), np.bool_),
+    )
+    item = np.arange(len(at[Kind.CUSTOM]))
+    custom = Fields(
+        numbers={},
+        present={},
+        blobs={
+            number: Blobs(item, quoted[kind].starts, quoted[kind].ends)
+            for kind, number in ((Kind.KEY, KEY), (Kind.VALUE, VALUE))
+        },
+        odd=np.zeros(len(item), np.bool_),
+    )
+    unescaped = {
+        number: {item: unescape(text) for item, text in escaped[kind].items()}
+        for kind, number in ((Kind.KEY, KEY), (Kind.VALUE, VALUE))
+    }
+    return LedgerFields(2, octets, ledgers, segments, custom, unescaped)
+
+
+def _lines(octets: NDArray[np.uint8], begins: Longs, ends: Longs, odd: Bools) -> TextSpans:
+    newlines = np.flatnonzero(octets == _NEWLINE)
+    low, high = np.searchsorted(newlines, begins), np.searchsorted(newlines, ends)
+    odd |= (high <= low) | (newlines.take(high - 1, mode="clip") != ends - 1 if len(newlines) else True)
+    counts = np.where(odd, 0, high - low)
+    heads = np.cumsum(counts) - counts
+    rows = np.repeat(np.arange(len(begins)), counts)
+    line_ends = newlines[np.arange(len(rows)) + np.repeat(low - heads, counts)]
+    starts = np.append(0, line_ends + 1)[: len(rows)]
+    starts[heads[counts > 0]] = begins[counts > 0]
+    return TextSpans(rows, starts, line_ends)
+
+
+def _kinds(octets: NDArray[np.uint8], lines: TextSpans) -> NDArray[np.uint8]:
+    """What each line is; NONE where it does not begin as its kind must."""
+    four = windows(octets, lines.starts, 4).view("<u4")
+    two = four & 0xFFFF
+    kinds = _BY_BYTES[np.where(two == _INDENT, four >> 16 | 1 << 16, two)]
+    order = np.argsort(kinds, kind="stable")
+    bounds = np.searchsorted(kinds[order], np.arange(len(Kind) + 1))
+    for kind, text in _BEGIN.items():
+        these = order[bounds[kind] : bounds[kind + 1]]
+        wrong = ~begin_with(octets, lines.starts[these], text)
+        if wrong.any():
+            kinds[these[wrong]] = Kind.NONE
+    ends_custom = (kinds[1:] == Kind.CLOSE_SEGMENT) & (kinds[:-1] == Kind.VALUE)
+    kinds[1:][ends_custom] = Kind.CLOSE_CUSTOM
+    return kinds
+
+
+def _check_order(kinds: NDArray[np.uint8], lines: TextSpans, odd: Bools) -> None:
+    heads = np.append(True, lines.rows[1:] != lines.rows[:-1])[: len(kinds)]
+    before = np.append(0, kinds)[: len(kinds)]
+    odd[lines.rows[~_MAY_FOLLOW[np.where(heads, 0, before), kinds]]] = True
+    lasts = np.append(heads[1:], True)[: len(kinds)]
+    odd[lines.rows[lasts & ~_MAY_END[kinds]]] = True
+
+
+def _quoted(octets: NDArray[np.uint8], contents: TextSpans, odd: Bools) -> TextSpans:
+    """What stands before the closing quote."""
+    ends = contents.ends - 1
+    odd[contents.rows[(ends < contents.starts) | (octets[ends] != _QUOTE)]] = True
+    return TextSpans(contents.rows, contents.starts, np.maximum(ends, contents.starts))
+
+
+def _check_bytes(
+    octets: NDArray[np.uint8], begins: Longs, ends: Longs, quoted: dict[Kind, TextSpans], odd: Bools
+) -> dict[Kind, dict[int, bytes]]:
+    """See to it that there are no quotes but those, and else plain text, or escapes where there may be some.
+
+    Those texts are the answer, by their place among their kind.
+    """
+    special = (octets - 0x20 > 0x7E - 0x20) | (octets == _QUOTE) | (octets == _ESCAPE)
+    special &= octets != _NEWLINE
+    at = np.flatnonzero(special)
+    unexplained = np.searchsorted(at, ends) - np.searchsorted(at, begins)
+    escaped: dict[Kind, dict[int, bytes]] = {kind: {} for kind in _ESCAPABLE}
+    for kind, each in quoted.items():
+        unexplained -= 2 * np.bincount(each.rows, minlength=len(unexplained))
+        if kind in escaped:
+            inside = np.searchsorted(at, each.ends) - np.searchsorted(at, each.starts)
+            for line in np.flatnonzero(inside).tolist():
+                text = octets[each.starts[line] : each.ends[line]].tobytes()
+                if _ESCAPED.fullmatch(text):
+                    escaped[kind][line] = text
+                    unexplained[each.rows[line]] -= inside[line]
+    odd |= unexplained != 0
+    return escaped
+
+
+def _named(octets: NDArray[np.uint8], contents: TextSpans, names: list[tuple[str, int]], odd: Bools) -> Longs:
+    numbers = np.zeros(len(contents.starts), np.int64)
+    for name, number in names:
+        numbers[begin_with(octets, contents.starts, name.encode() + b"\n")] = number
+    odd[contents.rows[numbers == 0]] = True
+    return numbers
+
+
+def _blobs(lines: TextSpans) -> Blobs:
+    return Blobs(lines.rows, lines.starts, lines.ends)

@@ -1,0 +1,58 @@
+"""The message that formats 2 and 3 of ledger metadata share, and what BookKeeper makes of it."""
+
+from __future__ import annotations
+
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.model.ledger_metadata import NO_ENTRY, LedgerMetadata, LedgerState, Segment
+
+STATES = {
+    LedgerMetadataFormat.OPEN: LedgerState.OPEN,
+    LedgerMetadataFormat.IN_RECOVERY: LedgerState.IN_RECOVERY,
+    LedgerMetadataFormat.CLOSED: LedgerState.CLOSED,
+}
+# The message says HMAC where the API says MAC.
+DIGESTS = {
+    LedgerMetadataFormat.CRC32: "CRC32",
+    LedgerMetadataFormat.HMAC: "MAC",
+    LedgerMetadataFormat.CRC32C: "CRC32C",
+    LedgerMetadataFormat.DUMMY: "DUMMY",
+}
+DIGESTS_BY_NAME = {LedgerMetadataFormat.DigestType.Name(number): name for number, name in DIGESTS.items()}
+
+
+def text(value: str | bytes) -> str:
+    """A string of a message; the library hands out bytes where they are not UTF-8, the server replaces them.
+
+    >>> text("bk1:3181"), text(b"bk\\xff")
+    ('bk1:3181', 'bk\ufffd')
+    """
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")
+
+
+def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | None) -> LedgerMetadata:
+    """The metadata that a complete message stands for (Java: ``LedgerMetadataSerDe.decode``).
+
+    Length and last entry count only when closed, a digest only with a password; a password without a digest
+    is CRC32. ``store_ctime`` is the store's creation time in ms, for messages without their own.
+    """
+    state = STATES[message.state]
+    closed = state is LedgerState.CLOSED
+    has_password = message.HasField("password")
+    return LedgerMetadata(
+        format_version=version,
+        ensemble_size=message.ensembleSize,
+        write_quorum=message.quorumSize,
+        ack_quorum=message.ackQuorumSize if message.HasField("ackQuorumSize") else message.quorumSize,
+        state=state,
+        length=message.length if closed else 0,
+        last_entry_id=message.lastEntryId if closed else NO_ENTRY,
+        segments=tuple(
+            Segment(segment.firstEntryId, tuple(map(text, segment.ensembleMember)))
+            for segment in message.segment
+        ),
+        digest_type=DIGESTS[message.digestType] if has_password else None,
+        ctime=message.ctime if message.HasField("ctime") else store_ctime,
+        ctoken=message.cToken,
+        custom_metadata={text(entry.key): entry.value for entry in message.customMetadata},
+        has_password=has_password,
+    )

@@ -1,0 +1,82 @@
+"""The metadata of a ledger: the value of its znode or etcd key (LedgerMetadataSerDe).
+
+    byte  0                            28        30
+          BookieMetadataFormatVersion  version   body
+          and a tab                    and \\n
+
+    version 1   lines of text, since 4.0            ledger_metadata_text
+    version 2   protobuf as text, since 4.2         ledger_metadata_text
+    version 3   varint length, then protobuf, since 4.9; what follows the message is ignored
+
+The version is decimal, up to 9 characters, and may have leading zeros or a plus sign.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+
+from auditor.codecs.ledger_metadata import text as ledger_metadata_text
+from auditor.codecs.ledger_metadata.message import interpret
+from auditor.codecs.protobuf import wire as proto_wire
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.errors import DecodeError, RuleError
+from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
+
+WHAT = "ledger metadata"
+MAGIC = b"BookieMetadataFormatVersion\t"
+
+_VERSION = re.compile(rb"([^\n]{0,9})\n")
+_NUMBER = re.compile(rb"[+-]?[0-9]+")
+
+
+def decode(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
+    """Read the metadata of a ledger, in any of the three formats.
+
+    ``store_ctime`` is the creation time in ms that the store keeps; formats 2 and 3 fall back to it. Raises
+    `DecodeError` for bytes that break the format, at the first that does, and `RuleError`, with the parsed
+    value, for what BookKeeper itself refuses to build. Metadata that it builds may still break a rule: see
+    `auditor.model.ledger_metadata.broken_rules`.
+
+    >>> decode(b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n").segments
+    (Segment(first_entry_id=0, ensemble=('bk1:3181',)),)
+    """
+    metadata = parse(data, store_ctime)
+    for rule in broken_rules(metadata):
+        if rule.refused:
+            raise RuleError(WHAT, rule.rule, rule.reason, metadata)
+    return metadata
+
+
+def parse(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
+    """`decode` without a look at the rules: only `DecodeError` is raised."""
+    version, start = read_version(data)
+    if version == 1:
+        return ledger_metadata_text.parse_v1(data, start)
+    if version == 2:
+        return ledger_metadata_text.parse_v2(data, start, store_ctime)
+    size = proto_wire.varint(data, start, len(data))
+    if size is None:
+        raise DecodeError(WHAT, start, "the message's length is cut or too long")
+    end = size[0] + size[1]
+    if end > len(data):
+        raise DecodeError(WHAT, len(data), f"{size[0]} bytes promised, {len(data) - size[1]} present")
+    return interpret(3, proto_wire.parse(LedgerMetadataFormat, data, WHAT, size[1], end), store_ctime)
+
+
+def read_version(data: bytes) -> tuple[int, int]:
+    """The format version, 1 to 3, and where the body begins.
+
+    >>> read_version(b"BookieMetadataFormatVersion\\t3\\n")
+    (3, 30)
+    """
+    if not data.startswith(MAGIC):
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(data, MAGIC, strict=False))
+        raise DecodeError(WHAT, len(list(same)), "the header is not that of ledger metadata")
+    match = _VERSION.match(data, len(MAGIC))
+    if match is None or not _NUMBER.fullmatch(match[1]):
+        raise DecodeError(WHAT, len(MAGIC), "no version number")
+    version = int(match[1])
+    if not 1 <= version <= 3:
+        raise DecodeError(WHAT, len(MAGIC), f"version {version} is none of 1, 2 and 3")
+    return version, match.end()

@@ -1,0 +1,90 @@
+r"""Ledger metadata in its two text formats; the header before them is read elsewhere.
+
+Format 2 is the message of format 3 as protobuf text. Format 1 is older, in lines:
+
+    2                                  write quorum, which is the ack quorum too
+    3                                  ensemble size
+    1000                               length in bytes, 0 unless closed
+    0\tbk1:3181\tbk2:3181\tbk3:3181    a segment: first entry, then the bookies; one line each
+    9\tCLOSED                          last entry, or -102 for a ledger in recovery; no line when it is open
+
+Format 1 has no digest, password, time or custom metadata. What stands after the line with CLOSED is ignored,
+here as by the server.
+"""
+
+from __future__ import annotations
+
+import re
+
+from auditor.codecs.ledger_metadata.message import interpret
+from auditor.codecs.protobuf import text as proto_text
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.errors import DecodeError
+from auditor.model.ledger_metadata import NO_ENTRY, LedgerMetadata, LedgerState, Segment
+
+WHAT = "ledger metadata"
+MAX_TEXT_BYTES = proto_text.MAX_TEXT_BYTES
+
+_IN_RECOVERY = -102  # stands where the last entry would, with the word CLOSED
+_CLOSED = "CLOSED"
+_LINE = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
+
+
+def parse_v1(data: bytes, start: int) -> LedgerMetadata:
+    """Read format 1 from byte ``start`` on; raises `DecodeError`, judges no rule.
+
+    >>> parse_v1(b"1\\n1\\n0\\n0\\tbk1:3181\\n-1\\tCLOSED", 0).state
+    <LedgerState.CLOSED: 'CLOSED'>
+    """
+    if len(data) - start > MAX_TEXT_BYTES:
+        raise DecodeError(WHAT, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
+    lines = _LINE.finditer(data, start)
+    quorum, ensemble_size, length = (
+        _integer(*_line(next(lines), what), bits, what)
+        for what, bits in (("write quorum", 31), ("ensemble size", 31), ("length", 63))
+    )
+    segments: list[Segment] = []
+    state, last_entry_id = LedgerState.OPEN, NO_ENTRY
+    for match in lines:
+        if match.start() == len(data):
+            break
+        line, at = _line(match, "segment")
+        first, *members = line.rstrip("\t").split("\t")
+        if not members:
+            raise DecodeError(WHAT, at, "a line without a tab")
+        if members[0] == _CLOSED:
+            last_entry_id = _integer(first, at, 63, "last entry")
+            state = LedgerState.IN_RECOVERY if last_entry_id == _IN_RECOVERY else LedgerState.CLOSED
+            break
+        segments.append(Segment(_integer(first, at, 63, "first entry"), tuple(members)))
+    closed = state is LedgerState.CLOSED
+    return LedgerMetadata(
+        format_version=1,
+        ensemble_size=ensemble_size,
+        write_quorum=quorum,
+        ack_quorum=quorum,
+        state=state,
+        length=length if closed else 0,
+        last_entry_id=last_entry_id if closed else NO_ENTRY,
+        segments=tuple(segments),
+    )
+
+
+def parse_v2(data: bytes, start: int, store_ctime: int | None) -> LedgerMetadata:
+    """Read format 2 from byte ``start`` on; raises `DecodeError`, judges no rule."""
+    return interpret(2, proto_text.parse(LedgerMetadataFormat, data, WHAT, start), store_ctime)
+
+
+def _line(match: re.Match[bytes], what: str) -> tuple[str, int]:
+    if match.start() == match.end():
+        raise DecodeError(WHAT, match.start(), f"the text ends before the {what}")
+    return match[1].decode("utf-8", "replace"), match.start()
+
+
+def _integer(text: str, at: int, bits: int, what: str) -> int:
+    match = _INTEGER.fullmatch(text)
+    value = int(match[1] + match[2]) if match else None
+    if value is None or not -(1 << bits) <= value < 1 << bits:
+        raise DecodeError(WHAT, at, f"the {what} is no {bits + 1}-bit integer")
+    return value

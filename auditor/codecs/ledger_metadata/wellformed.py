@@ -1,0 +1,194 @@
+"""Which ledgers of a batch are in good order, told from their fields, whatever format these came in.
+
+Most ledgers of a cluster are alike and break no rule. Those become columns here without an object for any of
+them; what is out of the ordinary in any way is left to `auditor.codecs.ledger_metadata.one`, which says what
+is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import Longs
+from auditor.codecs.byte_column import arrow_of
+from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, Bools, LedgerColumns
+from auditor.codecs.protobuf.fields import Blobs, Fields
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.model.bookie_id import accepted
+from auditor.model.ledger_metadata import NO_ENTRY
+
+_NUMBER = {name: field.number for name, field in LedgerMetadataFormat.DESCRIPTOR.fields_by_name.items()}
+QUORUM, ENSEMBLE, LENGTH, LAST, STATE, SEGMENT, DIGEST, PASSWORD, ACK, CTIME, CUSTOM = (
+    _NUMBER[name]
+    for name in (
+        "quorumSize",
+        "ensembleSize",
+        "length",
+        "lastEntryId",
+        "state",
+        "segment",
+        "digestType",
+        "password",
+        "ackQuorumSize",
+        "ctime",
+        "customMetadata",
+    )
+)
+MEMBER, FIRST = 1, 2  # of a segment
+KEY, VALUE = 1, 2  # of an item of the custom metadata
+
+CLOSED = LedgerMetadataFormat.CLOSED
+
+_WIDEST = 16
+"""Ledgers with larger ensembles, or more custom metadata, are left out: all pairs are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFields:
+    """The fields of many ledgers, and of their segments and custom metadata; all blobs lie in ``octets``.
+
+    Of the ledgers' own blobs only the owners are used: item i of `SEGMENT` is message i of ``segments``.
+    ``unescaped`` are the `KEY` and the `VALUE` of custom metadata not lying there as they are, by place.
+    """
+
+    format: int
+    octets: NDArray[np.uint8]
+    ledgers: Fields
+    segments: Fields
+    custom: Fields
+    unescaped: dict[int, dict[int, bytes]] = field(default_factory=lambda: {KEY: {}, VALUE: {}})
+
+
+def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
+    """Which of the ledgers break no rule, and the columns of these."""
+    number, present = read.ledgers.numbers, read.ledgers.present
+    write_quorum = number[QUORUM]
+    ack_quorum = np.where(present[ACK], number[ACK], write_quorum)
+    state, digest = number[STATE], np.where(present[DIGEST], number[DIGEST], 1)
+    sound = ~read.ledgers.odd
+    for required in (QUORUM, ENSEMBLE, LENGTH, STATE, SEGMENT):
+        sound &= present[required]
+    sound &= (ack_quorum > 0) & (ack_quorum <= write_quorum)
+    sound &= (write_quorum <= number[ENSEMBLE]) & (number[ENSEMBLE] <= _WIDEST)
+    sound &= (state >= 1) & (state < len(STATE_NAMES)) & (digest >= 1) & (digest < len(DIGEST_NAMES))
+
+    owners = read.ledgers.blobs[SEGMENT].owners
+    first, members = read.segments.numbers[FIRST], read.segments.blobs[MEMBER]
+    codes, bookies = _words(read.octets, members)
+    _leave(sound, owners, read.segments.odd | ~read.segments.present[FIRST])
+    _leave(sound, owners[members.owners], ~_each(bookies, _is_bookie)[codes])
+    follows = owners[1:] == owners[:-1]
+    _leave(sound, owners[1:], follows & (first[1:] <= first[:-1]))
+    _leave(sound, owners, np.append(True, ~follows)[: len(first)] & (first != 0))
+    sizes = np.bincount(members.owners, minlength=len(first))
+    _leave(sound, owners, sizes != number[ENSEMBLE][owners])
+    _leave(sound, owners, _repeats(members.owners, codes, len(first)))
+
+    custom_owners = read.ledgers.blobs[CUSTOM].owners
+    keys, key_names, values = _custom(read, custom_owners, sound)
+    rows = np.flatnonzero(sound)
+    kept, kept_custom = sound[owners], sound[custom_owners]
+    closed = state[rows] == CLOSED
+    return sound, LedgerColumns(
+        damage={},
+        rules={},
+        format=np.full(len(rows), read.format),
+        ensemble_size=number[ENSEMBLE][rows],
+        write_quorum=write_quorum[rows],
+        ack_quorum=ack_quorum[rows],
+        state=state[rows],
+        length=np.where(closed, number[LENGTH][rows], 0),
+        last_entry_id=np.where(closed, number[LAST][rows], NO_ENTRY),
+        digest_type=np.where(present[PASSWORD], digest, 0)[rows],
+        ctime=number[CTIME][rows],
+        has_ctime=present[CTIME][rows],
+        has_password=present[PASSWORD][rows],
+        segment_counts=np.bincount(owners, minlength=len(sound))[rows],
+        segment_firsts=first[kept],
+        member_counts=number[ENSEMBLE][owners[kept]],
+        members=codes[kept[members.owners]],
+        bookies=[name.decode("utf-8", "replace") for name in bookies],
+        custom_counts=np.bincount(custom_owners, minlength=len(sound))[rows],
+        custom_keys=keys[kept_custom],
+        key_names=[name.decode("utf-8", "replace") for name in key_names],
+        custom_values=_values(read, values, kept_custom),
+    )
+
+
+def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
+    """Custom metadata: for each item its key, as a place in a list of names, and where its value lies."""
+    keys, values = read.custom.blobs[KEY], read.custom.blobs[VALUE]
+    count = len(owners)
+    single = [np.bincount(each.owners, minlength=count) == 1 for each in (keys, values)]
+    _leave(sound, owners, read.custom.odd | ~(single[0] & single[1]))
+    sound &= np.bincount(owners, minlength=len(sound)) <= _WIDEST
+    codes, names = _words(read.octets, keys)
+    if read.unescaped[KEY]:
+        places = {name: place for place, name in enumerate(names)}
+        codes[list(read.unescaped[KEY])] = [
+            places.setdefault(name, len(places)) for name in read.unescaped[KEY].values()
+        ]
+        names = list(places)
+    _leave(sound, owners[keys.owners], ~_each(names, _is_text)[codes])
+    # One item a key and value: what is not so was left out above, and its place holds anything.
+    at, starts, ends = (np.zeros(count, np.int64) for _ in range(3))
+    at[keys.owners], starts[values.owners], ends[values.owners] = codes, values.starts, values.ends
+    sound &= ~_repeats(owners, at, len(sound))
+    return at, names, Blobs(owners, starts, ends)
+
+
+def _values(read: LedgerFields, values: Blobs, kept: Bools) -> pa.BinaryArray:
+    found = arrow_of(read.octets, values.starts[kept], values.ends[kept]).cast(pa.binary())
+    unescaped = read.unescaped[VALUE]
+    if not unescaped:
+        return found
+    others = np.zeros(len(kept), np.bool_)
+    others[list(unescaped)] = True
+    texts = [text for item, text in sorted(unescaped.items()) if kept[item]]
+    return pc.replace_with_mask(found, pa.array(others[kept]), pa.array(texts, pa.binary()))
+
+
+def _leave(sound: Bools, owners: Longs, broken: Bools) -> None:
+    """What owns something broken is not sound."""
+    sound[owners[broken]] = False
+
+
+def _repeats(owners: Longs, codes: Longs, count: int) -> Bools:
+    """Of each of ``count`` owners, whether it has one code twice; each has its items side by side.
+
+    Lists longer than `_WIDEST` are not looked at to their end; they are left out for their length.
+    """
+    found = np.zeros(count, np.bool_)
+    most = int(np.bincount(owners, minlength=1).max())
+    for apart in range(1, min(most, _WIDEST)):
+        same = (owners[apart:] == owners[:-apart]) & (codes[apart:] == codes[:-apart])
+        found[owners[apart:][same]] = True
+    return found
+
+
+def _words(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
+    """Each blob as a place in a list of the different ones."""
+    words = arrow_of(octets, blobs.starts, blobs.ends).dictionary_encode()
+    return np.asarray(words.indices).astype(np.int64), words.dictionary.to_pylist()
+
+
+def _each(words: list[bytes], test: Callable[[bytes], bool]) -> Bools:
+    return np.fromiter(map(test, words), np.bool_, len(words))
+
+
+def _is_text(word: bytes) -> bool:
+    try:
+        word.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_bookie(word: bytes) -> bool:
+    return _is_text(word) and accepted(word.decode())

@@ -1,0 +1,190 @@
+"""Protobuf messages by the thousand: every step reads the next field of all of them at once.
+
+    tag     varint: field number << 3 | wire type      here one byte, so fields 1 to 15
+    value   wire type 0: a varint                      wire type 2: a varint, how many bytes follow, and they
+
+Messages of one type name their fields in the same order, so a step is a few array operations for all. Where
+few are left, which are much longer than the others, a plain walk over each finds where its fields begin, and
+one step more reads them all. What is out of the ordinary is not read but named (`Fields.odd`), for a careful
+parser to look at alone: a field that is cut, another wire type than the field's own, or a tag of several
+bytes. Unknown fields are passed over, as the protobuf library does; of a number that comes twice the last
+counts.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import Longs
+
+FEW = 100
+"""With fewer messages left each is walked: a step takes as long as a walk over so many of some fields."""
+
+_MAX_VARINT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Blobs:
+    """Byte fields that may repeat: blob i is ``data[starts[i]:ends[i]]``, of message ``owners[i]``.
+
+    In the order in which they lie, which is that of their owners too.
+    """
+
+    owners: Longs
+    starts: Longs
+    ends: Longs
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What messages say: for a number its value (0 where absent) and presence, for byte fields each blob."""
+
+    numbers: dict[int, Longs]
+    present: dict[int, NDArray[np.bool_]]
+    blobs: dict[int, Blobs]
+    odd: NDArray[np.bool_]
+
+
+def read_fields(
+    data: NDArray[np.uint8],
+    starts: Longs,
+    ends: Longs,
+    numbers: Sequence[int],
+    blobs: Sequence[int],
+    few: int = FEW,
+) -> Fields:
+    """Read the fields of many messages; message i is ``data[starts[i]:ends[i]]``, one behind the other.
+
+    ``numbers`` are the fields of varints, ``blobs`` those of bytes, strings and messages. Numbers are 64 bits
+    wide, as on the wire. From when on a message is walked, ``few``, makes no difference to what is read.
+
+    >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
+    >>> read = read_fields(data, np.array([0, 6]), np.array([6, 8]), [1], [2])
+    >>> read.numbers[1].tolist(), read.blobs[2].owners.tolist(), read.blobs[2].starts.tolist()
+    ([150, 3], [0], [5])
+    """
+    found = _Found(data, len(starts), numbers, blobs)
+    rows = np.flatnonzero(starts < ends)
+    at, end = starts[rows], ends[rows]
+    while len(rows) >= max(few, 1):
+        fine, after = found.step(rows, at, end)
+        on = fine & (after < end)
+        if on.all():
+            at = after
+            continue
+        rows, at, end = rows[on], after[on], end[on]
+    if len(rows):
+        walks = [_walk(data[a:b].tobytes()) for a, b in zip(at.tolist(), end.tolist(), strict=True)]
+        counts = np.array([len(walk) for walk in walks])
+        places = np.concatenate([np.frombuffer(walk, np.int64) for walk in walks])
+        found.step(np.repeat(rows, counts), places + np.repeat(at, counts), np.repeat(end, counts))
+    return found.fields()
+
+
+class _Found:
+    """What has been read so far of messages that lie in ``data``."""
+
+    def __init__(
+        self, data: NDArray[np.uint8], count: int, numbers: Sequence[int], blobs: Sequence[int]
+    ) -> None:
+        self._data = data
+        self._numbers = {number: np.zeros(count, np.int64) for number in numbers}
+        self._present = {number: np.zeros(count, np.bool_) for number in (*numbers, *blobs)}
+        self._odd = np.zeros(count, np.bool_)
+        self._pieces: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
+
+    def step(self, rows: Longs, at: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
+        """Read the field at ``at[i]`` of message ``rows[i]``: whether it is in order, and what follows it."""
+        tag = self._data.take(at)
+        value, after, fine = varints(self._data, at + 1)
+        wire = tag & 7
+        blob = wire == 2
+        # A length beyond the message would leave what follows without sense, and could pass any integer.
+        length = np.where(blob, value, 0)
+        fine &= (tag >= 8) & (tag < 0x80) & (blob | (wire == 0)) & (length >= 0) & (length <= end - after)
+        start, after = after, after + length
+        alike = bool(fine.all()) and bool((tag == tag[0]).all())
+        kinds = tag[:1] if alike else np.flatnonzero(np.bincount(tag[fine], minlength=1))
+        for kind in kinds.tolist():
+            number, is_blob = kind >> 3, kind & 7 == 2
+            if number not in self._present:
+                continue
+            these: slice | Longs = slice(None) if alike else np.flatnonzero(fine & (tag == kind))
+            if is_blob != (number in self._pieces):
+                fine[these] = False
+                continue
+            self._present[number][rows[these]] = True
+            if is_blob:
+                self._pieces[number].append((rows[these], start[these], after[these]))
+            else:
+                # Of a message that is here more than once, the later field is assigned later.
+                self._numbers[number][rows[these]] = value[these]
+        if not fine.all():
+            self._odd[rows[~fine]] = True
+        return fine, after
+
+    def fields(self) -> Fields:
+        blobs = {number: _in_order(pieces) for number, pieces in self._pieces.items()}
+        return Fields(self._numbers, self._present, blobs, self._odd)
+
+
+def _walk(message: bytes) -> array[int]:
+    """Where each field of a message begins; the first that is out of the ordinary, if any, is among them.
+
+    >>> _walk(bytes.fromhex("089601120161")).tolist()
+    [0, 3]
+    """
+    places = array("q")
+    at, end = 0, len(message)
+    while at < end:
+        places.append(at)
+        tag, value, at = message[at], message[at + 1] if at + 1 < end else 0, at + 2
+        if value >= 0x80:
+            value &= 0x7F
+            for shift in range(7, 7 * _MAX_VARINT, 7):
+                byte = message[at] if at < end else 0
+                value |= (byte & 0x7F) << shift
+                at += 1
+                if byte < 0x80:
+                    break
+        if tag & 7 == 2:
+            at += value
+    return places
+
+
+def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
+    if not pieces:
+        nothing = np.zeros(0, np.int64)
+        return Blobs(nothing, nothing, nothing)
+    if len(pieces) == 1:
+        return Blobs(*pieces[0])
+    owners, starts, ends = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    order = np.argsort(starts, kind="stable")
+    return Blobs(owners[order], starts[order], ends[order])
+
+
+def varints(data: NDArray[np.uint8], at: Longs) -> tuple[Longs, Longs, NDArray[np.bool_]]:
+    """The numbers at these places, where the next byte is, and whether they are numbers of 64 bits.
+
+    A number may reach beyond the end of its message: whoever asks knows where that is. Beyond the end of the
+    buffer its last byte stands for all that would follow.
+    """
+    byte = data.take(at, mode="clip")
+    value = (byte & 0x7F).astype(np.uint64)
+    after, fine = at + 1, np.ones(len(at), np.bool_)
+    more = np.flatnonzero(byte >= 0x80)
+    for read in range(1, _MAX_VARINT):
+        if not len(more):
+            break
+        byte = data.take(at[more] + read, mode="clip")
+        value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * read)
+        after[more] += 1
+        if read == _MAX_VARINT - 1:
+            fine[more[byte > 1]] = False
+        more = more[byte >= 0x80]
+    return value.view(np.int64), after, fine

@@ -1,0 +1,219 @@
+r"""Protobuf's text format, as far as BookKeeper uses it: metadata of format 2, cookies, marks.
+
+    quorumSize: 2
+    segment {
+      ensembleMember: "bk1:3181"
+      firstEntryId: 0
+    }
+    password: "pw\"\303\251\n"
+
+One field a line is what the server writes. What it reads (Google's parser, in 4.17.2) is wider, and so is
+this: comments, ``<>`` for ``{}``, either quote, a comma or semicolon after a field, hexadecimal and octal
+numbers, a colon before a message, lists of repeated fields, strings in pieces, numbered enums; of a scalar
+given twice the last counts. Unknown fields are damage. The library's own parser is slow and names no offset.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NoReturn, TypeVar, cast
+
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from auditor.codecs.protobuf.wire import require
+from auditor.errors import DecodeError
+
+MAX_TEXT_BYTES = 4 << 20  # four times what ZooKeeper carries in one znode by default
+
+M = TypeVar("M", bound=Message)
+
+_SPACE = re.compile(rb"(?:[ \t\n\x0b\f\r]++|#[^\r\n]*+)*+")
+_TOKEN = re.compile(
+    rb"[A-Za-z_][0-9A-Za-z_+\-]*+"
+    rb"|\.?[0-9+\-][0-9A-Za-z_.+\-]*+"
+    rb'|"(?:[^"\n\\]++|\\[^\n])*+"'
+    rb"|'(?:[^'\n\\]++|\\[^\n])*+'"
+    rb"|[\x00-\xff]"
+)
+_INTEGER = re.compile(rb"(-?)(?:0x([0-9a-fA-F]{1,16})|0([0-7]{0,22})|([1-9][0-9]{0,18}))")
+_ESCAPE = re.compile(
+    rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([abfnrtv\\'\"?]))"
+)
+_PLAIN = {b"a": 7, b"b": 8, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11}
+_CLOSING = {b"{": b"}", b"<": b">"}
+
+
+def parse(kind: type[M], data: bytes, what: str, start: int = 0) -> M:
+    """Read a message of type ``kind`` from the text that begins at byte ``start``.
+
+    Raises `DecodeError` at the first byte that breaks the format, or at the end for a required field that is
+    not there; offsets count from the beginning of ``data``. Errors repeat nothing of the text.
+
+    >>> from auditor.codecs.protobuf.pb.underreplication_pb2 import LockDataFormat
+    >>> parse(LockDataFormat, b'bookieId: "host-a"', "lock").bookieId
+    'host-a'
+    """
+    if len(data) - start > MAX_TEXT_BYTES:
+        raise DecodeError(what, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
+    message = kind()
+    _Parser(data, what, start).message(message, closing=b"")
+    require(message, what, len(data))
+    return message
+
+
+def unescape(text: bytes) -> bytes:
+    r"""The bytes that a quoted string stands for, without its quotes.
+
+    Raises `ValueError`, with the offset in ``text`` as its only argument, at an escape that is none.
+
+    >>> unescape(rb"a\tb\303\251")
+    b'a\tb\xc3\xa9'
+    """
+    if not text.isascii():
+        text = text.decode(
+            "utf-8", "replace"
+        ).encode()  # the server reads characters, and replaces broken ones
+    if b"\\" not in text:
+        return text
+    pieces: list[bytes] = []
+    at = 0
+    while (slash := text.find(b"\\", at)) >= 0:
+        escape = _ESCAPE.match(text, slash)
+        if escape is None:
+            raise ValueError(slash)
+        pieces += (text[at:slash], _escaped(escape, slash))
+        at = escape.end()
+    return b"".join((*pieces, text[at:]))
+
+
+def _escaped(escape: re.Match[bytes], at: int) -> bytes:
+    octal, byte, short, long, plain = escape.groups()
+    if plain is not None:
+        return bytes([_PLAIN.get(plain, plain[0])])
+    if octal is not None:
+        return bytes([int(octal, 8) & 0xFF])
+    if byte is not None:
+        return bytes([int(byte, 16)])
+    point = int(short or long, 16)
+    if point > 0x10FFFF or 0xD800 <= point < 0xE000:
+        raise ValueError(at)
+    return chr(point).encode()
+
+
+class _Parser:
+    """One pass over the text, one token ahead; nesting is as deep as the schema, never as the text."""
+
+    def __init__(self, data: bytes, what: str, start: int) -> None:
+        self.data = data
+        self.what = what
+        self.at = start
+        self.token = b""
+        self.advance(start)
+
+    def advance(self, end: int) -> None:
+        space = _SPACE.match(self.data, end)
+        assert space is not None  # matches nothing at all, if need be
+        self.at = space.end()
+        token = _TOKEN.match(self.data, self.at)
+        self.token = token[0] if token else b""
+
+    def next(self) -> bytes:
+        token = self.token
+        self.advance(self.at + len(token))
+        return token
+
+    def took(self, *tokens: bytes) -> bool:
+        if self.token not in tokens:
+            return False
+        self.next()
+        return True
+
+    def fail(self, reason: str, at: int | None = None) -> NoReturn:
+        raise DecodeError(self.what, self.at if at is None else at, reason)
+
+    def message(self, message: Message, closing: bytes) -> None:
+        fields = message.DESCRIPTOR.fields_by_name
+        while self.token != closing:
+            if not self.token:
+                self.fail(f"the text ends before {closing.decode()!r}")
+            name = self.token.decode("latin-1")
+            field = cast("FieldDescriptor | None", fields.get(name))
+            if field is None:
+                # Not repeated: where a quote is broken, this can be a piece of a password.
+                self.fail(f"no field of {message.DESCRIPTOR.name}")
+            self.next()
+            if not self.took(b":") and field.type != FieldDescriptor.TYPE_MESSAGE:
+                self.fail(f"{name} wants a colon")
+            self.values(message, field)
+            self.took(b";", b",")
+
+    def values(self, message: Message, field: FieldDescriptor) -> None:
+        if not (field.is_repeated and self.took(b"[")):
+            self.value(message, field)
+        elif not self.took(b"]"):
+            self.value(message, field)
+            while not self.took(b"]"):
+                if not self.took(b","):
+                    self.fail(f"the list of {field.name} wants a comma or its end")
+                self.value(message, field)
+
+    def value(self, message: Message, field: FieldDescriptor) -> None:
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            closing = _CLOSING.get(self.token)
+            if closing is None:
+                self.fail(f"{field.name} wants an opening brace")
+            self.next()
+            self.message(getattr(message, field.name).add(), closing)
+            self.next()
+            return
+        value = self.scalar(field)
+        if field.is_repeated:
+            getattr(message, field.name).append(value)
+        else:
+            setattr(message, field.name, value)
+
+    def scalar(self, field: FieldDescriptor) -> Any:
+        if field.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES):
+            value = self.string(field)
+            return value if field.type == FieldDescriptor.TYPE_BYTES else value.decode("utf-8", "replace")
+        if field.type == FieldDescriptor.TYPE_ENUM:
+            return self.enum(field)
+        return self.integer(field, 31 if field.type == FieldDescriptor.TYPE_INT32 else 63)
+
+    def string(self, field: FieldDescriptor) -> bytes:
+        pieces: list[bytes] = []
+        while self.token[:1] in (b'"', b"'"):
+            if len(self.token) == 1:
+                self.fail(f"{field.name} has no closing quote")
+            try:
+                pieces.append(unescape(self.token[1:-1]))
+            except ValueError as error:
+                self.fail(f"{field.name} has an escape that is none", self.at + 1 + int(error.args[0]))
+            self.next()
+        if not pieces:
+            self.fail(f"{field.name} wants a quoted string")
+        return b"".join(pieces)
+
+    def integer(self, field: FieldDescriptor, bits: int) -> int:
+        match = _INTEGER.fullmatch(self.token)
+        if match is None:
+            self.fail(f"{field.name} wants an integer")
+        sign, hexadecimal, octal, decimal = match.groups()
+        value = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else int(octal or b"0", 8)
+        value = -value if sign else value
+        if not -(1 << bits) <= value < 1 << bits:
+            self.fail(f"{field.name} does not fit {bits + 1} bits")
+        self.next()
+        return value
+
+    def enum(self, field: FieldDescriptor) -> int:
+        at = self.at
+        values = cast(EnumDescriptor, field.enum_type)
+        if self.token and self.token[:1] in b"0123456789+-":
+            known = values.values_by_number.get(self.integer(field, 31))
+        else:
+            known = values.values_by_name.get(self.next().decode("latin-1"))
+        if known is None:
+            self.fail(f"{field.name} has no such value", at)
+        return known.number

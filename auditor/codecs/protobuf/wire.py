@@ -1,0 +1,166 @@
+"""Protobuf's binary format: the library parses; where it refuses, a walk over the bytes says at which one."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError as WireError
+from google.protobuf.message import Message
+
+from auditor.errors import DecodeError
+
+MAX_MESSAGE_BYTES = 16 << 20  # sixteen times what ZooKeeper carries in one znode by default
+
+M = TypeVar("M", bound=Message)
+
+_VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = range(6)
+_MAX_VARINT = 10  # bytes of a 64-bit number, seven bits each
+_MAX_TAG_BITS = 32
+
+
+def parse(
+    kind: type[M],
+    data: bytes,
+    what: str,
+    start: int = 0,
+    end: int | None = None,
+    *,
+    most: int = MAX_MESSAGE_BYTES,
+) -> M:
+    """Read a message of type ``kind`` from ``data[start:end]``, which holds ``most`` bytes or fewer.
+
+    Raises `DecodeError` at the first field that breaks the format, or at the end for a required field that is
+    not there; offsets count from the beginning of ``data``.
+
+    >>> from auditor.codecs.protobuf.pb.underreplication_pb2 import ReplicasCheckFormat
+    >>> parse(ReplicasCheckFormat, bytes.fromhex("088080babbc82e"), "check time").replicasCheckCTime
+    1600000000000
+    """
+    end = len(data) if end is None else end
+    if end - start > most:
+        raise DecodeError(what, start + most, f"a message of more than {most} bytes")
+    try:
+        message = kind.FromString(data[start:end])
+    except WireError:
+        at = _broken_at(data, start, end, cast(Descriptor, kind.DESCRIPTOR))
+        raise DecodeError(
+            what, start if at is None else at, "a field that is cut or no field at all"
+        ) from None
+    require(message, what, end)
+    return message
+
+
+def require(message: Message, what: str, at: int) -> None:
+    """Raise `DecodeError` at ``at`` for required fields that a message lacks, which the library lets pass."""
+    if not message.IsInitialized():
+        # The stubs leave the method out.
+        missing: list[str] = cast(Any, message).FindInitializationErrors()
+        raise DecodeError(what, at, f"required fields are missing: {', '.join(missing[:3])}")
+
+
+def begins(data: bytes, *fields: int) -> int:
+    """Where the value of a bytes or message field begins, given the numbers of the fields that lead to it.
+
+    ``data`` is a message that was parsed and has them all. Of a field that comes twice the last one counts.
+
+    >>> begins(bytes.fromhex("0801 1a03 0a0161"), 3, 1)
+    6
+    """
+    start, end = 0, len(data)
+    for wanted in fields:
+        at, found = start, (start, end)
+        while at < end:
+            tag = varint(data, at, end)
+            after = tag and _after_value(data, tag[1], end, tag[0] & 7)
+            if tag is None or after is None:
+                break
+            if tag[0] == wanted << 3 | _BYTES:
+                length = varint(data, tag[1], end)
+                found = (length[1] if length else after, after)
+            at = after
+        start, end = found
+    return start
+
+
+def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tuple[int, int, int] | None:
+    """The first bytes field with this number: where its tag, its value, and whatever follows it begin.
+
+    The message is ``data[start:end]``, of which ``data`` may have the beginning only: what lies before the
+    field must be there, its value need not. None where the message ends without it.
+
+    >>> first_bytes(bytes.fromhex("0801 1a8001 ff"), 3, "answer", 0, 133)
+    (2, 5, 133)
+
+    Raises `DecodeError` at a field that is cut, that reaches beyond the message, or that is none.
+    """
+    at = start
+    while at < min(end, len(data)):
+        tag = varint(data, at, len(data))
+        if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
+            raise DecodeError(what, at, "a field that is cut or no field at all")
+        if tag[0] == number << 3 | _BYTES:
+            length = varint(data, tag[1], len(data))
+            if length is None or length[1] + length[0] > end:
+                raise DecodeError(what, at, "a field that is cut, or longer than its message")
+            return at, length[1], length[1] + length[0]
+        after = _after_value(data, tag[1], min(end, len(data)), tag[0] & 7)
+        if after is None:
+            raise DecodeError(what, at, "a field that is cut or no field at all")
+        at = after
+    if at < end:
+        raise DecodeError(what, at, f"cut: {end - at} more bytes were announced")
+    return None
+
+
+def varint(data: bytes, at: int, end: int) -> tuple[int, int] | None:
+    """The number at ``at`` and the byte after it, or None if it is cut or longer than any number.
+
+    >>> varint(bytes.fromhex("8e01"), 0, 2)
+    (142, 2)
+    """
+    value = 0
+    for read in range(min(_MAX_VARINT, end - at)):
+        byte = data[at + read]
+        value |= (byte & 0x7F) << 7 * read
+        if byte < 0x80:
+            return value & (2**64 - 1), at + read + 1
+    return None
+
+
+def _broken_at(data: bytes, at: int, end: int, kind: Descriptor) -> int | None:
+    """Where the first broken field begins; goes down known messages only, so no deeper than the schema."""
+    groups: list[int] = []
+    while at < end:
+        tag = varint(data, at, end)
+        if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
+            return at
+        number, wire = tag[0] >> 3, tag[0] & 7
+        after = _after_value(data, tag[1], end, wire)
+        if after is None or (wire == _END_GROUP and (not groups or groups.pop() != number)):
+            return at
+        if wire == _GROUP:
+            groups.append(number)
+        field = None if groups else kind.fields_by_number.get(number)
+        if field is not None and wire == _BYTES and field.type == FieldDescriptor.TYPE_MESSAGE:
+            length = varint(data, tag[1], end)
+            inside = length and _broken_at(data, length[1], after, cast(Descriptor, field.message_type))
+            if inside is not None:
+                return inside
+        at = after
+    return end if groups else None
+
+
+def _after_value(data: bytes, at: int, end: int, wire: int) -> int | None:
+    after: int | None = at
+    if wire == _VARINT:
+        number = varint(data, at, end)
+        after = number and number[1]
+    elif wire == _BYTES:
+        length = varint(data, at, end)
+        after = length and length[0] + length[1]
+    elif wire in (_FIXED64, _FIXED32):
+        after = at + (8 if wire == _FIXED64 else 4)
+    elif wire not in (_GROUP, _END_GROUP):
+        return None
+    return after if after is not None and after <= end else None

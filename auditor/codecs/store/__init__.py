@@ -1,0 +1,1 @@
+"""What BookKeeper keeps in its metadata store beside ledgers."""

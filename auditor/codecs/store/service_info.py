@@ -1,0 +1,75 @@
+"""Where a registered bookie can be reached (BP-38): the value of ``available/<id>``, binary protobuf.
+
+Bookies before 4.11 registered with no data at all, and on etcd every bookie does; their id is their address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from auditor.codecs.ledger_metadata.message import text
+from auditor.codecs.protobuf import wire as proto_wire
+from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
+from auditor.errors import RuleError
+from auditor.model.bookie_id import legacy_address
+
+WHAT = "service info"
+BOOKIE_RPC = "bookie-rpc"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One address at which a bookie answers; ``id`` names it within the bookie."""
+
+    id: str
+    host: str
+    port: int
+    protocol: str
+    auth: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceInfo:
+    """Everything a bookie says about how to reach it."""
+
+    endpoints: tuple[Endpoint, ...]
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def bookie_rpc(self) -> Endpoint | None:
+        """The endpoint that clients talk to: the first of its protocol."""
+        return next((endpoint for endpoint in self.endpoints if endpoint.protocol == BOOKIE_RPC), None)
+
+
+def decode(data: bytes, bookie_id: str) -> ServiceInfo:
+    """Read what the bookie ``bookie_id`` registered with; without data its id is taken as its address.
+
+    Raises `DecodeError` for broken bytes, and `RuleError` (``endpoint-missing``) where there is no data and
+    the id is no address.
+
+    >>> decode(b"", "bk1:3181").bookie_rpc
+    Endpoint(id='bk1:3181', host='bk1', port=3181, protocol='bookie-rpc', auth=(), extensions=())
+    """
+    if not data:
+        address = legacy_address(bookie_id)
+        if address is None:
+            reason = f"{bookie_id[:120]!r} registered no endpoint and is no address itself"
+            raise RuleError(WHAT, "endpoint-missing", reason, ServiceInfo(()))
+        return ServiceInfo((Endpoint(bookie_id, *address, BOOKIE_RPC),))
+    message = proto_wire.parse(BookieServiceInfoFormat, data, WHAT)
+    return ServiceInfo(
+        tuple(
+            Endpoint(
+                text(endpoint.id),
+                text(endpoint.host),
+                endpoint.port,
+                text(endpoint.protocol),
+                tuple(text(item) for item in endpoint.auth),
+                tuple(text(item) for item in endpoint.extensions),
+            )
+            for endpoint in message.endpoints
+        ),
+        {text(key): text(value) for key, value in message.properties.items()},
+    )

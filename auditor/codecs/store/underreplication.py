@@ -1,0 +1,113 @@
+r"""What BookKeeper keeps below ``underreplication``: marks, locks, votes, the times of its own checks.
+
+    ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>    replica: "bk1:3181"\nctime: 1795237164639\n     protobuf text
+    locks/urL<id>                          bookieId: "host-a"\n                            protobuf text
+    auditorelection, auditorelection/V_*   bookieId: "bk1:3181"\n                          protobuf text
+    LAYOUT                                 type: "BASIC"\nversion: 1\n                     protobuf text
+    checkallledgersctime, placementpolicycheckctime, replicascheckctime                    protobuf, binary
+
+Times are in ms since the epoch; where there is none, or none was ever written, it is None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auditor.codecs.protobuf import text as proto_text
+from auditor.codecs.protobuf import wire as proto_wire
+from auditor.codecs.protobuf.pb.underreplication_pb2 import (
+    AuditorVoteFormat,
+    CheckAllLedgersFormat,
+    LedgerRereplicationLayoutFormat,
+    LockDataFormat,
+    PlacementPolicyCheckFormat,
+    ReplicasCheckFormat,
+    UnderreplicatedLedgerFormat,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A ledger's mark: the bookies said to lack copies, and when it was last marked.
+
+    Without replicas it asks for a better placement, not for copies.
+    """
+
+    replicas: tuple[str, ...]
+    ctime: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationLayout:
+    """Which scheme the marks follow; ``BASIC`` 1 is the only one there is."""
+
+    type: str
+    version: int
+
+
+def decode_mark(data: bytes) -> Mark:
+    r"""Read a mark; raises `DecodeError`.
+
+    >>> decode_mark(b'replica: "bk1:3181"\nctime: 1795237164639\n')
+    Mark(replicas=('bk1:3181',), ctime=1795237164639)
+    """
+    message = proto_text.parse(UnderreplicatedLedgerFormat, data, "mark")
+    return Mark(tuple(message.replica), message.ctime if message.HasField("ctime") else None)
+
+
+def decode_lock(data: bytes) -> str | None:
+    """Who holds a lock: the host name of the worker's machine, if it left one; raises `DecodeError`.
+
+    >>> decode_lock(b'bookieId: "host-a"')
+    'host-a'
+    """
+    return proto_text.parse(LockDataFormat, data, "lock").bookieId or None
+
+
+def decode_vote(data: bytes) -> str | None:
+    """The bookie that stands, or stood, for auditor; raises `DecodeError`. The lowest vote is the auditor's.
+
+    >>> decode_vote(b'bookieId: "bk1:3181"')
+    'bk1:3181'
+    """
+    return proto_text.parse(AuditorVoteFormat, data, "auditor vote").bookieId or None
+
+
+def decode_layout(data: bytes) -> ReplicationLayout:
+    """Read the layout of the marks; raises `DecodeError`.
+
+    >>> decode_layout(b'type: "BASIC" version: 1')
+    ReplicationLayout(type='BASIC', version=1)
+    """
+    message = proto_text.parse(LedgerRereplicationLayoutFormat, data, "replication layout")
+    return ReplicationLayout(message.type, message.version)
+
+
+def decode_check_all_ledgers_time(data: bytes) -> int | None:
+    """When the auditor last checked all ledgers, in ms; raises `DecodeError`.
+
+    >>> decode_check_all_ledgers_time(bytes.fromhex("088080babbc82e"))
+    1600000000000
+    """
+    message = proto_wire.parse(CheckAllLedgersFormat, data, "check time")
+    return message.checkAllLedgersCTime if message.HasField("checkAllLedgersCTime") else None
+
+
+def decode_placement_policy_check_time(data: bytes) -> int | None:
+    """When the auditor last checked placement, in ms; raises `DecodeError`.
+
+    >>> decode_placement_policy_check_time(b"") is None
+    True
+    """
+    message = proto_wire.parse(PlacementPolicyCheckFormat, data, "check time")
+    return message.placementPolicyCheckCTime if message.HasField("placementPolicyCheckCTime") else None
+
+
+def decode_replicas_check_time(data: bytes) -> int | None:
+    """When the auditor last checked replicas, in ms; raises `DecodeError`.
+
+    >>> decode_replicas_check_time(bytes.fromhex("088080babbc82e"))
+    1600000000000
+    """
+    message = proto_wire.parse(ReplicasCheckFormat, data, "check time")
+    return message.replicasCheckCTime if message.HasField("replicasCheckCTime") else None

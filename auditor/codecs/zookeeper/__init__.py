@@ -1,0 +1,1 @@
+"""ZooKeeper's own files and the encoding that they use."""

@@ -1,0 +1,211 @@
+"""A ZooKeeper snapshot: the whole tree in one file, after decompression.
+
+    header            int 'ZKSN', int version 2, long dbId
+    sessions          int count, then long session, int timeout each
+    ACL cache         int count, then long id, int n, n x (int permissions, string scheme, string name) each
+    znodes            string path, buffer data, long acl, stat 60 bytes; the root's path is empty
+    end               string '/'
+    seal              long Adler-32, string '/'
+    [tree digest]     long zxid, int digest version, long digest, seal      (3.6 and later, when enabled)
+    [last zxid]       long zxid, seal                                       (3.9 and later, when enabled)
+
+    stat              long czxid, mzxid, ctime, mtime, int version, cversion, aversion, long owner, pzxid
+
+A seal is the Adler-32 of every byte before its own checksum, earlier seals included. There are no marks to
+find a record's beginning by, so one pass finds the boundaries (`boundaries`) and everything else is read from
+those, many records at a time (`tails`). Java: ``FileSnap``, ``DataTree``.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.byte_column import windows
+from auditor.codecs.zookeeper.jute import JuteReader
+from auditor.errors import DecodeError
+
+MAGIC = 0x5A4B534E
+VERSION = 2
+WHAT = "ZooKeeper snapshot"
+
+TAIL = np.dtype(
+    [
+        ("acl", ">i8"),
+        ("czxid", ">i8"),
+        ("mzxid", ">i8"),
+        ("ctime", ">i8"),
+        ("mtime", ">i8"),
+        ("version", ">i4"),
+        ("cversion", ">i4"),
+        ("aversion", ">i4"),
+        ("ephemeral_owner", ">i8"),
+        ("pzxid", ">i8"),
+    ]
+)
+"""What follows a znode's data: 68 bytes."""
+
+_INT = struct.Struct(">i")
+_SEAL_BYTES = 8 + 5
+_DIGEST_BYTES = 8 + 4 + 8 + _SEAL_BYTES
+_ZXID_BYTES = 8 + _SEAL_BYTES
+_ADLER_PIECE = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """Where some records lie: the first one begins at ``begin``, its data and tail where the arrays say.
+
+    ``next`` is where the next record begins; ``ended`` whether that is the end mark.
+    """
+
+    begin: int
+    data_at: NDArray[np.int64]
+    tail_at: NDArray[np.int64]
+    next: int
+    ended: bool
+
+    @property
+    def path_at(self) -> NDArray[np.int64]:
+        """Where each path begins."""
+        begins = np.append(self.begin, self.tail_at[:-1] + TAIL.itemsize)[: len(self.tail_at)]
+        return begins + _INT.size
+
+    @property
+    def path_end(self) -> NDArray[np.int64]:
+        """Where each path ends."""
+        return self.data_at - _INT.size
+
+
+def nodes_begin(data: memoryview) -> int:
+    """Where the first znode's record begins.
+
+    Raises:
+        DecodeError: no snapshot, another version, or cut before the first znode.
+    """
+    reader = JuteReader(data, WHAT)
+    if (magic := reader.int32()) != MAGIC:
+        raise DecodeError(WHAT, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKSN")
+    if (version := reader.int32()) != VERSION:
+        raise DecodeError(WHAT, 4, f"version {version}, {VERSION} is the only one known")
+    reader.int64()
+    reader.skip(reader.count(12) * 12)
+    for _ in range(reader.count(12)):
+        reader.int64()
+        for _ in range(reader.count(12)):
+            reader.int32()
+            reader.buffer()
+            reader.buffer()
+    return reader.at
+
+
+def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Boundaries:
+    """Find where up to ``limit`` records lie, of about ``byte_limit`` bytes together, from ``begin`` on.
+
+    Raises:
+        DecodeError: at the record that does not fit in the file.
+    """
+    stop = begin + byte_limit
+    ends: list[int] = []
+    at, ended = begin, False
+    while len(ends) < limit and at < stop:
+        length, end = _record(data, at)
+        if end is None:
+            ended = True
+            break
+        ends.append(end)
+        if length > 1:  # as long as the end mark is: never passed over
+            _add_alike(data, length, ends, limit, stop)
+        at = ends[-1]
+    begins = np.append(begin, np.array(ends[:-1], np.int64))[: len(ends)]
+    lengths = windows(np.frombuffer(data, np.uint8), begins, _INT.size).view(">i4")
+    data_at = begins + _INT.size + lengths + _INT.size
+    return Boundaries(begin, data_at, np.array(ends, np.int64) - TAIL.itemsize, at, ended)
+
+
+def _record(data: memoryview, at: int) -> tuple[int, int | None]:
+    """How long the path of the record at ``at`` is, and where the record ends; None for the end mark."""
+    try:
+        (length,) = _INT.unpack_from(data, at)
+        if length == 1 and data[at + 4] == 0x2F:
+            return length, None
+        (width,) = _INT.unpack_from(data, at + 4 + length)
+    except (struct.error, IndexError) as error:
+        raise DecodeError(WHAT, min(at, len(data)), "cut before its end mark") from error
+    end = at + 4 + length + 4 + max(width, 0) + TAIL.itemsize
+    if length < 0 or width < -1 or end > len(data):
+        present = len(data) - at
+        raise DecodeError(WHAT, at, f"a record of {length} and {width} bytes, {present} are present")
+    return length, end
+
+
+def _add_alike(data: memoryview, length: int, ends: list[int], limit: int, stop: int) -> None:
+    """Add the ends of the records that follow and have paths of the same length: nearly all have.
+
+    Both lengths of a record are read in one go then. What is out of the ordinary is left to `_record`.
+    """
+    unpack = _lengths(length).unpack_from
+    rest = _INT.size + length + _INT.size + TAIL.itemsize
+    add, at = ends.append, ends[-1]
+    try:
+        for _ in range(limit - len(ends)):
+            found, width = unpack(data, at)
+            if found != length or width < 0 or at >= stop:
+                break
+            at += rest + width
+            add(at)
+    except struct.error:
+        pass  # too near the end of the file
+    if at > len(data):
+        ends.pop()
+
+
+@lru_cache(maxsize=64)
+def _lengths(of_path: int) -> struct.Struct:
+    """The two lengths of a record, the path between them."""
+    return struct.Struct(f">i{of_path}xi")
+
+
+def tails(data: memoryview, at: NDArray[np.int64]) -> NDArray[np.void]:
+    """The fixed parts of many records, as an array of `TAIL`; ``at`` is where each begins."""
+    return windows(np.frombuffer(data, np.uint8), at, TAIL.itemsize).view(TAIL)
+
+
+def check_seals(data: memoryview, end: int) -> None:
+    """Verify everything after the znodes; ``end`` is where the end mark begins.
+
+    Raises:
+        DecodeError: at the checksum that differs, or the section that does not fit.
+    """
+    at = end + 5
+    adler = _seal(data, at, _adler(data, 0, at, 1))
+    left = len(data) - at - _SEAL_BYTES
+    sections = [_DIGEST_BYTES] * (left in (_DIGEST_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
+    sections += [_ZXID_BYTES] * (left in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
+    if sum(sections) != left:
+        raise DecodeError(WHAT, at + _SEAL_BYTES, f"{left} bytes after the seal are no known section")
+    begin = at
+    for section in sections:
+        at = begin + section
+        adler = _seal(data, at, _adler(data, begin, at, adler))
+        begin = at
+
+
+def _adler(data: memoryview, begin: int, end: int, value: int) -> int:
+    for at in range(begin, end, _ADLER_PIECE):
+        value = zlib.adler32(data[at : min(end, at + _ADLER_PIECE)], value)
+    return value
+
+
+def _seal(data: memoryview, at: int, adler: int) -> int:
+    reader = JuteReader(data, WHAT, at)
+    if (stored := reader.int64()) != adler:
+        raise DecodeError(WHAT, at, f"the seal says {stored:08x}, the bytes before it {adler:08x}")
+    if reader.buffer() != b"/":
+        raise DecodeError(WHAT, at + 8, "a seal without its end mark")
+    return adler

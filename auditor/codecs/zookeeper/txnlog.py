@@ -1,0 +1,204 @@
+"""A ZooKeeper transaction log: every write since a snapshot, one after another.
+
+    header        int 'ZKLG', int version 2, long dbId
+    record        long Adler-32, int length, transaction, 1 byte 'B'
+    ...
+    end           zeros: the file is made longer ahead of its use
+
+    transaction   long session, int cxid, long zxid, long time, int type, body by type, [digest]
+
+Bodies (what an audit needs of them; all else is stepped over):
+
+    create, create2 (1, 15)            path, data, ACLs, boolean ephemeral
+    createContainer (19)               path, data, ACLs
+    createTTL (21)                     path, data, ACLs, int parent's version, long ttl
+    delete, deleteContainer (2, 20)    path
+    setData, reconfig (5, 16)          path, data, int version
+    multi (14)                         int count, then int type and buffer body each
+    closeSession (-11)                 vector of paths to delete (3.6 and later); nothing (before)
+
+A multi with an error (-1) among its parts did not happen. Java: ``FileTxnLog``, ``SerializeUtils``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from auditor.codecs.zookeeper.jute import JuteReader
+from auditor.errors import DecodeError
+
+MAGIC = 0x5A4B4C47
+VERSION = 2
+HEADER_BYTES = 16
+WHAT = "ZooKeeper transaction log"
+
+CONTAINER_OWNER = -(2**63)
+"""The owner that marks a container znode (0x8000000000000000)."""
+TTL_OWNER = -(2**56)
+"""The top byte of the owner of a znode with a time to live (0xff); the other seven are the time in ms."""
+
+_FRAME_BYTES = 8 + 4
+_END_MARK = 0x42
+_DIGEST_BYTES = 12
+_ERROR, _MULTI, _CLOSE_SESSION = -1, 14, -11
+_DELETES = (2, 20)
+_SETS = (5, 16)
+
+
+class Create(NamedTuple):
+    """A znode was made; ``owner`` is its session, 0 for one that stays."""
+
+    path: str
+    data: bytes
+    owner: int
+
+
+class Delete(NamedTuple):
+    """A znode went."""
+
+    path: str
+
+
+class SetData(NamedTuple):
+    """A znode got other bytes, and this version."""
+
+    path: str
+    data: bytes
+    version: int
+
+
+class CloseSession(NamedTuple):
+    """A session ended: these paths go, and whatever else it owned."""
+
+    session: int
+    paths: tuple[str, ...]
+
+
+Operation = Create | Delete | SetData | CloseSession
+
+
+class Transaction(NamedTuple):
+    """One transaction that happened; ``time`` in ms. Without operations if it changed no znode."""
+
+    zxid: int
+    time: int
+    operations: tuple[Operation, ...]
+
+
+class CutTail(NamedTuple):
+    """The last record was not written to its end, as after a crash: nothing follows it."""
+
+    offset: int
+    reason: str
+
+
+def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
+    """The transactions of a log, in order; a cut tail comes last.
+
+    Raises:
+        DecodeError: no log; or a record that is damaged although others follow it.
+    """
+    if len(data) < HEADER_BYTES:
+        yield CutTail(0, "shorter than its header")
+        return
+    reader = JuteReader(data, WHAT)
+    if (magic := reader.int32()) != MAGIC:
+        raise DecodeError(WHAT, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKLG")
+    if (version := reader.int32()) != VERSION:
+        raise DecodeError(WHAT, 4, f"version {version}, {VERSION} is the only one known")
+    at = HEADER_BYTES
+    while len(data) - at >= _FRAME_BYTES:
+        frame = JuteReader(data, WHAT, at)
+        checksum, length = frame.int64(), frame.int32()
+        if checksum == 0 and length == 0:
+            return
+        begin, end = frame.at, frame.at + length
+        if length < 0 or end >= len(data):
+            yield CutTail(at, f"a record of {length} bytes, {len(data) - begin} are present")
+            return
+        if zlib.adler32(data[begin:end]) != checksum or data[end] != _END_MARK:
+            if not _all_zero(data[end + 1 :]):
+                raise DecodeError(
+                    WHAT, at, "a record whose checksum or end mark is wrong, and others after it"
+                )
+            yield CutTail(at, "the last record's checksum or end mark is wrong")
+            return
+        yield _transaction(JuteReader(data, WHAT, begin, end))
+        at = end + 1
+    if not _all_zero(data[at:]):
+        yield CutTail(at, "a record's first bytes")
+
+
+def _all_zero(data: memoryview) -> bool:
+    return bytes(data).count(0) == len(data)
+
+
+def _transaction(reader: JuteReader) -> Transaction:
+    session = reader.int64()
+    reader.int32()
+    zxid, time, kind = reader.int64(), reader.int64(), reader.int32()
+    if kind == _MULTI:
+        return Transaction(zxid, time, _multi(reader, session))
+    operation = _operation(reader, kind, session)
+    return Transaction(zxid, time, () if operation is None else (operation,))
+
+
+def _multi(reader: JuteReader, session: int) -> tuple[Operation, ...]:
+    operations: list[Operation] = []
+    failed = False
+    for _ in range(reader.count(8)):
+        kind, length = reader.int32(), reader.int32()
+        at = reader.skip(max(0, length))
+        failed = failed or kind == _ERROR
+        # Parts of a failed multi can still look like the writes that they were meant to be.
+        if not failed:
+            operation = _operation(reader.part(at, reader.at), kind, session)
+            operations += [] if operation is None else [operation]
+    return () if failed else tuple(operations)
+
+
+def _operation(reader: JuteReader, kind: int, session: int) -> Operation | None:
+    if kind in (1, 15, 19, 21):
+        path, data = reader.string(), reader.buffer()
+        _skip_acls(reader)
+        return Create(path, data, _owner(reader, kind, session))
+    if kind in _DELETES:
+        return Delete(reader.string())
+    if kind in _SETS:
+        return SetData(reader.string(), reader.buffer(), reader.int32())
+    if kind == _CLOSE_SESSION:
+        return CloseSession(session, _paths(reader))
+    return None
+
+
+def _owner(reader: JuteReader, kind: int, session: int) -> int:
+    if kind == 19:
+        return CONTAINER_OWNER
+    if kind == 21:
+        reader.int32()
+        return TTL_OWNER | reader.int64()
+    return session if reader.boolean() else 0
+
+
+def _skip_acls(reader: JuteReader) -> None:
+    for _ in range(reader.count(12)):
+        reader.int32()
+        reader.buffer()
+        reader.buffer()
+
+
+def _paths(reader: JuteReader) -> tuple[str, ...]:
+    """The paths of a closeSession; none where its body is empty and only a digest may follow."""
+    begin = reader.at
+    try:
+        paths = tuple(reader.string() for _ in range(reader.count(4)))
+    except DecodeError:
+        paths = ("",)
+    if all(path.startswith("/") for path in paths) and reader.left in (0, _DIGEST_BYTES):
+        return paths
+    reader.at = begin
+    if reader.left not in (0, _DIGEST_BYTES):
+        raise DecodeError(WHAT, begin, "a closeSession that is neither form")
+    return ()

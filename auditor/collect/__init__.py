@@ -1,0 +1,1 @@
+"""Collections, made beside bookies or by Spark."""

@@ -1,0 +1,1 @@
+"""A finished run in a notebook: frames, pictures, displays and SQL views."""

@@ -1,0 +1,239 @@
+"""Parts of a finished run as small pandas frames, for a notebook: ``run.frames``.
+
+Every frame is bounded, whatever the size of the cluster: by a number of rows that the caller chooses, or by
+what it shows (days, checks, runs). For all of a table take `auditor.notebook.run.Run.tables` or `views`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from functools import reduce
+from itertools import islice
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+from auditor.model.figures import BookieFigure
+from auditor.model.finding import Confidence, Severity
+from auditor.model.history import RunSummary
+from auditor.reports.stripes import replicas_of, stripes_of
+from auditor.runs.ledger_days import CLASSES, UNKNOWN, days_of, days_since_1970
+from auditor.tables.changes import FOUND
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from auditor.notebook.run import Run
+
+ROWS = 1_000
+"""Rows of a frame of findings, unless asked for more."""
+
+COLUMNS = 120
+"""Columns of a ledger's stripes, unless asked for more."""
+
+STRIPES_ROWS = 1_000
+
+
+class Frames:
+    """What `Run.frames` gives. Times are pandas times in UTC; ids that may be absent are nullable integers.
+
+    Raises:
+        RunError: from any method, where a part of the run is missing or broken; the message names it.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __repr__(self) -> str:
+        names = sorted(name for name in vars(type(self)) if not name.startswith("_"))
+        return f"<frames of {self._run.path}: {', '.join(names)}>"
+
+    def by_id(self) -> pd.DataFrame:
+        """How many findings there are of each check, of every confidence: no finding is read for it.
+
+        Index: id, the worst severity first. Columns: severity, count, and of these confirmed, suspect,
+        unknown; new and worse since the run before; suppressed.
+        """
+        counts: dict[tuple[str, str], Counter[str]] = {}
+        for tally in self._run.report.run["tally"]:
+            row = counts.setdefault((tally["severity"], tally["id"]), Counter(dict.fromkeys(Confidence, 0)))
+            row[tally["confidence"]] += tally["count"]
+            row.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})
+        ordered = sorted(counts, key=lambda key: (Severity(key[0]).rank, key[1]))
+        rows = [{"severity": severity, "id": id, **counts[severity, id]} for severity, id in ordered]
+        sums = ("count", *map(str, Confidence), "new", "worse", "suppressed")
+        frame = _frame(rows, ["id", "severity", *sums])
+        return frame.astype(dict.fromkeys(sums, "int64")).set_index("id")
+
+    def by_day(self) -> pd.DataFrame:
+        """Findings of this run by the day on which a run first saw them: since when it is known.
+
+        Index: first_seen, a day in UTC, as far back as runs of this cluster lie unbroken beside this one;
+        ascending. Columns: the severities, numbers of findings.
+        """
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        counts: dict[int, Counter[str]] = {}
+        found = ds.field("change").isin(list(FOUND))
+        for batch in self._run.batches("tables/changes", ["first_seen", "severity"], found):
+            days = days_since_1970(batch["first_seen"])
+            pairs = pa.table({"day": days, "severity": batch["severity"]}).group_by(["day", "severity"])
+            for row in pairs.aggregate([([], "count_all")]).to_pylist():
+                counts.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
+        return _by_day(counts, map(str, Severity), "first_seen")
+
+    def ledgers_by_day(self) -> pd.DataFrame:
+        """Ledgers by the day on which they were made and by class: when the broken ones were written.
+
+        Index: created, a day in UTC, NaT where neither metadata nor store knows it; ascending. Columns:
+        healthy, below-write-quorum, below-ack-quorum, entry-lost, not-closed, undecided, as in the table
+        verdicts; numbers of ledgers.
+        """
+        return _by_day(days_of(self._run), CLASSES, "created")
+
+    def findings(self, id: str | None = None, severity: str | None = None, limit: int = ROWS) -> pd.DataFrame:
+        """The first findings, of one check or one severity if that is given, the worst first.
+
+        Columns: id, severity, confidence, scope_id, ledger_id, bookie_id, missing (entries, over all
+        bookies), bookies (with missing or unknown entries), change, first_seen, suppressed, message,
+        fingerprint.
+        """
+        import pyarrow.dataset as ds
+
+        wanted = {"id": id, "severity": severity}
+        chosen = [ds.field(name) == value for name, value in wanted.items() if value is not None]
+        filter = reduce(and_, chosen) if chosen else None
+        rows: list[dict[str, Any]] = []
+        for batch in self._run.batches("findings", [*_NARROW, "missing", "unknown"], filter):
+            rows += map(_row, batch.slice(0, limit - len(rows)).to_pylist())
+            if len(rows) >= limit:
+                break
+        return self._shown(rows, ["bookie_id", "missing", "bookies"])
+
+    def findings_of(self, bookie_id: str, limit: int = ROWS) -> pd.DataFrame:
+        """The first findings that name a bookie, as their subject or as lacking entries or unknown.
+
+        ``run.bookie(bookie_id)`` counts all of them. Columns: id, severity, confidence, scope_id, ledger_id,
+        missing (entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
+        """
+        return self._shown(list(islice(self._run.findings_of(bookie_id), limit)), ["missing"])
+
+    def stripes(self, ledger_id: int, scope_id: int = 0, columns: int = COLUMNS) -> pd.DataFrame:
+        """One ledger, bookies down and entries across: held, missing, some missing, unknown, surplus,
+        not expected.
+
+        Index: bookie_id, of the first 1,000. Columns: first_entry; a column is an entry, or the entries up
+        to the next column where the ledger has more entries than ``columns``.
+        """
+        import pandas as pd
+
+        view = self._run.ledger(ledger_id, scope_id)
+        stripes = stripes_of(view, replicas_of(view), columns, STRIPES_ROWS)
+        return pd.DataFrame(
+            [[str(cell) for cell in cells] for cells in stripes.cells],
+            index=pd.Index(stripes.bookies, name="bookie_id", dtype="object"),
+            columns=pd.Index(stripes.edges[:-1], name="first_entry", dtype="int64"),
+            dtype="object",
+        )
+
+    def bookies(self) -> pd.DataFrame:
+        """What each bookie has, lacks and has too much: the worst 5,000 first.
+
+        Index: bookie_id. Columns: those of `auditor.model.figures.BookieFigure`, and availability, the share
+        of its replicas that is surely whole.
+        """
+        import pandas as pd
+
+        kinds = {each.name: "int64" if each.type == "int" else "object" for each in fields(BookieFigure)}
+        kinds["availability"] = "float64"
+        rows = [{**asdict(each), "availability": each.availability} for each in self._run.figures.bookies]
+        return pd.DataFrame(rows, columns=list(kinds)).astype(kinds).set_index("bookie_id")
+
+    def history(self, limit: int = ROWS) -> pd.DataFrame:
+        """The newest runs of this cluster in the directory that this one lies in, the oldest first.
+
+        Index: finished. Columns: run (the name of its directory), verdict, complete, the severities, and new,
+        fixed, worse, better, same and unseen since the run before, null where there was none.
+        """
+        import pandas as pd
+
+        from auditor.runs.siblings import sibling_runs
+
+        this = RunSummary.of(self._run.path, self._run.report)
+        runs = (sibling_runs(self._run.path, self._run.report.cluster) or (this,))[-limit:]
+        changes = ("new", "fixed", "worse", "better", "same", "unseen")
+        columns = ["finished", "run", "verdict", "complete", *map(str, Severity), *changes]
+        rows = [
+            {"run": each.name, "finished": each.finished, "verdict": each.verdict, "complete": each.complete}
+            | each.severities
+            | {name: count for name, count in (each.changes or {}).items() if name in changes}
+            for each in runs
+        ]
+        frame = _frame(rows, columns).astype(
+            {"complete": "bool"} | dict.fromkeys(map(str, Severity), "int64")
+        )
+        finished = pd.to_datetime(frame["finished"], unit="ms", utc=True)
+        return frame.assign(finished=finished).astype(dict.fromkeys(changes, "Int64")).set_index("finished")
+
+    def _shown(self, rows: list[dict[str, Any]], between: list[str]) -> pd.DataFrame:
+        """Rows of findings as a frame, with what the table changes says of them."""
+        import pandas as pd
+
+        known = self._standings([row["fingerprint"] for row in rows])
+        columns = [*_SUBJECT, *between, *_STANDING, "message", "fingerprint"]
+        frame = _frame([row | known.get(row["fingerprint"], {}) for row in rows], columns)
+        frame = frame.astype({name: "int64" for name in between if name != "bookie_id"})
+        return frame.assign(first_seen=pd.to_datetime(frame["first_seen"], unit="ms", utc=True))
+
+    def _standings(self, fingerprints: list[str]) -> Mapping[str, dict[str, Any]]:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        wanted = pa.array(fingerprints, pa.string())
+        here = ds.field("fingerprint").isin(wanted) & ds.field("change").isin(list(FOUND))
+        rows = self._run.table("changes", ["fingerprint", *_STANDING], here).to_pylist()
+        return {row.pop("fingerprint"): row for row in rows}
+
+
+_SUBJECT = ("id", "severity", "confidence", "scope_id", "ledger_id")
+_STANDING = ("change", "first_seen", "suppressed")
+_NULLABLE = ("scope_id", "ledger_id", "first_seen", "finished")
+_NARROW = (*_SUBJECT, "bookie_id", "message", "fingerprint")
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    missing, unknown = row.pop("missing"), row.pop("unknown")
+    return {
+        **row,
+        "missing": sum(part["count"] for part in missing),
+        "bookies": len({part["bookie_id"] for part in missing} | set(unknown)),
+    }
+
+
+def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
+    """Rows as a frame. Severities compare as such, the worst first; ids lose no digit where one is absent."""
+    import pandas as pd
+
+    rows = list(rows)
+    kinds: dict[str, Any] = dict.fromkeys(_NULLABLE, "Int64")
+    kinds["severity"] = pd.CategoricalDtype([str(severity) for severity in Severity], ordered=True)
+    return pd.DataFrame(
+        {
+            name: pd.Series([row.get(name) for row in rows], dtype=kinds.get(name, "object"))
+            for name in columns
+        }
+    )
+
+
+def _by_day(counts: Mapping[int, Mapping[str, int]], columns: Iterable[str], name: str) -> pd.DataFrame:
+    """Counts by day, the unknown one last."""
+    import pandas as pd
+
+    columns = list(columns)
+    days = sorted(counts, key=lambda day: (day == UNKNOWN, day))
+    times = [pd.NaT if day == UNKNOWN else pd.Timestamp(day, unit="D") for day in days]
+    rows = [[counts[day].get(column, 0) for column in columns] for day in days]
+    frame = pd.DataFrame(rows, columns=columns, dtype="int64")
+    return frame.set_index(pd.DatetimeIndex(times, tz="UTC", name=name))

@@ -1,0 +1,196 @@
+"""Pictures of a finished run in one call each, for a notebook: ``run.plot.stripes(42)``.
+
+Each is a matplotlib Figure of its own, which a notebook shows as it is and ``savefig`` writes. What is drawn
+is bounded as `auditor.notebook.frames` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from auditor.notebook.drawing import bars, coarser, name_rows, name_times, new_figure, stacked
+from auditor.reports.stripes import Cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from auditor.notebook.run import Run
+
+BARS = 30
+"""Bookies, checks and runs in one picture at most: the worst, or the newest."""
+
+ROWS = 40
+COLUMNS = 160
+SIGNED_COLUMNS = 60
+"""Of so many columns or fewer each cell of a ledger's stripes has its sign written in it."""
+
+# Told apart by those who see no red or no green too; order and signs say the same without colour.
+SEVERITIES = {"critical": "#a50026", "error": "#f46d43", "warning": "#fdc776", "note": "#8da9c4"}
+CLASSES = {
+    "entry-lost": "#a50026",
+    "below-ack-quorum": "#f46d43",
+    "below-write-quorum": "#fdc776",
+    "undecided": "#7b6ba8",
+    "not-closed": "#9fc5d8",
+}
+REPLICAS = {"whole": "#4c86a8", "lack entries": "#a50026", "unknown": "#b9b2d1"}
+CELLS = {
+    Cell.HELD: ("#4c86a8", ""),
+    Cell.MISSING: ("#a50026", "×"),
+    Cell.PART: ("#f46d43", "×"),
+    Cell.UNKNOWN: ("#b9b2d1", "?"),
+    Cell.SURPLUS: ("#fdc776", "+"),
+    Cell.NONE: ("#f1f3f5", ""),
+}
+_DARK = (Cell.MISSING, Cell.PART)
+
+
+class Plots:
+    """What `Run.plot` gives.
+
+    Raises:
+        UsageError: from any method, where matplotlib is not installed.
+        RunError: from any method, where a part of the run is missing or broken; the message names it.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __repr__(self) -> str:
+        names = sorted(name for name in vars(type(self)) if not name.startswith("_"))
+        return f"<plots of {self._run.path}: {', '.join(names)}>"
+
+    def stripes(self, ledger_id: int, scope_id: int = 0) -> Figure:
+        """One ledger, bookies down and entries across: where the hole is."""
+        frame = self._run.frames.stripes(ledger_id, scope_id, COLUMNS)
+        more = f", {len(frame) - ROWS:,} more bookies not drawn" if len(frame) > ROWS else ""
+        frame = frame.head(ROWS)
+        figure = new_figure(0.3 * len(frame) + 1.6)
+        axes = figure.add_subplot()
+        if frame.size:
+            _draw_cells(figure, frame)
+        else:
+            more += ": no entry is expected or held"
+        name_rows(axes, frame.index, 0.5)
+        shown = range(0, frame.shape[1], max(frame.shape[1] // 10, 1))
+        axes.set_xticks([number + 0.5 for number in shown], [f"{frame.columns[number]}" for number in shown])
+        axes.set_xlabel("entry")
+        scope = f" of scope {scope_id}" if scope_id else ""
+        axes.set_title(f"Ledger {ledger_id}{scope}{more}", loc="left")
+        return figure
+
+    def findings(self) -> Figure:
+        """How many findings each check has, by severity."""
+        frame = self._run.frames.by_id()
+        figure = new_figure(0.22 * min(len(frame), BARS) + 1.4)
+        axes = figure.add_subplot()
+        axes.set_title(_titled("Findings by check", len(frame)), loc="left")
+        frame = frame.head(BARS)
+        bars(axes, frame["count"].to_list(), [SEVERITIES[severity] for severity in frame["severity"]])
+        name_rows(axes, frame.index)
+        _legend(figure, {name: SEVERITIES[name] for name in SEVERITIES if name in set(frame["severity"])})
+        return figure
+
+    def bookies(self) -> Figure:
+        """Of the replicas that each bookie should hold: how many lack entries, how many nobody knows of."""
+        frame = self._run.frames.bookies()
+        frame = frame[frame["replicas"] > 0]
+        figure = new_figure(0.24 * min(len(frame), BARS) + 1.6)
+        axes = figure.add_subplot()
+        axes.set_title(_titled("Replicas by bookie, the worst first", len(frame)), loc="left")
+        frame = frame.head(BARS)
+        whole = (frame["replicas"] - frame["missing"] - frame["unknown"]).clip(lower=0)
+        parts = frame.assign(whole=whole).rename(columns={"missing": "lack entries"})[list(REPLICAS)]
+        stacked(axes, parts, REPLICAS, across=True)
+        name_rows(axes, frame.index)
+        axes.set_xlabel("replicas that it should hold")
+        _legend(figure, REPLICAS)
+        return figure
+
+    def ledgers(self) -> Figure:
+        """Ledgers by class, size, age and quorum, and bookies by availability."""
+        histograms = self._run.figures.histograms
+        figure = new_figure(sum(0.2 * len(histogram.bars) + 0.9 for histogram in histograms))
+        heights = [len(histogram.bars) + 2 for histogram in histograms]
+        grid = figure.add_gridspec(len(histograms), 1, height_ratios=heights)
+        for number, histogram in enumerate(histograms):
+            axes = figure.add_subplot(grid[number])
+            bars(axes, [bar.count for bar in histogram.bars], [REPLICAS["whole"]] * len(histogram.bars))
+            name_rows(axes, [bar.label for bar in histogram.bars])
+            axes.set_title(f"{histogram.title}: {histogram.total:,}", loc="left", fontsize=10)
+        return figure
+
+    def days(self) -> Figure:
+        """On which days the ledgers that are not healthy were made."""
+        frame = self._run.frames.ledgers_by_day()[list(CLASSES)]
+        frame = frame[frame.sum(axis=1) > 0]
+        return _over_time(frame, CLASSES, "Ledgers that are not healthy, by creation")
+
+    def since(self) -> Figure:
+        """Since which day each finding of this run is known."""
+        return _over_time(self._run.frames.by_day(), SEVERITIES, "Findings, by the day first seen")
+
+    def history(self) -> Figure:
+        """Findings of the newest runs beside this one, by severity."""
+        frame = self._run.frames.history(BARS)
+        figure = new_figure(3.4)
+        axes = figure.add_subplot()
+        stacked(axes, frame[list(SEVERITIES)], SEVERITIES)
+        name_times(axes, frame.index, "%Y-%m-%d %H:%M")
+        axes.set_title("Findings by run", loc="left")
+        _legend(figure, SEVERITIES)
+        return figure
+
+
+def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:
+    """A coloured field for each cell, its sign in it where there is room, and what each colour means."""
+    from matplotlib.colors import ListedColormap
+
+    kinds = list(CELLS)
+    numbers = [[kinds.index(Cell(cell)) for cell in row] for row in frame.to_numpy()]
+    signed = frame.shape[1] <= SIGNED_COLUMNS
+    [axes] = figure.axes
+    axes.pcolormesh(
+        numbers,
+        cmap=ListedColormap([colour for colour, _ in CELLS.values()]),
+        vmin=-0.5,
+        vmax=len(kinds) - 0.5,
+        edgecolors="white" if signed else "face",
+        linewidth=1 if signed else 0,
+    )
+    for down, row in enumerate(numbers if signed else []):
+        for across, number in enumerate(row):
+            colour = "white" if kinds[number] in _DARK else "black"
+            axes.text(
+                across + 0.5, down + 0.5, CELLS[kinds[number]][1], ha="center", va="center", color=colour
+            )
+    there = {kinds[number] for row in numbers for number in row}
+    _legend(figure, {f"{kind} {CELLS[kind][1]}".strip(): CELLS[kind][0] for kind in kinds if kind in there})
+
+
+def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> Figure:
+    undated = int(frame[frame.index.isna()].to_numpy().sum())
+    drawn, step = coarser(frame[frame.index.notna()])
+    figure = new_figure(3.4)
+    axes = figure.add_subplot()
+    stacked(axes, drawn, colours)
+    name_times(axes, drawn.index)
+    more = f"; {undated:,} of an unknown day" if undated else ""
+    axes.set_title(f"{title}{'' if step == 'day' else f', by {step}'}{more}", loc="left")
+    _legend(figure, colours)
+    return figure
+
+
+def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(facecolor=colour, edgecolor="#888888", label=name) for name, colour in colours.items()]
+    figure.legend(
+        handles=handles, loc="outside lower left", ncols=max(len(handles), 1), frameon=False, fontsize=8
+    )
+
+
+def _titled(title: str, rows: int) -> str:
+    return f"{title}: {BARS} of {rows:,}" if rows > BARS else title

@@ -1,0 +1,148 @@
+"""A finished run at hand: everything that a notebook, or the command line, does with one.
+
+run = open_run("runs/20261121T050749Z")
+run.ledger(42)              # draws itself
+run.plot.bookies()
+run.write("html", "report.html")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor.errors import UsageError
+from auditor.model.ledger_id import LedgerId
+from auditor.model.standing import Standings
+from auditor.notebook.displays import BookieDisplay, LedgerDisplay
+from auditor.runs.load_ledger import ledger_view
+from auditor.runs.reader import RunReader
+from auditor.runs.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from auditor.model.figures import Figures
+    from auditor.notebook.frames import Frames
+    from auditor.notebook.plots import Plots
+
+
+def open_run(path: str | Path) -> Run:
+    """Open the run directory that an audit wrote: a path, or a URI such as hdfs:// or s3://.
+
+    Raises:
+        RunError: no such directory, no finished run in it, or a report that cannot be read.
+    """
+    return Run(str(path))
+
+
+class Run(RunReader):
+    """What one audit wrote. Nothing is read before it is asked for, but for the report.
+
+    Raises:
+        RunError: from any method, where a part of the run is missing or broken; the message names it.
+    """
+
+    @cached_property
+    def figures(self) -> Figures:
+        """What pictures show: counted from all tables once, bounded (`auditor.runs.figures`)."""
+        from auditor.runs.figures import figures_of
+
+        return figures_of(self)
+
+    @property
+    def frames(self) -> Frames:
+        """Small pandas frames: ``run.frames.stripes(42)``, ``run.frames.by_id()`` ..."""
+        from auditor.notebook.frames import Frames
+
+        return Frames(self)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures: ``run.plot.stripes(42)``, ``run.plot.bookies()`` ... (`auditor.notebook.plots`)."""
+        from auditor.notebook.plots import Plots
+
+        return Plots(self)
+
+    def standings(self) -> Standings:
+        """How the findings that the report shows stand against the run before, by fingerprint."""
+        from auditor.runs.ledger_findings import standings_of_report
+
+        return standings_of_report(self.path, self.report)
+
+    def standings_in_order(self) -> Standings:
+        """The same of all findings, to be asked for in their order (`auditor.runs.standings`)."""
+        from auditor.runs.standings import standings_in_order
+
+        return standings_in_order(self.path)
+
+    def last_complete(self) -> int | None:
+        """When the newest complete run of this cluster beside this one was done, in ms since 1970."""
+        from auditor.runs.last_complete import last_complete
+
+        return last_complete(self.path, self.report)
+
+    def html_page(self) -> str:
+        """The run as one HTML page that needs no network."""
+        from auditor.runs.gather_html import page_of
+
+        return page_of(self)
+
+    def write(self, form: str, file: str | Path) -> None:
+        """Write the report to a file in a form that ``--format`` knows: text, json, html, sarif ...
+
+        Raises:
+            UsageError: no such form.
+            OSError: the file cannot be written.
+        """
+        from auditor.reports.forms import FORMS
+
+        if form not in FORMS:
+            raise UsageError(f"{form}: there is no such form; there are {', '.join(FORMS)}")
+        write_whole(str(file), partial(FORMS[form].write, self))
+
+    def tables(self, spark: SparkSession) -> Mapping[str, DataFrame]:
+        """All tables, and the findings, as Spark DataFrames by name."""
+        frames = {name: spark.read.parquet(f"{self.path}/tables/{name}") for name in self.table_names()}
+        return {**frames, "findings": spark.read.parquet(f"{self.path}/findings")}
+
+    def views(self, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
+        """Make all tables, and the findings, temporary SQL views; returns what a row of each is.
+
+        ``prefix`` stands before every name, so that two runs can be open at once
+        (`auditor.notebook.sql_views`).
+        """
+        from auditor.notebook.sql_views import register
+
+        return register(self, spark, prefix)
+
+    def ledger(self, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerDisplay:
+        """One ledger as this run saw it. A `LedgerId` brings its own scope.
+
+        Raises:
+            UsageError: no ledger has such an id.
+            RunError: neither the metadata nor any bookie of this run knows the ledger.
+        """
+        return LedgerDisplay.of(ledger_view(self, ledger_id, scope_id))
+
+    def bookie(self, bookie_id: str) -> BookieDisplay:
+        """One bookie as this run saw it, by its id as the cluster writes it.
+
+        Raises:
+            RunError: nothing in the run names such a bookie; the message has the ids that are nearest to it.
+        """
+        from auditor.runs.load_bookie import bookie_view
+
+        return BookieDisplay.of(bookie_view(self, bookie_id))
+
+    def __repr__(self) -> str:
+        from auditor.reports import cells, first_screen
+
+        return cells.plain(first_screen.render(self.report, self.path))
+
+    def _repr_html_(self) -> str:
+        from auditor.reports.cells import run_cell
+
+        return run_cell(self.report)

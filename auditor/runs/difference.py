@@ -1,0 +1,163 @@
+"""Two finished runs side by side: ``bkaudit diff``. No Spark; only narrow columns are ever held whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.errors import RunError
+from auditor.findings.compare import KINDS, Paired, paired
+from auditor.findings.looked_at import picked
+from auditor.model.difference import ChangedFinding, ChangeTally, Difference
+from auditor.model.finding import Severity
+from auditor.model.history import RunSummary
+from auditor.runs.history import comparable_run
+from auditor.runs.reader import RunReader
+from auditor.runs.siblings import same_cluster
+from auditor.tables.changes import FIXED, SAME, UNSEEN
+
+_OF_OLD = (FIXED, UNSEEN)
+_BOOKIES_NAMED = 3
+_COLUMNS = (
+    "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
+    "first_seen", "last_seen", "suppressed",
+)  # fmt: skip
+_SEVERITIES = [str(severity) for severity in Severity]
+
+
+class RunDifference:
+    """What changed from one finished run to another; each is a path or a URI.
+
+    Raises:
+        RunError: no finished run, one that an older version of this program wrote, or a broken one.
+    """
+
+    def __init__(self, old: str | Path, new: str | Path) -> None:
+        self.old, self.new = comparable_run(old), comparable_run(new)
+
+    @cached_property
+    def summary(self) -> Difference:
+        """The numbers, and what to bear in mind with them."""
+        tallies = Counter(
+            (KINDS.index(change), _SEVERITIES.index(severity), id) for change, severity, id in self._kinds()
+        )
+        return Difference(
+            RunSummary.of(str(self.old.path), self.old.report),
+            RunSummary.of(str(self.new.path), self.new.report),
+            self._paired.counts(),
+            tuple(
+                ChangeTally(KINDS[change], id, _SEVERITIES[severity], count)
+                for (change, severity, id), count in sorted(tallies.items())
+            ),
+            tuple(self._warnings()),
+        )
+
+    def changes(self) -> Iterator[ChangedFinding]:
+        """Every finding that is not the same: the new run's in its order, then those only the old has."""
+        found = self._paired
+        changed = np.flatnonzero(found.change != KINDS.index(SAME))
+        pairs = found.pair[changed]
+        was = _Was(found, pairs)
+        yield from self._rows(self.new, found.new.row[changed], found.change[changed], was)
+        yield from self._rows(self.old, found.old.row[found.gone], found.gone_change, _Was(found, found.gone))
+
+    def _rows(
+        self, run: RunReader, rows: NDArray[np.int64], kinds: NDArray[np.int8], was: _Was
+    ) -> Iterator[ChangedFinding]:
+        place = 0
+        for batch in picked(_batches(run), rows, _COLUMNS):
+            for row in batch.to_pylist():
+                severity, missing = was.at(place)
+                yield _changed(row, KINDS[kinds[place]], severity, missing)
+                place += 1
+
+    def _kinds(self) -> Iterator[tuple[str, str, str]]:
+        """Change, severity and id of each finding that is not the same."""
+        found = self._paired
+        changed = np.flatnonzero(found.change != KINDS.index(SAME))
+        for run, rows, kinds in (
+            (self.new, found.new.row[changed], found.change[changed]),
+            (self.old, found.old.row[found.gone], found.gone_change),
+        ):
+            place = 0
+            for batch in picked(_batches(run), rows, ["severity", "id"]):
+                for severity, id in zip(batch["severity"].to_pylist(), batch["id"].to_pylist(), strict=True):
+                    yield KINDS[kinds[place]], severity, id
+                    place += 1
+
+    @cached_property
+    def _paired(self) -> Paired:
+        holes = bool(self.new.report.run["gaps"] or self.new.report.run["in_doubt"])
+        try:
+            return paired(_batches(self.old), _batches(self.new), holes)
+        except RunError as error:
+            raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
+
+    def _warnings(self) -> Iterator[str]:
+        old, new = self.old.report, self.new.report
+        if not same_cluster(old.cluster, new.cluster):
+            yield (
+                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: all of one is "
+                "new here, and none of the other's is fixed"
+            )
+        elif old.run["finished"] > new.run["finished"]:
+            yield "the first run is the newer one: read fixed as new, and new as fixed"
+        unread = [set(report.coverage.bookies.unread) for report in (old, new)]
+        if fewer := sorted(unread[1] - unread[0]):
+            yield (f"{_listed(fewer)} not read in the newer run: what was found there is unseen, not fixed")
+        if more := sorted(unread[0] - unread[1]):
+            yield (f"{_listed(more)} not read in the older run: what is new there may have been there before")
+        if new.run["gaps"]:
+            yield "parts of the metadata could not be listed in the newer run: what lies there is unseen"
+        if old.run["gaps"] and not new.run["gaps"]:
+            yield "parts of the metadata could not be listed in the older run: what is new may lie there"
+
+
+class _Was:
+    """What the old run knew of findings, by their positions there."""
+
+    def __init__(self, found: Paired, places: NDArray[np.int64]) -> None:
+        self._old = found.old
+        self._places = places
+
+    def at(self, number: int) -> tuple[str | None, int | None]:
+        place = int(self._places[number])
+        if place < 0:
+            return None, None
+        return _SEVERITIES[self._old.rank[place]], int(self._old.missing[place])
+
+
+def _batches(run: RunReader) -> Any:
+    return lambda below, columns: run.batches(below, list(columns))
+
+
+def _changed(
+    row: Mapping[str, Any], change: str, severity: str | None, missing: int | None
+) -> ChangedFinding:
+    return ChangedFinding(
+        change=change,
+        id=row["id"],
+        severity=row["severity"],
+        previous_severity=severity,
+        confidence=row["confidence"],
+        scope_id=row["scope_id"],
+        ledger_id=row["ledger_id"],
+        bookie_id=row["bookie_id"],
+        missing=row["missing"],
+        previous_missing=missing,
+        first_seen=row["first_seen"],
+        last_seen=row["last_seen"],
+        suppressed=None if change in _OF_OLD else row["suppressed"],
+        fingerprint=row["fingerprint"],
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _BOOKIES_NAMED:,} more" if len(names) > _BOOKIES_NAMED else ""
+    return f"{', '.join(names[:_BOOKIES_NAMED])}{more} {'was' if len(names) == 1 else 'were'}"

@@ -1,0 +1,239 @@
+"""The figures of a finished run, counted batch by batch with pyarrow and without Spark.
+
+The tables that grow with the cluster (ledgers, verdicts, judged) are read in a few narrow columns, one batch
+of them at a time. What stays is one small row a bookie, and the bars of the histograms.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from auditor.model.figures import Bar, BookieFigure, Figures, Histogram
+
+if TYPE_CHECKING:
+    from auditor.runs.reader import RunReader
+
+BOOKIES_KEPT = 5_000
+LABELS_KEPT = 12
+_QUORUMS_COUNTED = (
+    1_000  # of others they are counted together: a damaged cluster can have as many kinds as ledgers
+)
+
+_HOUR_MS = 60 * 60 * 1000
+_DAY_MS = 24 * _HOUR_MS
+_KB, _MB, _GB = 10**3, 10**6, 10**9
+# The least value of each bar but the first, and the bars' labels.
+_SIZES = (1, _KB, 50 * _KB, _MB, 10 * _MB, 100 * _MB, _GB, 5 * _GB, 50 * _GB)
+_SIZE_LABELS = (
+    "no bytes", "under 1 kB", "1 to 50 kB", "50 kB to 1 MB", "1 to 10 MB", "10 to 100 MB", "100 MB to 1 GB",
+    "1 to 5 GB", "5 to 50 GB", "50 GB or more",
+)  # fmt: skip
+_AGES = tuple(days * _DAY_MS for days in (1, 7, 30, 90, 365, 3 * 365))
+_AGE_LABELS = (
+    "under an hour", "under a day", "1 to 7 days", "7 to 30 days", "30 to 90 days", "90 days to 1 year",
+    "1 to 3 years", "3 years or more",
+)  # fmt: skip
+_LEDGER = ("ok", "broken", "unreadable")
+_SHARES = (
+    ("100 %", 1.0),
+    ("99.9 to 100 %", 0.999),
+    ("99 to 99.9 %", 0.99),
+    ("90 to 99 %", 0.9),
+    ("50 to 90 %", 0.5),
+    ("under 50 %", 0.0),
+)
+
+
+def figures_of(run: RunReader) -> Figures:
+    """Count what the pictures of a report show; memory is bounded, time goes with the tables' size.
+
+    The worst `BOOKIES_KEPT` bookies are named, in the order: replicas missing, replicas unknown, ledgers
+    held too much, id. Histograms: ledgers by class, by size, by age and by quorum, bookies by availability.
+
+    Raises:
+        RunError: a table is missing or broken.
+    """
+    bookies = _bookies(run)
+    histograms = (_classes(run), *_ledgers(run), _availability(bookies))
+    bookies.sort(
+        key=lambda each: (-each.missing, -each.unknown, -each.surplus - each.orphans, each.bookie_id)
+    )
+    return Figures(tuple(bookies[:BOOKIES_KEPT]), len(bookies), histograms)
+
+
+def _bookies(run: RunReader) -> list[BookieFigure]:
+    """Every bookie that an ensemble names or whose directories were found, in the order of the table."""
+    missing, unknown, surplus = (_Pairs() for _ in range(3))
+    for batch in run.batches("tables/judged", ["missing", "unknown", "stale", "surplus", "foreign"]):
+        missing.add([batch["missing"]])
+        unknown.add([batch["unknown"]])
+        surplus.add([batch["stale"], batch["surplus"], batch["foreign"]])
+    orphans = {row["bookie_id"]: row["orphans"] for row in run.table("holdings").to_pylist()}
+    columns = ["bookie_id", "read", "reason", "registered", "replicas", "named", "found"]
+    return [
+        BookieFigure(
+            bookie_id=row["bookie_id"],
+            read=row["read"],
+            reason=row["reason"],
+            registered=row["registered"],
+            replicas=row["replicas"] or 0,
+            missing=missing.ledgers[row["bookie_id"]],
+            missing_entries=missing.entries[row["bookie_id"]],
+            unknown=unknown.ledgers[row["bookie_id"]],
+            surplus=surplus.ledgers[row["bookie_id"]],
+            surplus_entries=surplus.entries[row["bookie_id"]],
+            orphans=orphans.get(row["bookie_id"], 0),
+        )
+        for batch in run.batches("tables/bookies", columns)
+        for row in batch.to_pylist()
+        if row["named"] or row["found"]
+    ]
+
+
+class _Pairs:
+    """Ledgers and entries of each bookie, added up from list columns of (bookie_id, count)."""
+
+    def __init__(self) -> None:
+        self.ledgers: Counter[str] = Counter()
+        self.entries: Counter[str] = Counter()
+
+    def add(self, columns: Sequence[Any]) -> None:
+        """Columns of one batch; a bookie in several of them on one row counts as one ledger."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        tables = []
+        for lists in columns:
+            pairs = pc.list_flatten(lists)
+            flat = {name: pc.struct_field(pairs, name) for name in ("bookie_id", "count")}
+            tables.append(pa.table({"row": pc.list_parent_indices(lists), **flat}))
+        by_ledger = pa.concat_tables(tables).group_by(["row", "bookie_id"]).aggregate([("count", "sum")])
+        counted = by_ledger.group_by("bookie_id").aggregate([("row", "count"), ("count_sum", "sum")])
+        for row in counted.to_pylist():
+            self.ledgers[row["bookie_id"]] += row["row_count"]
+            self.entries[row["bookie_id"]] += row["count_sum_sum"]
+
+
+def _ledgers(run: RunReader) -> Iterator[Histogram]:
+    """Ledgers by size, by age and by quorum, in one pass."""
+    import pyarrow.dataset as ds
+
+    columns = ["state", "length", "ctime", "metadata_ctime", "ensemble_size", "write_quorum", "ack_quorum"]
+    sizes: Counter[str] = Counter()
+    ages: Counter[str] = Counter()
+    quorums: Counter[str] = Counter()
+    for batch in run.batches("tables/ledgers", columns, ds.field("status").isin(_LEDGER)):
+        _count_sizes(sizes, batch)
+        _count_ages(ages, batch, run.report.run["scan_time"])
+        _count_quorums(quorums, batch)
+    of_one_copy = "Bytes of one copy, as its metadata has them once it is closed."
+    yield _ranged("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), of_one_copy)
+    yield _ranged("Ledgers by age", ages, _AGE_LABELS, (_UNKNOWN,), "From creation to the scan.")
+    yield _frequent("Ledgers by quorum", quorums, "Ensemble / write quorum / ack quorum.")
+
+
+_NOT_CLOSED = "not closed"
+_UNREADABLE = "unreadable"
+_UNKNOWN = "unknown"
+_OTHERS = "others"
+
+
+def _count_sizes(sizes: Counter[str], batch: Any) -> None:
+    import pyarrow.compute as pc
+
+    closed = pc.fill_null(pc.equal(batch["state"], "CLOSED"), False)
+    unreadable = batch["state"].null_count
+    sizes[_UNREADABLE] += unreadable
+    sizes[_NOT_CLOSED] += len(batch) - unreadable - (pc.sum(closed).as_py() or 0)
+    _count_ranges(sizes, batch["length"].filter(closed), _SIZES, _SIZE_LABELS, _UNREADABLE)
+
+
+def _count_ages(ages: Counter[str], batch: Any, scan_time: int) -> None:
+    import pyarrow.compute as pc
+
+    ages_ms = pc.subtract(scan_time, created_of(batch))
+    _count_ranges(ages, ages_ms, (_HOUR_MS, *_AGES), _AGE_LABELS, _UNKNOWN)
+
+
+def created_of(batch: Any) -> Any:
+    """When each ledger of a batch was made, ms: a column, null where neither metadata nor store says it.
+
+    The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ledgers.
+    """
+    import pyarrow.compute as pc
+
+    # Metadata of old formats says no time, and etcd keeps none.
+    said = batch["metadata_ctime"]
+    return pc.coalesce(pc.if_else(pc.greater(said, 0), said, None), batch["ctime"])
+
+
+def _count_ranges(
+    into: Counter[str], values: Any, edges: Sequence[int], labels: Sequence[str], absent: str
+) -> None:
+    import numpy as np
+
+    known = values.drop_null().to_numpy(zero_copy_only=False)
+    counts = np.bincount(np.searchsorted(edges, known, side="right"), minlength=len(labels))
+    into.update(dict(zip(labels, counts.tolist(), strict=True)))
+    into[absent] += values.null_count
+
+
+def _count_quorums(quorums: Counter[str], batch: Any) -> None:
+    import pyarrow as pa
+
+    names = ["ensemble_size", "write_quorum", "ack_quorum"]
+    table = pa.Table.from_batches([batch]).select(names)
+    for row in table.group_by(names).aggregate([([], "count_all")]).to_pylist():
+        sizes = [row[name] for name in names]
+        label = _UNREADABLE if None in sizes else " / ".join(map(str, sizes))
+        quorums[label if label in quorums or len(quorums) < _QUORUMS_COUNTED else _OTHERS] += row["count_all"]
+
+
+def _classes(run: RunReader) -> Histogram:
+    """Ledgers by what is known of their copies, and what they could be."""
+    import pyarrow as pa
+
+    counts: Counter[str] = Counter()
+    for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
+        pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
+        for row in pairs.aggregate([([], "count_all")]).to_pylist():
+            known, possible = row["class"], row["potential_class"]
+            label = known if possible in (known, None) else f"{known}, could be {possible}"
+            counts[label] += row["count_all"]
+    return _frequent("Ledgers by class", counts, "What is known of their copies, and what they could be.")
+
+
+def _availability(bookies: Iterable[BookieFigure]) -> Histogram:
+    counts: Counter[str] = Counter()
+    nothing = "nothing expected"
+    for bookie in bookies:
+        share = bookie.availability
+        counts[nothing if share is None else next(label for label, least in _SHARES if share >= least)] += 1
+    note = "The share of a bookie's replicas that is surely whole; what could not be read is not."
+    labels = [label for label, _ in _SHARES]
+    return _ranged("Bookies by availability", counts, labels, (nothing,), note, "bookies")
+
+
+def _ranged(
+    title: str,
+    counts: Mapping[str, int],
+    ranges: Sequence[str],
+    besides: Sequence[str],
+    note: str,
+    unit: str = "ledgers",
+) -> Histogram:
+    """Bars in the order of their ranges, without the empty ones at either end; then what is in no range."""
+    filled = [number for number, label in enumerate(ranges) if counts.get(label)]
+    shown = [*(ranges[filled[0] : filled[-1] + 1] if filled else ()), *filter(counts.get, besides)]
+    return Histogram(title, unit, tuple(Bar(label, counts.get(label, 0)) for label in shown), note)
+
+
+def _frequent(title: str, counts: Mapping[str, int], note: str) -> Histogram:
+    """The most frequent labels first, the rest together."""
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    kept = [pair for pair in ordered if pair[0] != _OTHERS][:LABELS_KEPT]
+    rest = sum(counts.values()) - sum(count for _, count in kept)
+    bars = [Bar(label, count) for label, count in kept] + ([Bar(_OTHERS, rest)] if rest else [])
+    return Histogram(title, "ledgers", tuple(bars), note)

@@ -1,0 +1,62 @@
+"""A finished run as one HTML page: everything that `auditor.reports.html` shows, gathered without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from auditor.errors import RunError
+from auditor.model.finding import Finding
+from auditor.model.history import RunSummary
+from auditor.reports import html
+from auditor.runs.figures import figures_of
+from auditor.runs.ledger_findings import standings_of_report
+from auditor.runs.load_ledger import ledger_view
+from auditor.runs.reader import RunReader
+from auditor.runs.siblings import oldest_first, siblings
+
+
+def page_of(run: RunReader) -> str:
+    """The page of a run, with its worst ledgers drawn and the runs beside it as history.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    report = run.report
+    ledgers = [ledger_view(run, *each) for each in worst_ledgers(report.findings, html.LEDGERS_SHOWN)]
+    standings = standings_of_report(run.path, report)
+    runs, left_out = _beside(run)
+    named = run.path.rstrip("/")
+    return html.render(report, figures_of(run), ledgers, runs, standings, named, left_out)
+
+
+def worst_ledgers(findings: Iterable[Finding], bound: int) -> list[tuple[int, int]]:
+    """The ledgers to draw, as (ledger, scope): the first of every check with missing entries, then more.
+
+    ``findings`` come with the worst first; the ledgers keep that order. A ledger of which nothing is known
+    to be missing has no holes to show.
+    """
+    ranks: dict[str, int] = {}
+    ranked: dict[tuple[int, int], tuple[int, int]] = {}
+    for place, finding in enumerate(findings):
+        if finding.missing and finding.ledger_id is not None and finding.scope_id is not None:
+            ledger = (finding.ledger_id, finding.scope_id)
+            if ledger not in ranked:
+                ranks[finding.id] = rank = ranks.get(finding.id, -1) + 1
+                ranked[ledger] = (rank, place)
+    chosen = sorted(ranked, key=lambda ledger: ranked[ledger])[:bound]
+    return sorted(chosen, key=lambda ledger: ranked[ledger][1])
+
+
+def _beside(run: RunReader) -> tuple[list[RunSummary], list[str]]:
+    """The runs of the same cluster in the run's directory, oldest first; and what is left out, in words."""
+    this = RunSummary.of(run.path, run.report)
+    runs, left_out = [], []
+    try:
+        for path, report in siblings(run.path, run.report.cluster):
+            if isinstance(report, RunError):
+                left_out.append(f"not in the history: {report}")
+            else:
+                runs.append(RunSummary.of(path, report))
+    except RunError as error:
+        left_out.append(f"without a history: {error}")
+    return list(oldest_first(runs)) or [this], left_out

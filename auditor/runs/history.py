@@ -1,0 +1,85 @@
+"""The history of a directory of runs, and the run that a new one is compared with. No Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from auditor.errors import RunError
+from auditor.model.history import RunSummary
+from auditor.model.report import Cluster, Report
+from auditor.runs.reader import RunReader
+from auditor.runs.siblings import is_file, oldest_first, reports, siblings
+from auditor.sources.file_systems import parent_of, run_files
+from auditor.tables.changes import CHANGED
+
+_CHANGES = f"{CHANGED}/_SUCCESS"
+
+
+def history(directory: str | Path) -> tuple[RunSummary, ...]:
+    """The finished runs right below ``directory``, a path or a URI, the oldest first.
+
+    Only their reports are read, one after the other. One that cannot be read is left out: `refused` names it.
+
+    Raises:
+        RunError: no such directory, or one that cannot be listed.
+    """
+    return oldest_first(
+        RunSummary.of(path, report) for path, report in reports(directory) if isinstance(report, Report)
+    )
+
+
+def refused(directory: str | Path) -> tuple[str, ...]:
+    """Why the reports right below ``directory`` that cannot be read cannot, a sentence each.
+
+    Raises: as `history`.
+    """
+    return tuple(str(report) for _, report in reports(directory) if isinstance(report, RunError))
+
+
+def comparable_run(path: str | Path) -> RunReader:
+    """A finished run with its table changes, which comparing begins with.
+
+    Raises:
+        RunError: no finished run, one that an older version of this program wrote, or without that table.
+    """
+    run = RunReader(path)
+    files, base = run_files(str(path))
+    if not is_file(files, f"{base}/{_CHANGES}"):
+        raise RunError(f"{path}: it has no {CHANGED}, so it cannot be compared; audit again")
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The run that a new one is compared with, None where there is none; and what a reader should know."""
+
+    run: RunSummary | None
+    notes: tuple[str, ...]
+
+
+def previous_run(out: str, cluster: Cluster, finished: int) -> Previous:
+    """The newest finished run beside ``out`` of the same cluster that ended before ``finished``, ms.
+
+    What stands in the way of a comparison does not end an audit: a note says so.
+    """
+    if parent_of(out) is None:
+        return Previous(None, ("a run at the top of a file system is compared with none",))
+    notes = []
+    candidates = []
+    try:
+        for path, report in siblings(out, cluster):
+            if isinstance(report, RunError):
+                notes.append(f"not compared with a run beside this one: {report}")
+            elif path != out and report.run["finished"] <= finished:
+                candidates.append(RunSummary.of(path, report))
+    except RunError as error:
+        return Previous(None, (f"compared with no earlier run: {error}",))
+    for run in reversed(oldest_first(candidates)):
+        try:
+            comparable_run(run.path)
+        except RunError as error:
+            notes.append(f"not compared with a run beside this one: {error}")
+        else:
+            return Previous(run, tuple(notes))
+    return Previous(None, tuple(notes))

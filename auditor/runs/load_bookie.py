@@ -1,0 +1,206 @@
+"""One bookie out of a finished run, without Spark: read from the tables that are as small as the cluster.
+
+Only its findings are looked for in a table that may be large; of them, counts and a few sentences are kept.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from auditor.codecs.bookie.last_mark import LastMark
+from auditor.errors import RunError
+from auditor.model.bookie_view import (
+    AliasView,
+    BookieView,
+    CandidateView,
+    CookieView,
+    DirectoryView,
+    JournalView,
+    ProblemView,
+    RegistrationView,
+)
+from auditor.model.finding import Confidence, Severity
+from auditor.runs.ledger_findings import standings_of
+from auditor.runs.reader import RunReader
+from auditor.runs.tables import RunTables
+
+_SAMPLES = 3
+_NEAR = 3
+_LISTED = 20
+
+
+def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
+    """What a run knows of one bookie, by its id as the cluster writes it, or by how one id alone begins.
+
+    Raises:
+        RunError: nothing in the run names such a bookie, or several ids begin so; the message lists these,
+            or the ids that are nearest.
+    """
+    import pyarrow.dataset as ds
+
+    bookie_id = _whole_id(run, bookie_id)
+    named = ds.field("bookie_id") == bookie_id
+    row = run.table("bookies", filter=named).to_pylist()[0]
+    holding = run.table("holdings", filter=named).to_pylist()
+    cookies = run.table("cookies", filter=named).to_pylist()
+    return BookieView(
+        bookie_id=bookie_id,
+        held=holding[0]["ledgers"] if holding else None,
+        orphans=holding[0]["orphans"] if holding else 0,
+        cookie=_cookie(cookies[0]) if cookies else None,
+        registrations=tuple(map(_registration, run.table("registrations", filter=named).to_pylist())),
+        directories=_directories(run, bookie_id),
+        aliases=_aliases(run, bookie_id),
+        problems=_problems(run, bookie_id),
+        tail=row.get("tail"),
+        journals=_journals(run, bookie_id),
+        **{name: row[name] for name in _SAME},
+    )
+
+
+_SAME = (
+    "read", "reason", "index_time", "suspect", "foreign_instance", "marked", "ledgers", "depending",
+    "replicas",
+)  # fmt: skip
+
+
+def _whole_id(run: RunReader, given: str) -> str:
+    """The id that is meant: the one given, or the only one that begins with it.
+
+    A host stands for its bookie where it has one, though the name of another host begins the same.
+    """
+    known = sorted(run.table("bookies", ["bookie_id"]).column("bookie_id").to_pylist())
+    beginning = [each for each in known if each.startswith(given)]
+    on_host = [each for each in beginning if each.startswith(f"{given}:")]
+    for found in ([given] if given in known else [], on_host, beginning):
+        if len(found) == 1:
+            return found[0]
+    if beginning:
+        listed = ", ".join(beginning[:_LISTED])
+        more = f", and {len(beginning) - _LISTED:,} more" if len(beginning) > _LISTED else ""
+        raise RunError(f"{run.path}: {len(beginning):,} bookies begin with {given!r}: {listed}{more}")
+    near = difflib.get_close_matches(given, known, n=_NEAR, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; RUN/tables/bookies lists them"
+    raise RunError(f"{run.path}: no bookie {given!r} is known{hint}")
+
+
+def _cookie(row: dict[str, Any]) -> CookieView:
+    return CookieView(
+        layout=row["layout"],
+        bookie_host=row["bookie_host"],
+        journal_dirs=row["journal_dirs"],
+        ledger_dirs=tuple(row["ledger_dirs"] or ()),
+        index_dirs=tuple(row["index_dirs"] or ()),
+        instance_id=row["instance_id"],
+        damage=row["damage"],
+    )
+
+
+def _registration(row: dict[str, Any]) -> RegistrationView:
+    endpoints = tuple((end["id"], end["host"], end["port"], end["protocol"]) for end in row["endpoints"])
+    return RegistrationView(row["mode"], endpoints, row["damage"])
+
+
+def _directories(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
+    """The directories in its place and those that its data is in, by path."""
+    import pyarrow.dataset as ds
+
+    its = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
+    ranked: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(run.table("contents", filter=its).to_pylist(), key=lambda row: row["rank"]):
+        ranked.setdefault(row["directory"], []).append(row)
+    return tuple(
+        DirectoryView(
+            **{name: row[name] for name in _OF_DIRECTORY},
+            ledgers=ranked[row["path"]][0]["ledgers"] if row["path"] in ranked else 0,
+            contents=tuple(
+                CandidateView(each["candidate"], each["named"], each["exact"])
+                for each in ranked.get(row["path"], ())
+            ),
+        )
+        for row in sorted(run.table("directories", filter=its).to_pylist(), key=lambda row: row["path"])
+    )
+
+
+def _journals(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
+    """Its journal directories; a run of an older version has none."""
+    import pyarrow.dataset as ds
+
+    if "journal_tails" not in run.table_names():
+        return ()
+    of_directories = (ds.field("bookie_id") == bookie_id) & ds.field("ledger_id").is_null()
+    return tuple(
+        JournalView(
+            row["path"],
+            row["reason"],
+            None if row["mark_file_id"] is None else LastMark(row["mark_file_id"], 0).file_name,
+            row["mark_offset"],
+            row["files"],
+            row["files_below"],
+            row["entries"],
+        )
+        for row in run.table("journal_tails", filter=of_directories).drop_columns(["groups"]).to_pylist()
+    )
+
+
+def _aliases(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
+    """The ids that are one bookie with it, then those that only look like it."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    seen: dict[str, list[tuple[str, str, str | None]]] = {}
+    its = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
+    for row in run.table("identity_edges", filter=its).to_pylist():
+        other = row["other"] if row["one"] == bookie_id else row["one"]
+        seen.setdefault(other, []).append((row["rule"], row["evidence"], row["against"]))
+    own = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
+    if not own:
+        raise RunError(f"{run.path}/tables/identities: {bookie_id} is in the table bookies and not here")
+    same = own[0]["aliases"]
+    wanted = ds.field("bookie_id").isin(pa.array([*same, *seen], pa.string()))
+    live = {row["bookie_id"]: row["registered"] for row in run.table("identities", filter=wanted).to_pylist()}
+    return tuple(
+        AliasView(name, name in same, live[name], tuple(seen.get(name, ())))
+        for name in [*same, *sorted(seen.keys() - set(same))]
+    )
+
+
+_OF_DIRECTORY = (
+    "path", "role", "place", "owner", "cookie_bookie_id", "instance_id", "layout", "index_time", "damage",
+)  # fmt: skip
+
+
+def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
+    """The findings that name the bookie as their subject, as lacking entries or as unknown, by check."""
+    counts: dict[tuple[int, str], list[int]] = {}
+    samples: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for row in run.findings_of(bookie_id):
+        key = (Severity(row["severity"]).rank, row["id"])
+        count = counts.setdefault(key, [0, 0])
+        count[0] += 1
+        count[1] += row["confidence"] != Confidence.CONFIRMED
+        said = samples.setdefault(key, [])
+        if len(said) < _SAMPLES:
+            said.append(row)
+    shown = [row["fingerprint"] for rows in samples.values() for row in rows]
+    standings = standings_of(RunTables(run.path), shown)
+    return tuple(
+        ProblemView(
+            id,
+            list(Severity)[rank],
+            counts[rank, id][0],
+            counts[rank, id][1],
+            tuple(row["message"] for row in samples[rank, id]),
+            tuple(standings.get(row["fingerprint"]) for row in samples[rank, id]),
+            next(
+                (
+                    (row["scope_id"], row["ledger_id"])
+                    for row in samples[rank, id]
+                    if row["ledger_id"] is not None
+                ),
+                None,
+            ),
+        )
+        for rank, id in sorted(counts)
+    )

@@ -1,0 +1,209 @@
+"""One ledger out of a finished run, as `auditor.model.ledger_view` has it; without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from auditor.codecs.availability.coverage import last_entry
+from auditor.errors import RunError, UsageError
+from auditor.model.ledger_id import LedgerId
+from auditor.model.ledger_metadata import Segment
+from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.runs.ledger_answers import answers_of, with_answers
+from auditor.runs.reader import RunReader
+from auditor.tables.judgement import NOT_INDEXED, LedgerFacts, groups_of, striped_to
+
+
+def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerView:
+    """One ledger as a run saw it. A `LedgerId` brings its own scope.
+
+    Raises:
+        UsageError: no ledger has such an id.
+        RunError: neither the metadata nor any bookie of this run knows the ledger.
+    """
+    import pyarrow.dataset as ds
+
+    from auditor.runs.queue_view import queue_view
+
+    ledger_id, scope_id = _ids(ledger_id, scope_id)
+    here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
+    found = run.table("ledgers", filter=here).to_pylist()
+    indexes = run.table("availability", filter=here).to_pylist()
+    if found and "journal_tails" in run.table_names():
+        tails = run.table("journal_tails", ["bookie_id", "groups"], filter=here).to_pylist()
+        indexes = _with_tails(found[0], indexes, tails)
+    indexes = [_served(each) for each in indexes]
+    if "answers" in run.table_names():
+        shown = {each["bookie_id"] for each in indexes}
+        answers = run.table("answers", filter=here).to_pylist()
+        indexes += [each for each in answers if each["bookie_id"] not in shown]
+    if not found and not indexes:
+        scope = f" of scope {scope_id}" if scope_id else ""
+        raise RunError(f"{run.path}: neither the metadata nor a bookie knows ledger {ledger_id}{scope}")
+    row = found[0] if found else {}
+    bookies = {each["bookie_id"]: each for each in run.table("bookies").to_pylist()}
+    verdict = _only(run.table("verdicts", filter=here).to_pylist())
+    judged = _only(run.table("judged", filter=here).to_pylist())
+    unequal = {each["bookie_id"]: each for each in run.table("unequal", filter=here).to_pylist()}
+    asked = "witness" in run.table_names()
+    answers = answers_of(run.table("witness", filter=here).to_pylist() if asked else ())
+    unknown = {each["bookie_id"]: each["why"] for each in judged.get("unknown") or ()}
+    return LedgerView(
+        ledger_id=ledger_id,
+        scope_id=scope_id,
+        status=row.get("status", "gone"),
+        segments=tuple(
+            Segment(each["first_entry_id"], tuple(each["ensemble"])) for each in row.get("segments") or ()
+        ),
+        rules=tuple(f"{each['rule']}: {each['reason']}" for each in row.get("rules") or ()),
+        judged_class=verdict.get("class"),
+        potential_class=verdict.get("potential_class"),
+        doubts=tuple(judged.get("doubts") or ()),
+        attached=tuple((key, _text(value)) for key, value in row.get("custom_metadata") or ()),
+        replicas=tuple(
+            with_answers(replica, answers, unknown) for replica in _replicas(row, indexes, unequal, bookies)
+        ),
+        answers=answers,
+        queue=queue_view(run.path, run.report.cluster.layout, ledger_id, scope_id),
+        **{name: row.get(name) for name in _SAME},
+    )
+
+
+_UNKNOWN_STATES = ("cut", "unreadable", "limbo", NOT_INDEXED)
+
+
+_NO_REPLICA = ("stray", "gap", "damaged")
+
+
+_SAME = (
+    "path",
+    "version",
+    "state",
+    "ensemble_size",
+    "write_quorum",
+    "ack_quorum",
+    "last_entry_id",
+    "length",
+    "digest_type",
+    "ctime",
+    "mtime",
+    "damage",
+)
+
+
+def _text(value: bytes | None) -> str:
+    try:
+        return (value or b"").decode()
+    except UnicodeDecodeError:
+        return (value or b"").hex()
+
+
+def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
+    """The ledger's id and scope, both of which a table can have.
+
+    >>> _ids(LedgerId(2, scope=1), 0)
+    (2, 1)
+    """
+    if isinstance(ledger_id, LedgerId):
+        named = ledger_id
+        if scope_id not in (0, named.scope):
+            raise UsageError(f"scope_id={scope_id}: {named} says another")
+        ledger_id, scope_id = named.id, named.scope
+    for each in (ledger_id, scope_id):
+        if not isinstance(each, int) or not -(2**63) <= each < 2**63:
+            raise UsageError(
+                f"{each!r} is not the id of a ledger or a scope: an integer of 64 bits, or a LedgerId"
+            )
+    return ledger_id, scope_id
+
+
+def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return rows[0] if rows else {}
+
+
+def _with_tails(
+    ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What indexes and journals show together, of the bookies that the metadata names."""
+    from auditor.tables.tails import united
+
+    members = {name for each in ledger["segments"] or () for name in each["ensemble"]}
+    beside = {each["bookie_id"]: each["groups"] for each in tails if each["bookie_id"] in members}
+    rows = []
+    for row in indexes:
+        if row["bookie_id"] in beside and row["state"] not in _NO_REPLICA:
+            groups, state = united(row["groups"], row["state"], beside[row["bookie_id"]])
+            row |= {"groups": groups, "state": state}
+        rows.append(row)
+    indexed = {row["bookie_id"] for row in indexes if row["state"] not in _NO_REPLICA}
+    return rows + [
+        {"bookie_id": name, "groups": groups, "state": "ok", "reason": None}
+        for name, groups in beside.items()
+        if name not in indexed
+    ]
+
+
+def _served(row: dict[str, Any]) -> dict[str, Any]:
+    """What locations show of a ledger that its bookie does not serve is not held."""
+    return row | {"groups": b""} if row["state"] == NOT_INDEXED else row
+
+
+def _expected(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
+    """What each member should have; of a ledger that is not closed, up to the newest entry that any has."""
+    judged = {each["bookie_id"]: each["groups"] or b"" for each in row.get("replicas") or ()}
+    if row.get("undecidable", True) or row["state"] == "CLOSED":
+        return judged
+    segments = [(each["first_entry_id"], each["ensemble"]) for each in row["segments"]]
+    ledger = LedgerFacts(
+        row["ledger_id"],
+        False,
+        row["ensemble_size"],
+        row["write_quorum"],
+        row["ack_quorum"],
+        row["last_entry_id"],
+        row["mtime"],
+        segments,
+    )
+    held = [groups_of(each["groups"]) for each in indexes if each["bookie_id"] in judged]
+    newest = max((last_entry(groups) for groups in held), default=-1)
+    return {member: striped_to(ledger, member, newest).tobytes() for member in judged}
+
+
+def _replicas(
+    row: Mapping[str, Any],
+    indexes: list[dict[str, Any]],
+    unequal: Mapping[str, Mapping[str, Any]],
+    bookies: Mapping[str, Mapping[str, Any]],
+) -> tuple[ReplicaView, ...]:
+    """Every member of an ensemble and every other bookie that holds something, by id."""
+    expected = _expected(row, indexes)
+    members = {name for each in row.get("segments") or () for name in each["ensemble"]}
+    held = {each["bookie_id"]: each for each in indexes if each["state"] not in _NO_REPLICA}
+    views = []
+    for name in sorted({*members, *expected, *held}):
+        index, pair = held.get(name, {}), unequal.get(name, {})
+        # An index cut inside a page is recognised after the scan; the pair that differs knows of it.
+        state = pair.get("index_state") or index.get("state") or "absent"
+        bookie = bookies.get(name, {})
+        read = bookie.get("read", "unread")
+        foreign = bool(bookie.get("foreign_instance"))
+        reason = index.get("reason")
+        answered = pair.get("answered") is not None and state == "ok"
+        if read != "read" and not answered:
+            reason = bookie.get("reason") or "no source covers it"
+            state = "unread" if state == "absent" else state
+        if foreign:
+            reason = "its directories are another cluster's"
+        views.append(
+            ReplicaView(
+                name,
+                name in members,
+                expected.get(name, b""),
+                (pair["held"] if answered else index.get("groups")) or b"",
+                (read == "read" or answered) and not foreign and state not in _UNKNOWN_STATES,
+                state,
+                reason,
+            )
+        )
+    return tuple(views)

@@ -1,0 +1,55 @@
+"""What ``bkaudit explain run`` tells, read from the parts of a run that are small; without Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from auditor.errors import RunError
+from auditor.model.finding import Severity
+from auditor.model.run_view import RunView, UnreadBookie
+from auditor.runs.ledger_findings import standings_of
+from auditor.runs.reader import RunReader
+from auditor.runs.tables import RunTables
+
+UNREAD_SHOWN = 10
+MANIFEST = "manifest.json"
+
+
+def run_view(run: RunReader) -> RunView:
+    """Why a run says what it says.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    gaps = run.table("marks", ["kind"], ds.field("kind") == "gap")
+    wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != "read")
+    fail_on, fail_on_suspect = _fail_on(run)
+    unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], wanted)
+    order = pc.sort_indices(unread, [("replicas", "descending"), ("bookie_id", "ascending")])
+    return RunView(
+        path=run.path,
+        report=run.report,
+        directories=run.table("directories", ["path"]).num_rows,
+        marks_listed=gaps.num_rows == 0,
+        unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
+        fail_on=fail_on,
+        fail_on_suspect=fail_on_suspect,
+        standings=standings_of(RunTables(run.path), [finding.fingerprint for finding in run.report.findings]),
+    )
+
+
+def _fail_on(run: RunReader) -> tuple[Severity | Literal["new"], bool]:
+    """The options that the exit code comes from; a run of an older version had the first alone."""
+    files, base = RunTables(run.path).files
+    try:
+        with files.open_input_stream(f"{base}/{MANIFEST}") as stream:
+            manifest: dict[str, Any] = json.loads(stream.read())
+        options = manifest["identity"]["options"]
+        value = options["fail_on"]
+        return "new" if value == "new" else Severity(value), bool(options.get("fail_on_suspect", False))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{run.path}/{MANIFEST}: {type(error).__name__}: {error}") from error

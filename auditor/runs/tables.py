@@ -1,0 +1,76 @@
+"""The Parquet of a finished run, read with pyarrow: whole tables by choice, or batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from auditor.errors import RunError
+from auditor.sources.file_systems import run_files
+
+
+class RunTables:
+    """The files of one run directory; ``below`` is ``findings``, or ``tables/`` and a table's name.
+
+    Raises:
+        RunError: from any method, where a part of the run is missing or broken; the message names it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @cached_property
+    def files(self) -> tuple[Any, str]:
+        """The file system that the run lies on, and its path there."""
+        return run_files(self.path)
+
+    def names(self, below: str) -> list[str]:
+        """The names of what is in a directory of the run, sorted."""
+        import pyarrow as pa
+        from pyarrow import fs
+
+        files, base = self.files
+        try:
+            infos = files.get_file_info(fs.FileSelector(f"{base}/{below}"))
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(f"{self.path}/{below}: {error}") from error
+        return sorted(info.base_name for info in infos)
+
+    def read(self, below: str, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+        """What is chosen as one pyarrow Table, all of it in memory."""
+        import pyarrow as pa
+
+        try:
+            return self.dataset(below).to_table(columns=list(columns) if columns else None, filter=filter)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise RunError(f"{self.path}/{below}: {error}") from error
+
+    def batches(self, below: str, columns: Sequence[str] | None = None, filter: Any = None) -> Iterator[Any]:
+        """Batch by batch, in the order of the files; no more than one is in memory."""
+        import pyarrow as pa
+
+        chosen = list(columns) if columns else None
+        try:
+            yield from self.dataset(below).to_batches(
+                columns=chosen, filter=filter, batch_readahead=1, fragment_readahead=1
+            )
+        except (OSError, pa.ArrowException, KeyError) as error:
+            raise RunError(f"{self.path}/{below}: {error}") from error
+
+    def dataset(self, below: str) -> Any:
+        """The files of one table as a pyarrow Dataset."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        files, base = self.files
+        parts = [part for part in self.names(below) if part.endswith(".parquet")]
+        if not parts:
+            raise RunError(f"{self.path}/{below}: no Parquet file is here")
+        try:
+            # Named one by one: the order of the files is the order of the rows.
+            return ds.dataset(
+                [f"{base}/{below}/{part}" for part in parts], filesystem=files, format="parquet"
+            )
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(f"{self.path}/{below}: {error}") from error

@@ -1,0 +1,43 @@
+"""Files that others read at any moment: there as a whole, or as they were before."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from auditor.sources.file_systems import run_files
+
+
+def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
+    """Let ``write`` fill a file beside ``path``, and put it in its place once it is on the disk.
+
+    A device or pipe is written as it comes. ``path`` may be a URI that `run_files` knows. Raises OSError, and
+    whatever ``write`` raises; the file is then as it was.
+    """
+    if "://" in path:
+        _to_uri(path, write)
+        return
+    target = Path(path).resolve()  # what a link points to is replaced, not the link
+    if target.exists() and not target.is_file():
+        with target.open("wb") as out:
+            write(out)
+        return
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        with part.open("xb") as out:
+            write(out)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _to_uri(path: str, write: Callable[[BinaryIO], object]) -> None:
+    files, target = run_files(path)
+    with files.open_output_stream(f"{target}.part") as out:
+        write(out)
+    files.move(f"{target}.part", target)

@@ -1,0 +1,1 @@
+"""Where bookies' data comes from: directories, collections, and bookies themselves."""

@@ -1,0 +1,1 @@
+"""Collections: what stood in bookies' directories, as Parquet."""

@@ -1,0 +1,194 @@
+"""A collection: what stood in some bookies' directories at one time, as Parquet, to be read elsewhere.
+
+    DIR/places/          where bookies' directories lay (auditor.sources.bookies.collections.place_rows)
+    DIR/directories/     each directory, with its VERSION and lastMark
+    DIR/cookies/         the VERSIONs, decoded
+    DIR/availability/    the indexes (auditor.sources.bookies.part_rows), with the piece that each row belongs
+    to DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), with the
+    piece too DIR/entry_logs/      one row an entry log (auditor.sources.bookies.entry_logs)
+    DIR/collection.json  written last: id, times, and every file with its rows and bytes
+
+Only files that collection.json lists count, and only if all of them are there with the bytes and rows that
+it says: a collection is read whole or not at all. What is shorter than it should be would look like lost
+entries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+from pyarrow import parquet as pq
+
+from auditor.errors import UnreadError
+from auditor.sources.file_systems import run_files
+
+MANIFEST = "collection.json"
+SCHEMA = "bookkeeper-auditor/collection/1"
+TABLES = ("places", "directories", "cookies", "availability", "entry_logs")
+LATER_TABLES = ("journal_tails",)
+"""Those that older collections do not have."""
+
+
+MAX_MANIFEST_BYTES = 64 << 20
+_READERS = 8
+"""Files whose footer is looked at at once: on an object store each is a request or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A Parquet file of a collection: its path from the collection on, and what must be in it."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What collection.json says; times in ms since 1970, ``made`` when the first directory was looked at.
+
+    ``sources`` are the ``--bookies`` as they were given, ``version`` is that of the program.
+    """
+
+    id: str
+    version: str
+    made: int
+    finished: int
+    sources: tuple[str, ...]
+    tables: Mapping[str, tuple[TableFile, ...]]
+
+    def rows(self, table: str) -> int:
+        """How many rows a table has.
+
+        >>> files = (TableFile("cookies/0.parquet", rows=3, bytes=900),)
+        >>> Manifest("c1", "0.1", 0, 0, ("/mnt/bookies",), {"cookies": files}).rows("cookies")
+        3
+        """
+        return sum(file.rows for file in self.tables[table])
+
+
+class Collection:
+    """A place for a collection: a local path, or a URI of a file system that pyarrow knows."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path.rstrip("/") or path
+        self.files, self.base = run_files(path)
+
+    def manifest(self) -> Manifest:
+        """Read collection.json. Raises `UnreadError` where there is none, or none that can be understood."""
+        try:
+            with self.files.open_input_stream(f"{self.base}/{MANIFEST}") as stream:
+                text = stream.read(MAX_MANIFEST_BYTES)
+        except FileNotFoundError as error:
+            raise UnreadError(self.path, f"was not finished: it has no {MANIFEST}") from error
+        except (OSError, pa.ArrowException) as error:
+            raise UnreadError(self.path, f"{MANIFEST}: {error}") from error
+        try:
+            return _manifest(json.loads(text))
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnreadError(self.path, f"{MANIFEST} is damaged: {error or type(error).__name__}") from error
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Write collection.json; on a local file system it is there whole or not at all."""
+        tables = {
+            name: {"rows": manifest.rows(name), "files": [asdict(file) for file in files]}
+            for name, files in manifest.tables.items()
+        }
+        text = json.dumps({"schema": SCHEMA, **asdict(manifest), "tables": tables}, indent=2) + "\n"
+        with self.files.open_output_stream(f"{self.base}/{MANIFEST}.part") as stream:
+            stream.write(text.encode())
+        self.files.move(f"{self.base}/{MANIFEST}.part", f"{self.base}/{MANIFEST}")
+
+    def verify(self, manifest: Manifest) -> None:
+        """Hold every file to its bytes, and its footer to its rows; their data is not read.
+
+        Raises `UnreadError` for the first, in the manifest's order, that is not there or not whole.
+        """
+        listed = [file for files in manifest.tables.values() for file in files]
+        found = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed])
+        for file, info in zip(listed, found, strict=True):
+            if info.type != fs.FileType.File:
+                raise UnreadError(self.path, f"{file.path} is missing")
+            if info.size != file.bytes:
+                raise UnreadError(self.path, f"{file.path} has {info.size} of {file.bytes} bytes")
+        with ThreadPoolExecutor(_READERS) as pool:
+            for file, rows in zip(listed, pool.map(self.rows_of, listed), strict=True):
+                if rows != file.rows:
+                    raise UnreadError(self.path, f"{file.path} has {rows} of {file.rows} rows")
+
+    def rows_of(self, file: TableFile) -> int:
+        """How many rows a file's footer says it has. Raises `UnreadError`."""
+        try:
+            with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
+                return int(pq.read_metadata(stream).num_rows)
+        except (OSError, pa.ArrowException) as error:
+            raise UnreadError(self.path, f"{file.path} cannot be read: {error}") from error
+
+    def written(self, table: str) -> tuple[TableFile, ...]:
+        """The Parquet files of a table as they lie there, for a manifest that is to be written."""
+        found = [
+            TableFile(f"{table}/{info.base_name}", 0, info.size)
+            for info in self.files.get_file_info(fs.FileSelector(f"{self.base}/{table}"))
+            if info.base_name.endswith(".parquet")
+        ]
+        return tuple(
+            TableFile(file.path, self.rows_of(file), file.bytes)
+            for file in sorted(found, key=lambda each: each.path)
+        )
+
+    def read_rows(self, table: str, manifest: Manifest | None) -> Iterator[dict[str, Any]]:
+        """Rows of a small table; without a manifest (an unfinished collection), of what is there.
+
+        Raises `UnreadError`.
+        """
+        try:
+            for file in self.written(table) if manifest is None else manifest.tables[table]:
+                with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
+                    yield from pq.ParquetFile(stream).read().to_pylist()
+        except (OSError, pa.ArrowException) as error:
+            raise UnreadError(self.path, f"{table} cannot be read: {error}") from error
+
+
+def _manifest(value: Any) -> Manifest:
+    """Raises ValueError, KeyError or TypeError for what `Collection.write_manifest` does not write."""
+    schema = value["schema"]
+    if schema != SCHEMA:
+        raise ValueError(f"schema {schema!r} where this version reads {SCHEMA!r}")
+    there = [*TABLES, *(name for name in LATER_TABLES if name in value["tables"])]
+    tables = {name: _files(name, value["tables"][name]) for name in there}
+    texts = (value["id"], value["version"], *value["sources"])
+    if not all(isinstance(text, str) for text in texts) or not value["id"]:
+        raise ValueError("id, version and sources must be text")
+    return Manifest(
+        value["id"],
+        value["version"],
+        _count(value["made"]),
+        _count(value["finished"]),
+        tuple(value["sources"]),
+        tables,
+    )
+
+
+def _files(name: str, table: Any) -> tuple[TableFile, ...]:
+    files = tuple(
+        TableFile(each["path"], _count(each["rows"]), _count(each["bytes"])) for each in table["files"]
+    )
+    for file in files:
+        folder, _, rest = file.path.partition("/")
+        if folder != name or "/" in rest or not rest.endswith(".parquet"):
+            raise ValueError(f"{file.path!r} is no file of the table {name}")
+    if sum(file.rows for file in files) != table["rows"]:
+        raise ValueError(f"{name} has {table['rows']} rows, and its files have others")
+    return files
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} where a count or time should be")
+    return value

@@ -1,0 +1,222 @@
+"""Collections read back: the places and directories in them, ready to be attributed as those on disk are.
+
+A directory of a collection goes under ``<collection>#<path>``: hosts have the same paths. Of a bookie that
+was collected again only the newer collection counts
+(`auditor.sources.bookies.collections.newest_collection`); one that is not whole gives way to one that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from auditor.errors import UnreadError
+from auditor.sources.bookies.collections.collection import Collection, Manifest
+from auditor.sources.bookies.collections.newest_collection import Newer
+from auditor.sources.bookies.collections.place_rows import places_of
+from auditor.sources.bookies.owners import PARTIAL, UNREAD, Attribution
+from auditor.sources.bookies.places import PlaceFound
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedDirectory:
+    """A directory in a collection: its path where it was collected, and the piece that its index is in.
+
+    ``piece`` is None where no index of it was read. ``trouble`` says why the collection cannot be used.
+    """
+
+    collection: str
+    path: str
+    piece: str | None
+    trouble: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedPlaces:
+    """All that some collections say of where data is.
+
+    ``directories`` are by the path that they have in ``places``. ``whole`` are the collections that can be
+    read, with their manifests; ``broken`` are (path, reason) of the others. ``notes`` say which collections
+    gave way to a newer one.
+    """
+
+    places: tuple[PlaceFound, ...]
+    directories: Mapping[str, CollectedDirectory]
+    whole: tuple[tuple[Collection, Manifest], ...]
+    broken: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PieceOwner:
+    """Whose a piece is, and which of its directories count, by their paths where they were collected."""
+
+    bookie_id: str
+    roots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An attribution whose index directories all lie on disk, and whose the collected pieces are instead.
+
+    ``overlapping`` are bookies whose index comes in several pieces, or in one and on disk: they may have a
+    ledger in more than one of them.
+    """
+
+    attribution: Attribution
+    owner_of_piece: Mapping[str, PieceOwner]
+    overlapping: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A collection, its places, and the piece of each directory by its path there."""
+
+    path: str
+    id: str
+    made: int
+    collection: Collection
+    manifest: Manifest | None
+    trouble: str | None
+    places: list[PlaceFound]
+    pieces: Mapping[tuple[int, str], str]
+
+
+def collected_places(paths: Sequence[str]) -> CollectedPlaces:
+    """Open collections and hold each to what its manifest says; their availability is not read.
+
+    Raises nothing for a collection that is damaged: it is among ``broken``, and so are its directories.
+    """
+    opened: dict[str, _Opened] = {}
+    for each in map(_open, paths):
+        # A copy of a collection is the same one; a whole copy is better than a broken one.
+        if each.id not in opened or opened[each.id].trouble is not None:
+            opened[each.id] = each
+    ranked = sorted(
+        opened.values(), key=lambda each: (each.trouble is None, each.made, each.id), reverse=True
+    )
+    places: list[PlaceFound] = []
+    directories: dict[str, CollectedDirectory] = {}
+    notes: list[str] = []
+    newer_ones = Newer()
+    for each in ranked:
+        gone: dict[str, str] = {}
+        kept = [newer_ones.take_from(place, gone) for place in each.places]
+        newer_ones.add(each.path, each.places)
+        notes += [
+            f"{each.path}: of {who} the collection {newer} is used" for who, newer in sorted(gone.items())
+        ]
+        for number, place in enumerate(kept):
+            if place is None:
+                continue
+            places.append(_renamed(each.path, place))
+            for found in place.directories:
+                directories.setdefault(
+                    _name(each.path, found.path),
+                    CollectedDirectory(
+                        each.path, found.path, each.pieces.get((number, found.path)), each.trouble
+                    ),
+                )
+    return CollectedPlaces(
+        places=tuple(places),
+        directories=directories,
+        whole=tuple(
+            (each.collection, each.manifest) for each in ranked if each.manifest and each.trouble is None
+        ),
+        broken=tuple(sorted((each.path, each.trouble) for each in ranked if each.trouble is not None)),
+        notes=tuple(sorted(notes)),
+    )
+
+
+def without(collected: CollectedPlaces, reasons: Mapping[str, str]) -> CollectedPlaces:
+    """The same with some collections, by path, among the broken ones: damage that showed late."""
+    return replace(
+        collected,
+        directories={
+            name: replace(found, trouble=reasons.get(found.collection, found.trouble))
+            for name, found in collected.directories.items()
+        },
+        whole=tuple(each for each in collected.whole if each[0].path not in reasons),
+        broken=tuple(sorted({**dict(collected.broken), **reasons}.items())),
+    )
+
+
+def settled(attribution: Attribution, collected: CollectedPlaces) -> Settled:
+    """Take the collected index directories out of an attribution, and say whose each piece is instead.
+
+    ``attribution`` is of the places on disk and the collected ones together. A bookie with an index directory
+    in a collection that cannot be read is not read whole, and its reason says which.
+    """
+    owners: dict[str, PieceOwner] = {}
+    overlapping: list[str] = []
+    bookies = {}
+    for bookie_id, bookie in attribution.bookies.items():
+        on_disk, roots, troubles = [], dict[str, list[str]](), []
+        for directory in bookie.index_directories:
+            found = collected.directories.get(directory.path)
+            if found is None:
+                on_disk.append(directory)
+            elif found.trouble is not None:
+                troubles.append(f"collection {found.collection}: {found.trouble}")
+            elif found.piece is None:
+                troubles.append(f"{directory.path} was not taken for an index when it was collected")
+            else:
+                roots.setdefault(found.piece, []).append(found.path)
+        if len(roots) + bool(on_disk) > 1:
+            overlapping.append(bookie_id)
+        owners.update((piece, PieceOwner(bookie_id, tuple(paths))) for piece, paths in roots.items())
+        changed = replace(bookie, index_directories=tuple(on_disk))
+        if troubles:
+            reasons = [*([bookie.reason] if bookie.reason else []), *dict.fromkeys(troubles)]
+            read = PARTIAL if on_disk or roots else UNREAD
+            changed = replace(changed, read=read, reason="; ".join(reasons))
+        bookies[bookie_id] = changed
+    return Settled(replace(attribution, bookies=bookies), owners, tuple(overlapping))
+
+
+def _open(path: str) -> _Opened:
+    collection = Collection(path)
+    manifest: Manifest | None = None
+    trouble: str | None = None
+    try:
+        manifest = collection.manifest()
+        collection.verify(manifest)
+    except UnreadError as error:
+        trouble = error.reason
+    places: list[PlaceFound] = []
+    pieces: dict[tuple[int, str], str] = {}
+    try:
+        rows = list(collection.read_rows("directories", manifest))
+        places = places_of(collection.read_rows("places", manifest), rows)
+        pieces = {(row["place"], row["path"]): row["piece"] for row in rows if row["piece"] is not None}
+    except UnreadError as error:
+        trouble = trouble or error.reason
+    except (KeyError, TypeError) as error:
+        trouble = trouble or f"its directories are not as this version writes them: {error}"
+    return _Opened(
+        path=collection.path,
+        id=manifest.id if manifest else collection.path,
+        made=manifest.made if manifest else 0,
+        collection=collection,
+        manifest=manifest,
+        trouble=trouble,
+        places=places,
+        pieces=pieces,
+    )
+
+
+def _name(collection: str, path: str) -> str:
+    return f"{collection}#{path}"
+
+
+def _renamed(collection: str, place: PlaceFound) -> PlaceFound:
+    """The place with paths that no other collection has; what is matched of them is their ends."""
+    return replace(
+        place,
+        path=_name(collection, place.path),
+        directories=tuple(
+            replace(found, path=_name(collection, found.path), inside=(collection, *found.inside))
+            for found in place.directories
+        ),
+        gaps=tuple((_name(collection, path), reason) for path, reason in place.gaps),
+    )

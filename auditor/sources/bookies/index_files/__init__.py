@@ -1,0 +1,1 @@
+"""Index files (``.idx``) of Interleaved and Sorted storage."""

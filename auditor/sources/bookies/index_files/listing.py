@@ -1,0 +1,384 @@
+"""Which files of a bookie are the index of which ledger (IndexPersistenceMgr).
+
+A ledger's index may lie in any index directory; the server opens the first, in configured order, that has
+it. ``<hex>.idx.rloc`` is a relocation that was not finished: if the ``.idx`` exists anywhere it is garbage,
+else it is the index (the server renames it when it starts). The server's scan takes every ``.idx`` two
+directories down for a ledger it has, but opens it by its path: one that lies elsewhere is listed and cannot
+be read.
+
+Ledgers of scopes other than 0 (BP-35) lie beside, four directories down, where that scan sees none of them.
+Without their padding the first two of these may be directories of scope 0 as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from auditor.keys import index_names, index_path, scoped_index_path
+from auditor.model.ledger_id import LedgerId
+from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart, list_current
+
+RLOC = ".rloc"
+PIECE_FILES = 1024
+"""Files listed at once, or a few more: enough to read all their names in one go."""
+
+NOT_OURS = "is none of the bookie's files"
+_LISTED = ": the server lists it, and cannot open it"
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What is not read: ``state`` is unreadable (with the ledger), stray, gap or damaged (without).
+
+    ``reason`` says why; ``offset`` is the byte of the file at fault, where it is known.
+    """
+
+    ledger_id: int | None
+    path: str
+    state: str
+    reason: str
+    offset: int | None = None
+    scope_id: int = 0
+
+
+class _Keys(NamedTuple):
+    """How the files of one scope are named, and where they lie."""
+
+    scope_id: int
+    from_name: Callable[[str], int | None]
+    to_path: Callable[[int], str]
+    places: Callable[[int], Iterable[str]]
+    """Every path that a ledger's file may have, `to_path` among them."""
+
+
+_STOCK = _Keys(
+    0, index_path.from_name, index_path.to_path, lambda ledger_id: (index_path.to_path(ledger_id),)
+)
+
+
+def list_part(part: IndexPart, skips: Callable[[bytes], bool] | None = None) -> Iterator[IndexFiles | Passed]:
+    """List what one part covers, names in order. Opens nothing but directories.
+
+    ``skips`` is asked of each directory of the second level that no other index directory has, whether its
+    files are known already.
+    """
+    directories = [each.path for each in part.directories]
+    names = list(part.names)
+    if part.elsewhere is not None:
+        found: set[str] = set(names)
+        for directory in directories:
+            try:
+                inner, strays = list_current(directory)
+            except OSError as error:
+                yield _gap(f"{directory}/current", error)
+                continue
+            found.update(inner)
+            yield from (Passed(None, f"{directory}/current/{name}", "stray", NOT_OURS) for name in strays)
+        names = sorted(found.difference(part.elsewhere))
+    leaves = _Leaves(directories)
+    for name in names:
+        if scoped_index_path.is_top(name):
+            yield from leaves.take()
+            paths = [f"{directory}/current/{name}" for directory in directories]
+            yield from _scoped(directories, paths, (int(name, 16),))
+        else:
+            yield from _first_level(directories, name, leaves, skips)
+    yield from leaves.take()
+    yield from _unpadded(directories, leaves.inner)
+
+
+def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
+    """A gap for each directory whose VERSION is not the one that the driver saw: another disk, or none."""
+    for directory in directories:
+        path = f"{directory.path}/current/VERSION"
+        try:
+            with Path(path).open("rb") as file:
+                seen = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError as error:
+            if directory.version_sha256 is not None or not Path(directory.path, "current").is_dir():
+                yield _gap(path, error)
+        except OSError as error:
+            yield _gap(path, error)
+        else:
+            if seen != directory.version_sha256:
+                yield Passed(
+                    None, path, "gap", "VERSION is not the one that was seen when the audit was planned"
+                )
+
+
+_Steps = tuple[int, ...]
+
+_Held = bytes | list[bytes]
+"""The path of a directory below one of the index directories, or below several."""
+
+
+def _first_level(
+    directories: Sequence[str], first: str, leaves: _Leaves, skips: Callable[[bytes], bool] | None
+) -> Iterator[IndexFiles | Passed]:
+    """Everything below one first-level name, leaf by leaf, all index directories together."""
+    holders: dict[bytes, _Held] = {}
+    for directory in directories:
+        path = f"{directory}/current/{first}"
+        try:
+            names = os.listdir(os.fsencode(path))  # noqa: PTH208 -- hot: no Path a name
+        except FileNotFoundError:
+            continue  # another index directory has this name
+        except OSError as error:
+            yield _gap(path, error)
+            continue
+        prefix = os.fsencode(path) + b"/"
+        for leaf in names:
+            others = holders.get(leaf)
+            whole = prefix + leaf
+            holders[leaf] = whole if others is None else [*_paths(others), whole]
+    high = _BYTES.get(os.fsencode(first), -1) << 8
+    for leaf in sorted(holders):
+        held = holders[leaf]
+        if skips is not None and isinstance(held, bytes) and skips(held):
+            continue
+        leaves.add(held, high | _BYTES.get(leaf, -1))
+        if len(leaves.paths) >= PIECE_FILES:
+            yield from leaves.take()
+
+
+class _Leaves:
+    """Directories that hold nothing but indexes in their place, as almost every one does.
+
+    The names of their files are read together. A directory that has any other, or cannot be listed, is listed
+    again by `_leaf`, which says what else there is.
+    """
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        self._directories = directories
+        self.inner: dict[_Steps, list[str]] = {}
+        """What may lead to ledgers of other scopes: third steps by what they stand for."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.paths: list[bytes] = []
+        self._leaves: list[_Held] = []
+        self._ends: list[int] = [0]
+        self._low_bytes: list[int] = []
+
+    def add(self, leaf: _Held, low: int) -> None:
+        """List a directory of ledgers with the two lowest bytes ``low``, below 0 where none belongs."""
+        # Hot: one a file at worst. What outlives the call is no container, or the collector takes its time.
+        for path in (leaf,) if isinstance(leaf, bytes) else leaf:
+            try:
+                names = os.listdir(path)  # noqa: PTH208
+            except OSError:
+                low = -1
+                continue
+            if len(names) == 1:
+                self.paths.append(path + b"/" + names[0])
+            else:
+                prefix = path + b"/"
+                self.paths += [prefix + name for name in sorted(names)]
+        self._leaves.append(leaf)
+        self._ends.append(len(self.paths))
+        self._low_bytes.append(low)
+
+    def take(self) -> Iterator[IndexFiles | Passed]:
+        """All files so far; then it is empty."""
+        paths, ends, low = self.paths, np.array(self._ends), np.array(self._low_bytes)
+        leaves = self._leaves
+        self._clear()
+        ids = index_names.ledger_ids(paths) if paths else np.zeros(0, np.int64)
+        leaf_of = np.repeat(np.arange(len(leaves)), np.diff(ends))
+        odd = low < 0
+        odd[leaf_of[(ids < 0) | (ids & 0xFFFF != low[leaf_of])]] = True
+        if not all(isinstance(leaf, bytes) for leaf in leaves):
+            # The same ledger in several index directories: the first one has it, and the others are strays.
+            _, number, count = np.unique(ids, return_inverse=True, return_counts=True)
+            odd[leaf_of[count[number] > 1]] = True
+        start = 0
+        for row in np.flatnonzero(odd).tolist():
+            if ends[row] > start:
+                yield IndexFiles(ids[start : ends[row]], paths[start : ends[row]])
+            held = [os.fsdecode(path) for path in _paths(leaves[row])]
+            place = "/".join(held[0].rsplit("/", 2)[1:])
+            yield from _leaf(self._directories, held, place, inner=self.inner)
+            start = ends[row + 1]
+        if len(paths) > start:
+            yield IndexFiles(ids[start:], paths[start:])
+
+
+def _paths(held: _Held) -> list[bytes]:
+    return [held] if isinstance(held, bytes) else held
+
+
+_BYTES = {b"%x" % value: value for value in range(256)}
+
+
+def _scoped(
+    directories: Sequence[str], paths: Sequence[str], steps: _Steps, tops: Sequence[str] = ()
+) -> Iterator[IndexFiles | Passed]:
+    """Everything below some steps to ledgers of other scopes, all index directories together.
+
+    ``tops`` are first steps elsewhere, whose files come first.
+    """
+    # Two steps down the scope is known. What lies before that is as if it lay there without the tree.
+    keys = _keys(scoped_index_path.spelled(steps).scope if len(steps) > 2 else 0)
+    below: dict[int, list[str]] = {}
+    for path in paths:
+        try:
+            names = os.listdir(path)  # noqa: PTH208
+        except NotADirectoryError:
+            yield _misplaced_file(directories, path, path.rpartition("/")[2], keys)
+            continue
+        except OSError as error:
+            if len(steps) > 1 or not isinstance(error, FileNotFoundError):
+                yield _gap(path, error)
+            continue  # else another index directory has this name
+        for name in sorted(names):
+            step, whole = scoped_index_path.step(name), f"{path}/{name}"
+            if step is not None:
+                below.setdefault(step, []).append(whole)
+            elif len(steps) == 1:
+                yield from _leaf(directories, [whole], whole.split("/current/")[-1])
+            elif keys.from_name(name.removesuffix(RLOC)) is not None or not _empty_directory(whole):
+                yield _misplaced_file(directories, whole, name.removesuffix(RLOC), keys)
+    for step in sorted(below):
+        deeper = (*steps, step)
+        if len(deeper) < scoped_index_path.STEPS:
+            yield from _scoped(directories, below[step], deeper, tops)
+        else:
+            ledger = scoped_index_path.spelled(deeper)
+            home = scoped_index_path.to_path(ledger).rpartition("/")[0]
+            taken = _taken_below(tops, deeper)
+            yield from _leaf(directories, below[step], home, _keys(ledger.scope), taken)
+
+
+def _unpadded(
+    directories: Sequence[str], inner: Mapping[_Steps, Sequence[str]]
+) -> Iterator[IndexFiles | Passed]:
+    """Ledgers of other scopes below first steps without their padding; ``inner`` are third steps.
+
+    Another part may list the padded first step. A ledger that has an index there has it there.
+    """
+    for steps in sorted(inner):
+        top = f"{steps[0]:08x}"
+        tops = [path for each in directories if Path(path := f"{each}/current/{top}").is_dir()]
+        yield from _scoped(directories, inner[steps], steps, tops)
+
+
+def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
+    """Index files by name that lie below padded first steps, whatever padding the other three have."""
+    taken: dict[str, str] = {}
+    for top, below in product(tops, scoped_index_path.spellings(steps[1:])):
+        folder = f"{top}/{below}"
+        with suppress(OSError):  # most spellings do not exist; what cannot be listed is a gap where it is
+            for name in os.listdir(folder):  # noqa: PTH208
+                if scoped_index_path.from_name(name.removesuffix(RLOC)) is not None:
+                    taken.setdefault(name.removesuffix(RLOC), f"{folder}/{name}")
+    return taken
+
+
+def _keys(scope_id: int) -> _Keys:
+    if scope_id == 0:
+        return _STOCK
+    return _Keys(
+        scope_id,
+        scoped_index_path.from_name,
+        lambda ledger_id: scoped_index_path.to_path(LedgerId(ledger_id, scope_id)),
+        lambda ledger_id: scoped_index_path.paths(LedgerId(ledger_id, scope_id)),
+    )
+
+
+def _leaf(
+    directories: Sequence[str],
+    paths: Sequence[str],
+    place: str,
+    keys: _Keys = _STOCK,
+    taken: Mapping[str, str] | None = None,
+    inner: dict[_Steps, list[str]] | None = None,
+) -> Iterator[IndexFiles | Passed]:
+    """The files of one directory of indexes, all index directories together.
+
+    ``taken`` are names whose file lies elsewhere. ``inner`` takes the directories that are third steps to
+    ledgers of other scopes.
+    """
+    scope_id, from_name, to_path, _ = keys
+    taken = dict(taken or {})
+    found: list[tuple[int, str]] = []
+    relocations: list[tuple[str, str]] = []
+    for path in paths:
+        try:
+            names = os.listdir(path)  # noqa: PTH208
+        except NotADirectoryError:
+            yield _misplaced_file(directories, path, path.rpartition("/")[2], keys)
+            continue
+        except OSError as error:
+            yield _gap(path, error)
+            continue
+        for name in sorted(names) if len(names) > 1 else names:
+            whole = f"{path}/{name}"
+            if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
+                relocations.append((name.removesuffix(RLOC), whole))
+            elif (ledger := from_name(name)) is None:
+                if inner is not None and (steps := scoped_index_path.third_step(place, name)) is not None:
+                    inner.setdefault(steps, []).append(whole)
+                elif not _empty_directory(whole):
+                    yield Passed(None, whole, "stray", NOT_OURS)
+            elif to_path(ledger) != f"{place}/{name}":
+                yield _misplaced_file(directories, whole, name, keys)
+            elif name in taken:
+                yield Passed(None, whole, "stray", f"the server opens {taken[name]}")
+            else:
+                taken[name] = whole
+                found.append((ledger, whole))
+    for name, whole in relocations:
+        item = _relocation(directories, name, whole, place, taken, keys)
+        if isinstance(item, Passed):
+            yield item
+        else:
+            found.append((item, whole))
+    if found:
+        ids = np.array([ledger for ledger, _ in found], np.int64)
+        yield IndexFiles(ids, [os.fsencode(whole) for _, whole in found], scope_id)
+
+
+def _relocation(
+    directories: Sequence[str], name: str, path: str, place: str, taken: dict[str, str], keys: _Keys
+) -> int | Passed:
+    """The ledger whose index it is, if no directory has one."""
+    ledger = keys.from_name(name)
+    if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
+        return _misplaced_file(directories, path, name, keys)
+    if name in taken:
+        return Passed(None, path, "stray", f"left behind by a relocation; the server opens {taken[name]}")
+    taken[name] = path
+    return ledger
+
+
+def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Keys) -> Passed:
+    """A file that does not lie where its name says: an index that cannot be opened, or a stray."""
+    ledger = keys.from_name(name)
+    if ledger is None:
+        return Passed(None, path, "stray", NOT_OURS)
+    for directory, home in product(directories, keys.places(ledger)):
+        if Path(directory, "current", home).exists():
+            return Passed(None, path, "stray", f"the server opens {directory}/current/{home}")
+    why = f"lies outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _LISTED)
+    return Passed(ledger, path, "unreadable", why, scope_id=keys.scope_id)
+
+
+def _empty_directory(path: str) -> bool:
+    try:
+        return not any(Path(path).iterdir())
+    except OSError:
+        return False  # a file, or something that says no: either way not nothing
+
+
+def _gap(path: str, error: OSError) -> Passed:
+    return Passed(None, path, "gap", error.strerror or str(error))

@@ -1,0 +1,280 @@
+"""Reads ledger index files in batches: a few system calls a file, one pass of arithmetic a batch.
+
+    byte  0        1024
+          header   slot 0   slot 1   ...      a slot is an int64: where entry e lies, 0 when it is not there
+
+One ``preadv`` puts a whole file behind the one before it, at the next 1024 bytes. Once the headers have been
+checked they are overwritten with zeros, so that no run of entries goes on from file to file, and `fold_slots`
+folds all of the batch at once. Byte order does not matter: a slot is 0 or not. No file is asked for its size:
+one that fills the room offered to it is large, and is read on its own in chunks, so that memory stays
+bounded; its holes are skipped.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.fold import fold_slots
+from auditor.codecs.availability.groups import GroupBatch, Longs
+from auditor.codecs.availability.incremental_fold import Gathered
+from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
+from auditor.errors import CoverageLimitError
+from auditor.sources.bookies.index_files.batch import CUT, UNREADABLE, Fault, IndexBatch, IndexFiles
+from auditor.sources.reuse.file_stamp import dated
+
+BATCH_UNITS = 4096
+"""What one pass of arithmetic takes on, in KiB: what caches hold. A file takes one KiB or more."""
+
+UNIT = HEADER_BYTES
+
+ROOM = (1 << 20) + UNIT
+"""What is offered to the slots of one file in a batch: no whole number of pages, so a full read shows."""
+
+AHEAD_BYTES = 128 << 10
+"""What is asked for of each file ahead; of longer ones the system fetches more by itself as they are read."""
+
+CHUNK_BYTES = 4 << 20
+"""What is read of a large file at once."""
+
+SLOT = 8
+PAGE = 8192
+"""A page of slots, as a bookie writes them unless it is told otherwise."""
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC
+
+
+class IndexReader:
+    """Buffers of about 5 MiB, used again for every batch; one reader a thread.
+
+    ``ahead`` is for files that are not in the page cache: the system is asked for all files of a piece before
+    the first is read, and fetches many at a time.
+    """
+
+    def __init__(self, ahead: bool = False) -> None:
+        self._ahead = ahead
+        self._slots = np.zeros(max(BATCH_UNITS * UNIT + 2 * UNIT + ROOM, CHUNK_BYTES) // SLOT, np.int64)
+        self._octets = self._slots.view(np.uint8)
+        self._units = self._octets.reshape(-1, UNIT)
+        self._bytes = self._slots.data.cast("B")
+        # Made once, as a list each, the way that preadv takes them.
+        self._rooms = [
+            [self._bytes[at : at + HEADER_BYTES + ROOM]] for at in range(0, BATCH_UNITS * UNIT, UNIT)
+        ]
+
+    def read(self, pieces: Iterable[IndexFiles]) -> Iterator[IndexBatch]:
+        """Read files in order. One that cannot be read is a row that says so, never an error."""
+        batch = _Filling()
+        for files in pieces:
+            if self._ahead:
+                for path in files.paths:
+                    _ask_for(path)
+            done, count = 0, len(files.paths)
+            while done < count:
+                before = len(batch.units)
+                is_large = self._fill(batch, files.paths[done:] if done else files.paths)
+                taken = len(batch.units) - before
+                batch.add(files, done, done + taken)
+                done += taken
+                if is_large or batch.end >= BATCH_UNITS:
+                    if batch.units:
+                        yield self._finish(batch)
+                    batch = _Filling()
+                if is_large:
+                    yield self._read_large(files, done)
+                    done += 1
+        if batch.units:
+            yield self._finish(batch)
+
+    def _fill(self, batch: _Filling, paths: list[bytes]) -> bool:
+        """Read files until there are no more, the batch is full, or one is large: true only then."""
+        # Hot: this runs once a file, so nothing is called in it but the system.
+        os_open, fstat, preadv, close, rooms = os.open, os.fstat, os.preadv, os.close, self._rooms
+        units, lengths, states, unit = batch.units, batch.lengths, batch.states, batch.end
+        is_large = False
+        for path in paths:
+            if unit >= BATCH_UNITS:
+                break
+            got = 0
+            try:
+                descriptor = os_open(path, _FLAGS)
+                try:
+                    state = fstat(descriptor)  # before it is read: what changes later has another stamp
+                    got = preadv(descriptor, rooms[unit], 0)
+                    # A read error can show as a short read first; only an empty one is the end. That is not
+                    # asked for where whole pages came: they end 1024 bytes behind any block, where reads
+                    # break off.
+                    if got % PAGE != HEADER_BYTES and os.pread(descriptor, 1, got):
+                        is_large = True
+                        break
+                finally:
+                    close(descriptor)
+                states.append(state)
+            except OSError as error:
+                batch.failures[len(units)] = (error.strerror or str(error), got)
+                got = 0
+                states.append(None)
+            units.append(unit)
+            lengths.append(got)
+            unit += (got + UNIT - 1) // UNIT or 1
+        batch.end = unit
+        return is_large
+
+    def _finish(self, batch: _Filling) -> IndexBatch:
+        lengths, starts = np.array(batch.lengths, np.int64), np.array(batch.units, np.int64)
+        faults = _faults(self._octets, starts * UNIT, lengths, batch.failures)
+        self._units[starts] = 0
+        self._units[batch.end] = 0
+        ends = np.append(starts[1:], batch.end) * UNIT // SLOT
+        held = (starts * UNIT + lengths) // SLOT
+        held[[row for row, fault in faults.items() if fault.state == UNREADABLE]] = 0
+        for row in np.flatnonzero(held != ends).tolist():
+            self._slots[max(held[row], starts[row] * UNIT // SLOT) : ends[row]] = 0
+        mtimes, stamps = dated(batch.states, batch.began)
+        return IndexBatch(
+            scope_ids=np.repeat(batch.scope_ids, batch.counts),
+            ledger_ids=np.concatenate(batch.ledger_ids),
+            paths=batch.paths,
+            groups=fold_slots(
+                self._slots, np.append(starts, batch.end) * (UNIT // SLOT) + HEADER_BYTES // SLOT
+            ),
+            faults=faults,
+            page_bytes=np.maximum(lengths - HEADER_BYTES, 0),
+            mtimes=mtimes,
+            stamps=stamps.but(faults),
+        )
+
+    def _read_large(self, files: IndexFiles, number: int) -> IndexBatch:
+        """Read one file in chunks; the buffers hold nothing else meanwhile."""
+        groups, length, now = _NOTHING, 0, time.time_ns()
+        state: os.stat_result | None = None
+        failures: dict[int, tuple[str, int]] = {}
+        header = np.zeros(HEADER_BYTES, np.uint8)
+        try:
+            descriptor = os.open(files.paths[number], _FLAGS)
+            try:
+                state = os.fstat(descriptor)
+                length = _read_whole(descriptor, header.data, 0)
+                if not check_headers(header, _FIRST, np.array([length])):
+                    gathered = Gathered()
+                    for at, slots in self._chunks(descriptor):
+                        gathered.add(_chunk_groups(at, slots))
+                        length = at + slots.nbytes
+                    groups = gathered.folded()
+                length = os.lseek(descriptor, 0, os.SEEK_END)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            groups, failures[0] = _NOTHING, (error.strerror or str(error), length)
+        except CoverageLimitError as error:
+            groups, failures[0] = _NOTHING, (str(error), length)
+        faults = _faults(header, _FIRST, np.array([length]), failures)
+        mtimes, stamps = dated([state], now)
+        return IndexBatch(
+            scope_ids=np.array([files.scope_id]),
+            ledger_ids=files.ledger_ids[number : number + 1],
+            paths=[files.paths[number]],
+            groups=groups,
+            faults=faults,
+            page_bytes=np.array([max(length - HEADER_BYTES, 0)]),
+            mtimes=mtimes,
+            stamps=stamps.but(faults),
+        )
+
+    def _chunks(self, descriptor: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """The slots of a large file that are no holes, chunk by chunk, each with its byte offset."""
+        at = HEADER_BYTES
+        while (at := _next_data(descriptor, at)) >= 0:
+            got = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], at)
+            if got >= SLOT:
+                yield at, self._slots[: got // SLOT]
+            if got < CHUNK_BYTES:
+                return
+            at += got
+
+
+class _Filling:
+    """The files of a batch that is being read: at which unit each starts, and how many bytes it has."""
+
+    def __init__(self) -> None:
+        self.began = time.time_ns()
+        self.units: list[int] = []
+        self.lengths: list[int] = []
+        self.states: list[os.stat_result | None] = []
+        self.failures: dict[int, tuple[str, int]] = {}
+        self.end = 0
+        self.paths: list[bytes] = []
+        self.ledger_ids: list[Longs] = []
+        self.scope_ids: list[int] = []
+        self.counts: list[int] = []
+
+    def add(self, files: IndexFiles, start: int, stop: int) -> None:
+        """Take over whose files were read."""
+        self.paths += files.paths[start:stop]
+        self.ledger_ids.append(files.ledger_ids[start:stop])
+        self.scope_ids.append(files.scope_id)
+        self.counts.append(stop - start)
+
+
+_NOTHING = GroupBatch.of([[]])
+_FIRST = np.zeros(1, np.int64)
+
+
+def _chunk_groups(at: int, slots: NDArray[np.int64]) -> GroupBatch:
+    """The entries of a chunk of a large file that begins at byte ``at``."""
+    piece = fold_slots(slots, np.array([0, len(slots)], np.int64))
+    base = (at - HEADER_BYTES) // SLOT
+    return GroupBatch(piece.first + base, piece.last + base, piece.size, piece.period, piece.offsets)
+
+
+def _faults(
+    octets: NDArray[np.uint8], starts: Longs, lengths: Longs, failures: dict[int, tuple[str, int]]
+) -> dict[int, Fault]:
+    """What is wrong with files, by their header, their length and what the system said, the last first."""
+    cut = {
+        row: Fault(CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
+        for row in np.flatnonzero(lengths % SLOT).tolist()
+    }
+    damaged = {
+        row: Fault(UNREADABLE, error.reason, error.offset)
+        for row, error in check_headers(octets, starts, lengths).items()
+    }
+    return cut | damaged | {row: Fault(UNREADABLE, *failure) for row, failure in failures.items()}
+
+
+def _ask_for(path: bytes) -> None:
+    """Have the system fetch the start of a file, and do not wait for it."""
+    try:
+        descriptor = os.open(path, _FLAGS)
+        try:
+            os.posix_fadvise(descriptor, 0, AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return  # what is wrong with it is told when it is read
+
+
+def _read_whole(descriptor: int, buffer: memoryview, at: int) -> int:
+    """Read until the buffer is full or the file ends; a read may give less than is there."""
+    total = 0
+    while total < len(buffer) and (got := os.preadv(descriptor, [buffer[total:]], at + total)):
+        total += got
+    return total
+
+
+def _next_data(descriptor: int, at: int) -> int:
+    """Where data goes on at or after ``at``, at the start of a slot; -1 if there is none."""
+    try:
+        found = os.lseek(descriptor, at, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return -1
+        if error.errno == errno.EINVAL:
+            return at  # a file system that knows no holes
+        raise
+    return found - found % SLOT

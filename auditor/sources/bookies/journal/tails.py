@@ -1,0 +1,253 @@
+"""What a bookie holds that need not be in its index yet: the entries in its journals from their marks on.
+
+A bookie replays its journals from the greatest mark of its ledger directories, so what stands there is held,
+and what stands before proves nothing: it was in the index once, and may be what was lost of it. The tail is
+known whole only if nothing of it can be lacking: every journal directory is the bookie's, the file that a
+mark names is still there, and no file is damaged. A file that ends inside a record ends where a restart
+would end.
+
+A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal and never an entry. So the
+tail speaks for what it does not show only if there are entries in it, or, where it has no record at all, in
+what is left of the journal before the mark; a tail of keys alone, or a journal without records, does not.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.availability.ledger_sets import ledger_sets
+from auditor.codecs.bookie.last_mark import LastMark
+from auditor.errors import DecodeError
+from auditor.model.columns import commented
+from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS
+from auditor.sources.bookies.index_files.listing import check_versions
+from auditor.sources.bookies.journal.files import (
+    ENTRIES,
+    MASTER_KEYS,
+    JournalEntries,
+    JournalFile,
+    first_records,
+    list_journals,
+    read_entries,
+)
+from auditor.sources.bookies.journal.replay import JournalDirectory
+from auditor.sources.bookies.parts import IndexDirectory
+
+READ, GAP = "ok", "gap"
+
+NO_DATA = "it has master keys and no entry: journalWriteData=false"
+NO_RECORDS = "it has no record at all, so nothing says whether entries are written to it (journalWriteData)"
+
+SCHEMA = commented(
+    ("bookie_id", pa.string(), "the bookie whose journals they are"),
+    ("scope_id", pa.int64(), "0, the scope of all that servers write; null where ledger_id is"),
+    ("ledger_id", pa.int64(), "a ledger with entries after the mark; null: a row about a journal directory"),
+    ("groups", pa.binary(), "the entries there: BP-34 groups of 24 bytes, folded, no header"),
+    (
+        "state",
+        pa.string(),
+        "ok; of a journal directory gap too: something of what follows the mark is not known",
+    ),
+    ("reason", pa.string(), "why the state is not ok"),
+    ("offset", pa.int64(), "the byte of the file at fault, where it is known"),
+    ("path", pa.string(), "the journal directory, or the file at fault; null in a ledger's row"),
+    ("mark_file_id", pa.int64(), "the mark that was replayed from: the file, whose id is a time in ms"),
+    ("mark_offset", pa.int64(), "the mark that was replayed from: the offset in the file"),
+    ("read_at", pa.int64(), "when reading began, ms"),
+    ("modified", pa.int64(), "when the newest file that was read last changed, ms; null: there was none"),
+    ("files", pa.int32(), "files from the mark on"),
+    ("files_below", pa.int32(), "files before that of the mark, which the bookie would not read"),
+    ("entries", pa.int64(), "records of entries after the mark"),
+)
+"""The table ``journal_tails``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailPart:
+    """What one task reads: the journals of a bookie; or why that would be in vain."""
+
+    bookie_id: str
+    directories: tuple[JournalDirectory, ...]
+    trouble: str | None = None
+
+
+@dataclass(slots=True)
+class _Read:
+    """One journal as it was read; ``reason``, ``path`` and ``offset`` are of what was wrong with it first."""
+
+    directory: JournalDirectory | None
+    reason: str | None = None
+    path: str | None = None
+    offset: int | None = None
+    modified: int | None = None
+    tail: list[JournalFile] = field(default_factory=list)
+    below: list[JournalFile] = field(default_factory=list)
+    pieces: list[JournalEntries] = field(default_factory=list)
+
+    @property
+    def entries(self) -> int:
+        return sum(len(piece.entry_ids) for piece in self.pieces)
+
+    def wrong(self, reason: str, path: str | None = None, offset: int | None = None) -> None:
+        if self.reason is None:
+            self.reason, self.offset = reason, offset
+            self.path = path or self.path
+
+
+def to_json(parts: Sequence[TailPart]) -> str:
+    """Write parts as one option of a data source.
+
+    >>> from_json(to_json([TailPart("bk1", (JournalDirectory("/j", "ab", 5, 9),))]))[0].directories[0].path
+    '/j'
+    """
+    return json.dumps([asdict(part) for part in parts])
+
+
+def from_json(text: str) -> list[TailPart]:
+    """Read back what `to_json` wrote."""
+    return [
+        TailPart(
+            part["bookie_id"],
+            tuple(JournalDirectory(**each) for each in part["directories"]),
+            part["trouble"],
+        )
+        for part in json.loads(text)
+    ]
+
+
+def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
+    """Rows of `SCHEMA` of one bookie: a row a ledger, then one a journal directory. Needs no Spark."""
+    began = time.time_ns() // 1_000_000
+    if part.trouble is not None:
+        yield _batch([_summary(part.bookie_id, _Read(None, part.trouble), began)])
+        return
+    journals = [_read(directory) for directory in part.directories]
+    if (doubt := _data_doubt(journals)) is not None:
+        for journal in journals:
+            journal.wrong(doubt)
+    yield from _ledger_rows(part.bookie_id, [piece for each in journals for piece in each.pieces])
+    yield _batch([_summary(part.bookie_id, journal, began) for journal in journals])
+
+
+def _read(directory: JournalDirectory) -> _Read:
+    journal = _Read(directory, path=directory.path)
+    seen = [IndexDirectory(directory.path, directory.version_sha256)]
+    for before in check_versions(seen):
+        journal.wrong(before.reason, before.path)
+        return journal
+    mark = LastMark(directory.mark_file_id, directory.mark_offset)
+    try:
+        files = list_journals(directory.path)
+    except (OSError, ValueError) as error:
+        journal.wrong(_said(error))
+        return journal
+    journal.below = [file for file in files if file.id < mark.file_id]
+    journal.tail = [file for file in files if file.id >= mark.file_id]
+    if mark.file_id > 0 and (not journal.tail or journal.tail[0].id != mark.file_id):
+        journal.wrong(f"{mark.file_name}, from which the bookie would replay it, is gone")
+    for file in journal.tail:
+        _read_file(journal, file, mark.offset if file.id == mark.file_id else 0)
+    for after in check_versions(seen):
+        journal.wrong(after.reason, after.path)
+    return journal
+
+
+def _read_file(journal: _Read, file: JournalFile, start: int) -> None:
+    try:
+        changed = Path(file.path).stat().st_mtime_ns // 1_000_000
+        journal.modified = max(changed, journal.modified or 0)
+        piece = read_entries(file.path, start)
+    except OSError as error:
+        journal.wrong(_said(error), file.path)
+        return
+    except DecodeError as error:
+        journal.wrong(error.reason, file.path, error.offset)
+        return
+    journal.pieces.append(piece)
+    if piece.damage is not None:
+        journal.wrong(piece.damage.reason, file.path, piece.damage.offset)
+
+
+def _data_doubt(journals: Sequence[_Read]) -> str | None:
+    """Why a tail without entries does not say that there were none; None where it does, or has some."""
+    if any(journal.entries for journal in journals):
+        return None
+    if any(piece.master_keys for journal in journals for piece in journal.pieces):
+        return NO_DATA
+    # What lies before the mark, newest first: the part of the mark's own file too.
+    files = sorted({file for journal in journals for file in (*journal.tail, *journal.below)}, reverse=True)
+    for file in files:
+        try:
+            found = first_records(file.path)
+        except (OSError, DecodeError):
+            continue  # a file before the mark may be deleted at any time
+        if found == ENTRIES:
+            return None
+        if found == MASTER_KEYS:
+            return NO_DATA
+    return NO_RECORDS
+
+
+def _said(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[pa.RecordBatch]:
+    """A row a ledger, whichever of the journals it is in."""
+    if not pieces:
+        return
+    ids, sets = ledger_sets(
+        np.concatenate([piece.ledger_ids for piece in pieces]),
+        np.concatenate([piece.entry_ids for piece in pieces]),
+    )
+    data, ends = sets.tobytes(), sets.offsets * GROUP.itemsize
+    at = 0
+    while at < len(ids):
+        full = int(np.searchsorted(ends, ends[at] + MAX_BATCH_BYTES, "right")) - 1
+        stop = min(at + ROWS, max(full, at + 1), len(ids))
+        offsets = (ends[at : stop + 1] - ends[at]).astype(np.int32)
+        groups = pa.py_buffer(data[ends[at] : ends[stop]])
+        count = stop - at
+        columns = {
+            "bookie_id": pa.repeat(pa.scalar(bookie_id, pa.string()), count),
+            "scope_id": pa.repeat(pa.scalar(0, pa.int64()), count),
+            "ledger_id": pa.array(ids[at:stop]),
+            "groups": pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), groups]),
+            "state": pa.repeat(pa.scalar(READ), count),
+        }
+        yield pa.RecordBatch.from_arrays(
+            [columns.get(each.name, pa.nulls(count, each.type)) for each in SCHEMA], schema=SCHEMA
+        )
+        at = stop
+
+
+def _summary(bookie_id: str, journal: _Read, began: int) -> dict[str, Any]:
+    mark = journal.directory
+    return {
+        "bookie_id": bookie_id,
+        "groups": b"",
+        "state": READ if journal.reason is None else GAP,
+        "reason": journal.reason,
+        "offset": journal.offset,
+        "path": journal.path,
+        "mark_file_id": mark.mark_file_id if mark else None,
+        "mark_offset": mark.mark_offset if mark else None,
+        "read_at": began,
+        "modified": journal.modified,
+        "files": len(journal.tail),
+        "files_below": len(journal.below),
+        "entries": journal.entries,
+    }
+
+
+def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)

@@ -1,0 +1,244 @@
+"""Whose data each directory holds, and which bookies can be read whole.
+
+A directory belongs to the bookie that its VERSION names, if the cluster knows that id; else to the bookie in
+whose place it lies. So two swapped disks are each attributed to the bookie that wrote them. A place's name is
+compared with the known ids as they would be written, ':' as '_'; it is never turned back into an id.
+
+A bookie is ``read`` only if every index directory that its VERSION files name was found, with a VERSION that
+parses: an entry that is absent from the others could lie in the one that is not there. No I/O happens here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from auditor.codecs.bookie import cookie as cookie_codec
+from auditor.errors import DecodeError
+from auditor.model.cookie import Cookie
+from auditor.sources.bookies.cookie_paths import parts, shared
+from auditor.sources.bookies.journal.replay import NONE, Journals, journals_of
+from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
+from auditor.sources.bookies.paths import BookiePaths, Owned, paths_of
+from auditor.sources.bookies.places import DirectoryFound, PlaceFound
+
+READ, PARTIAL, UNREAD = "read", "partial", "unread"
+
+
+@dataclass(frozen=True, slots=True)
+class AttributedDirectory:
+    """A row of the table ``directories``: a directory, where it lies and whose data it holds.
+
+    ``place`` is the id in whose place it lies, ``owner`` the one its data is attributed to; each None where
+    there is none. The lists are those of its VERSION; ``configured`` is the path of these that it stands for,
+    None where that is not clear. ``role`` is journal, ledger, index or unknown; ``index_time`` is what its
+    greatest lastMark points at, in ms; ``damage`` says why its VERSION could not be read.
+    """
+
+    place: str | None
+    path: str
+    role: str
+    owner: str | None
+    cookie_bookie_id: str | None
+    instance_id: str | None
+    index_time: int | None
+    damage: str | None
+    layout: int | None
+    journal_dirs: str | None
+    ledger_dirs: tuple[str, ...] | None
+    index_dirs: tuple[str, ...] | None
+    version_absent: bool
+    empty: bool | None
+    configured: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttributedBookie:
+    """What was found of one bookie, and how far its index can be trusted.
+
+    ``index_directories`` are those that can be read, in configured order. ``read`` is read, partial (what
+    is found is present, all else unknown) or unread; ``reason`` says why, None when read. ``index_time`` is
+    the moment, in ms, that the oldest lastMark of its ledger directories points at; None if one has none.
+    ``suspect``: one of its ledger or index directories lies in another's place or carries another's id.
+    ``foreign_instance``: all its cookies name another cluster instance.
+    """
+
+    bookie_id: str
+    index_directories: tuple[IndexDirectory, ...]
+    read: str
+    reason: str | None
+    index_time: int | None
+    suspect: bool
+    foreign_instance: bool
+    found: bool
+    journals: Journals = NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """All directories, by path; and every bookie that has a place or a directory, by id.
+
+    ``found`` are the same directories, and those that are no bookie's, as they were found.
+    """
+
+    directories: tuple[AttributedDirectory, ...]
+    bookies: Mapping[str, AttributedBookie]
+    found: tuple[Owned, ...] = ()
+
+
+def attribute(
+    places: Sequence[PlaceFound],
+    known_ids: Set[str],
+    store_cookies: Mapping[str, Cookie],
+    instance_id: str | None,
+) -> Attribution:
+    """Say whose data each directory of ``places`` holds.
+
+    ``known_ids`` are the ids that the cluster's metadata mentions: cookies, registrations, ensembles, marks.
+    ``store_cookies`` (by id) tell a bookie's directories apart only where none of its VERSION files parses.
+    Bookies that the cluster names and that have no place are not in the result.
+    """
+    owned: dict[str | None, dict[str, Owned]] = {}
+    gaps: dict[str, list[str]] = {}
+    for place in places:
+        opened = [(found, *_open(found)) for found in place.directories]
+        place_id = _place_id(place, known_ids, [cookie for _, cookie, _ in opened if cookie is not None])
+        if place_id is not None:
+            owned.setdefault(place_id, {})
+            gaps.setdefault(place_id, []).extend(f"{path}: {reason}" for path, reason in place.gaps)
+        for found, cookie, damage in opened:
+            owner = _owner(place_id, cookie, known_ids)
+            directory = owned.setdefault(owner, {}).setdefault(
+                found.path, Owned(found, cookie, damage, place_id)
+            )
+            if found.declared is not None:
+                directory.declared.append(found.declared)
+    rows: list[AttributedDirectory] = []
+    bookies: dict[str, AttributedBookie] = {}
+    for owner, directories in owned.items():
+        paths = paths_of(owner, list(directories.values()), store_cookies.get(owner or ""))
+        # An empty directory that no cookie names is none of the bookie's.
+        kept = [each for each in directories.values() if each.relevant or each.found.path in paths.roles]
+        rows.extend(_row(owner, each, paths) for each in kept)
+        if owner is not None:
+            bookies[owner] = _bookie(owner, kept, paths, gaps.get(owner, []), instance_id)
+    return Attribution(
+        tuple(sorted(rows, key=lambda row: row.path)),
+        dict(sorted(bookies.items())),
+        tuple(each for directories in owned.values() for each in directories.values()),
+    )
+
+
+def _open(found: DirectoryFound) -> tuple[Cookie | None, str | None]:
+    if found.version is None:
+        return None, found.version_error
+    try:
+        return cookie_codec.decode(found.version), None
+    except DecodeError as error:
+        return None, str(error)
+
+
+def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie]) -> str | None:
+    if place.names_bookie:
+        return place.name
+    candidates = {known for known in known_ids if place.name in (known, known.replace(":", "_"))}
+    named = Counter(cookie.bookie_id for cookie in cookies)
+    if not candidates:
+        # An id that the cluster has forgotten, in a directory that is named after it.
+        candidates = {name for name in named if name.replace(":", "_") == place.name}
+    if len(candidates) <= 1:
+        return next(iter(candidates), None)
+    # Two ids are written the same way: the one that the cookies here name, if they agree.
+    ranked = Counter({name: named[name] for name in candidates}).most_common(2)
+    return ranked[0][0] if ranked[0][1] > ranked[1][1] else None
+
+
+def _owner(place_id: str | None, cookie: Cookie | None, known_ids: Set[str]) -> str | None:
+    if cookie is not None and (cookie.bookie_id in known_ids or place_id is None):
+        return cookie.bookie_id
+    return place_id
+
+
+def _row(owner: str | None, directory: Owned, paths: BookiePaths) -> AttributedDirectory:
+    cookie = directory.cookie
+    return AttributedDirectory(
+        place=directory.place_id,
+        path=directory.found.path,
+        role=paths.roles.get(directory.found.path, "unknown"),
+        owner=owner,
+        cookie_bookie_id=cookie.bookie_id if cookie else None,
+        instance_id=cookie.instance_id if cookie else None,
+        index_time=max((mark.file_id for _, mark in directory.found.marks), default=0) or None,
+        damage=directory.damage,
+        layout=cookie.layout if cookie else None,
+        journal_dirs=cookie.journal_dirs if cookie else None,
+        ledger_dirs=cookie.ledger_dirs if cookie else None,
+        index_dirs=cookie.index_dirs if cookie else None,
+        version_absent=directory.found.version_absent,
+        empty=directory.found.empty,
+        configured=_configured(cookie, directory.found.inside) if cookie else None,
+    )
+
+
+def _configured(cookie: Cookie, inside: Sequence[str]) -> str | None:
+    """The path in a directory's own cookie that is meant by it: the one that shares most with its path."""
+    paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
+    lengths = {path: shared(parts(path), inside) for path in paths}
+    longest = max(lengths.values(), default=0)
+    nearest = [path for path, length in lengths.items() if length == longest]
+    return nearest[0] if longest and len(nearest) == 1 else None
+
+
+def _bookie(
+    bookie_id: str, directories: Sequence[Owned], paths: BookiePaths, gaps: list[str], instance_id: str | None
+) -> AttributedBookie:
+    readable: list[IndexDirectory] = []
+    troubles: list[str] = []
+    in_rocksdb = any(paths.found[path].found.has_rocksdb for path in paths.index if path in paths.found)
+    for position, path in enumerate(paths.index):
+        directory = paths.found.get(path)
+        trouble = paths.reasons.get(path) if directory is None else _trouble(directory, in_rocksdb)
+        if trouble is not None:
+            troubles.append(f"index directory {path}: {trouble}")
+        if directory is not None and directory.found.has_current:
+            found, storage = directory.found, ROCKSDB if in_rocksdb else IDX
+            if found.has_rocksdb or not in_rocksdb:
+                readable.append(
+                    IndexDirectory.seen(found.path, found.version, storage, position, len(paths.index))
+                )
+    if not directories:
+        troubles.append("no directory with current/ was found in its place")
+    elif not paths.index:
+        troubles.append("none of its directories has a VERSION that can be read")
+    journals = journals_of(bookie_id, paths, instance_id)
+    instances = [each.cookie.instance_id for each in directories if each.cookie is not None]
+    return AttributedBookie(
+        bookie_id=bookie_id,
+        index_directories=tuple(readable),
+        read=READ if not troubles else PARTIAL if readable else UNREAD,
+        reason="; ".join(troubles + gaps) if troubles else None,
+        index_time=journals.index_time,
+        suspect=any(_misplaced(bookie_id, each, paths) for each in directories),
+        foreign_instance=bool(instances)
+        and instance_id is not None
+        and all(instance not in (None, instance_id) for instance in instances),
+        found=any(each.found.has_current for each in directories),
+        journals=journals,
+    )
+
+
+def _trouble(directory: Owned, in_rocksdb: bool) -> str | None:
+    if in_rocksdb and not directory.found.has_rocksdb:
+        return f"{directory.found.path} has no DbLedgerStorage index, and others of this bookie have one"
+    if directory.cookie is None:
+        return f"{directory.found.path} has no VERSION that can be read: {directory.damage}"
+    return None
+
+
+def _misplaced(bookie_id: str, directory: Owned, paths: BookiePaths) -> bool:
+    # A journal holds no index: no verdict rests on where it lies.
+    if paths.roles.get(directory.found.path) == "journal":
+        return False
+    foreign = directory.cookie is not None and directory.cookie.bookie_id != bookie_id
+    return foreign or directory.place_id not in (None, bookie_id)

@@ -1,0 +1,177 @@
+"""How the indexes of a cluster are cut into tasks.
+
+A directory with a DbLedgerStorage index (RocksDB) is one task: it is read in key order. Of index files a unit
+of work is one first-level directory name (of 256; other scopes have their own) of one bookie, in all of its
+index directories together: only so can a task see which of them has a ledger's file first. A part is one
+bookie and some of these names. The driver lists only the first level; files are listed where they are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+_OWN_FILE = re.compile(
+    r"VERSION|BOOKIE_STATUS|DIRTY|lastMark(\.[0-9]+)?|lastId"
+    r"|[0-9a-f]+\.(log|txn)|[0-9a-f]+\.log\.(compacting|[0-9a-f]+\.compacted)"
+)
+_OWN_DIRECTORY = re.compile(r"(ledgers|locations|locations-scoped|metadata-cache)(\.(TEMP|PREV)-.*)?")
+
+
+IDX, ROCKSDB = "idx", "rocksdb"
+"""How an index is kept: in files of its own (Interleaved, Sorted), or in RocksDB (DbLedgerStorage)."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDirectory:
+    """An index directory and the SHA-256 of the VERSION that was seen in it; None if it had none.
+
+    It is number ``position`` (from 0) of the bookie's ``of`` index directories in configured order; on
+    DbLedgerStorage ledger L is in number L mod ``of``.
+    """
+
+    path: str
+    version_sha256: str | None
+    storage: str = IDX
+    position: int = 0
+    of: int = 1
+
+    @classmethod
+    def seen(
+        cls, path: str, version: bytes | None, storage: str = IDX, position: int = 0, of: int = 1
+    ) -> IndexDirectory:
+        """
+        >>> IndexDirectory.seen("/l0", None).version_sha256 is None
+        True
+        """
+        digest = None if version is None else hashlib.sha256(version).hexdigest()
+        return cls(path, digest, storage, position, of)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Rows of an earlier run that may be taken again (`auditor.sources.reuse.earlier_rows`).
+
+    ``files`` of the table availability at ``table``, a path or URI, may have rows of the bookie; that run
+    began to list at ``began``, in ms.
+    """
+
+    table: str
+    files: tuple[str, ...]
+    began: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """What one task reads: some first-level ``names`` of one bookie's index directories, in configured order.
+
+    On DbLedgerStorage it is one directory, without names. A part with ``elsewhere`` reads every name that is
+    *not* in it, whatever it finds when it looks: one part of each bookie has it, so nothing that appears
+    after planning is passed over, and that part also looks for files directly in ``current``. ``threads``
+    pay where the files are not in the page cache (`auditor.sources.bookies.index_files.threads`). What did
+    not change since ``earlier`` is not read again.
+    """
+
+    bookie_id: str
+    directories: tuple[IndexDirectory, ...]
+    names: tuple[str, ...]
+    elsewhere: tuple[str, ...] | None = None
+    threads: int = 1
+    earlier: Earlier | None = None
+
+    @property
+    def storage(self) -> str:
+        """How the index is kept: a part has directories of one kind."""
+        return self.directories[0].storage
+
+
+def parts(
+    bookies: Sequence[tuple[str, Sequence[IndexDirectory]]],
+    wanted: int,
+    threads: int = 1,
+) -> list[IndexPart]:
+    """Cut the index of ``bookies`` into about ``wanted`` parts, at least one a bookie; RocksDB first.
+
+    Each bookie is its id and its index directories in configured order.
+
+    A bookie gets parts in proportion to its units. Ids are given out in order, so neighbouring names hold
+    equally many files and are dealt out in turn. ``wanted`` is 4 to 8 a core: a task costs 20 to 50 ms.
+    """
+    result = [
+        IndexPart(bookie_id, (directory,), ())
+        for bookie_id, directories in bookies
+        for directory in directories
+        if directory.storage == ROCKSDB
+    ]
+    files = [(bookie_id, [each for each in own if each.storage == IDX]) for bookie_id, own in bookies]
+    files = [(bookie_id, directories) for bookie_id, directories in files if directories]
+    names = [_first_level(directories) for _, directories in files]
+    units = sum(len(each) for each in names)
+    for (bookie_id, directories), own in zip(files, names, strict=True):
+        count = max(1, min(len(own), round(wanted * len(own) / units))) if units else 1
+        hands = [tuple(own[start::count]) for start in range(count)]
+        elsewhere = tuple(sorted(name for hand in hands[1:] for name in hand))
+        result.append(IndexPart(bookie_id, tuple(directories), hands[0], elsewhere, threads))
+        result += [IndexPart(bookie_id, tuple(directories), hand, None, threads) for hand in hands[1:]]
+    return result
+
+
+def _first_level(directories: Sequence[IndexDirectory]) -> list[str]:
+    found: set[str] = set()
+    for directory in directories:
+        try:
+            found.update(list_current(directory.path)[0])
+        except OSError:
+            # The part with `elsewhere` lists it again, and says so if it still cannot.
+            continue
+    return sorted(found)
+
+
+def list_current(directory: str) -> tuple[list[str], list[str]]:
+    """Names in ``current``: directories that may hold index files, and files that are none of a bookie's.
+
+    The bookie's own files and its RocksDB directories are left out. Raises OSError.
+    """
+    with os.scandir(Path(directory, "current")) as entries:
+        directories, strays = [], []
+        for entry in entries:
+            if entry.is_dir():
+                if not _OWN_DIRECTORY.fullmatch(entry.name):
+                    directories.append(entry.name)
+            elif not _OWN_FILE.fullmatch(entry.name):
+                strays.append(entry.name)
+    return sorted(directories), sorted(strays)
+
+
+def to_json(part_list: Sequence[IndexPart]) -> str:
+    """Write parts as one option of a data source.
+
+    >>> from_json(to_json([IndexPart("bk1", (IndexDirectory("/l0", None),), ("0",))]))[0].directories[0].path
+    '/l0'
+    """
+    return json.dumps([asdict(part) for part in part_list])
+
+
+def from_json(text: str) -> list[IndexPart]:
+    """Read back what `to_json` wrote."""
+    return [
+        IndexPart(
+            bookie_id=part["bookie_id"],
+            directories=tuple(IndexDirectory(**each) for each in part["directories"]),
+            names=tuple(part["names"]),
+            elsewhere=None if part["elsewhere"] is None else tuple(part["elsewhere"]),
+            threads=part["threads"],
+            earlier=_earlier(part["earlier"]),
+        )
+        for part in json.loads(text)
+    ]
+
+
+def _earlier(value: dict[str, Any] | None) -> Earlier | None:
+    return None if value is None else Earlier(value["table"], tuple(value["files"]), value["began"])

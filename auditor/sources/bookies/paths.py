@@ -1,0 +1,130 @@
+"""Which of a bookie's directories are its journal, ledger and index directories, in which order.
+
+Its VERSION files say so, with the paths of the bookie's own machine. Where they disagree every directory that
+one of them names is asked for: a disk too many is asked for in vain, a disk too few would turn into losses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from auditor.model.cookie import Cookie
+from auditor.sources.bookies.cookie_paths import match, parts, shared
+from auditor.sources.bookies.inventory import Declared
+from auditor.sources.bookies.places import DirectoryFound
+
+Paths = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Owned:
+    """A directory attributed to a bookie: its cookie or the damage of it, and in whose place it lies."""
+
+    found: DirectoryFound
+    cookie: Cookie | None
+    damage: str | None
+    place_id: str | None
+    declared: list[Declared] = field(default_factory=list)
+
+    @property
+    def relevant(self) -> bool:
+        """Whether it is a bookie's directory even if no cookie names it."""
+        return self.found.has_current or bool(self.declared)
+
+
+@dataclass(frozen=True, slots=True)
+class BookiePaths:
+    """A bookie's paths by role in configured order, the directory of each that was found, and why others not.
+
+    ``roles`` are by directory path: ledger before index before journal where one directory is several.
+    ``journals_differ``: not all VERSIONs name the same journal directories.
+    """
+
+    journal: Paths
+    ledger: Paths
+    index: Paths
+    found: dict[str, Owned]
+    reasons: dict[str, str]
+    roles: dict[str, str]
+    journals_differ: bool = False
+
+
+def paths_of(bookie_id: str | None, owned: Sequence[Owned], store_cookie: Cookie | None) -> BookiePaths:
+    """Match the paths that a bookie's cookies name with the directories attributed to it.
+
+    ``store_cookie`` stands in where none of its VERSION files parses.
+    """
+    cookies = _telling(bookie_id, owned, store_cookie)
+    lists = {
+        "journal": _union(cookie.journal_paths for cookie in cookies),
+        "ledger": _union(cookie.ledger_dirs for cookie in cookies),
+        "index": _union(cookie.index_dirs or cookie.ledger_dirs for cookie in cookies),
+    }
+    found, reasons = _match(lists, owned)
+    roles = {directory.found.path: each.role for directory in owned for each in directory.declared[:1]}
+    for role in ("journal", "index", "ledger"):
+        roles.update((found[path].found.path, role) for path in lists[role] if path in found)
+    journals = {cookie.journal_paths for cookie in cookies}
+    return BookiePaths(
+        lists["journal"], lists["ledger"], lists["index"], found, reasons, roles, len(journals) > 1
+    )
+
+
+def _telling(bookie_id: str | None, owned: Sequence[Owned], store_cookie: Cookie | None) -> list[Cookie]:
+    """The cookies that count: its own before an unknown id's, those of disks before those of journals."""
+    named = [(directory, directory.cookie) for directory in owned if directory.cookie is not None]
+    disks = [(directory, cookie) for directory, cookie in named if not _is_journal(directory, cookie)]
+    own = [cookie for _, cookie in disks if cookie.bookie_id == bookie_id]
+    own = own or [cookie for _, cookie in disks] or [cookie for _, cookie in named]
+    return own or ([store_cookie] if store_cookie is not None else [])
+
+
+def _is_journal(directory: Owned, cookie: Cookie) -> bool:
+    """Whether a directory's own cookie calls it a journal and nothing else."""
+    if directory.declared:
+        return all(each.role == "journal" for each in directory.declared)
+
+    def nearest(paths: Iterable[str]) -> int:
+        return max((shared(parts(path), directory.found.inside) for path in paths), default=0)
+
+    return nearest(cookie.journal_paths) > nearest((*cookie.ledger_dirs, *(cookie.index_dirs or ())))
+
+
+def _union(lists: Iterable[Paths]) -> Paths:
+    """Every path once, those of the commonest list first."""
+    ranked = [paths for paths, _ in Counter(lists).most_common()]
+    return tuple(dict.fromkeys(path for paths in ranked for path in paths if path))
+
+
+def _match(lists: dict[str, Paths], owned: Sequence[Owned]) -> tuple[dict[str, Owned], dict[str, str]]:
+    """Match by suffix, directories with ``current`` first; then by position where an inventory gives one."""
+    by_path = {directory.found.path: directory for directory in owned}
+    found: dict[str, Owned] = {}
+    open_paths = _union(lists.values())
+    reasons: dict[str, str] = {}
+    for has_current in (True, False):
+        candidates = {
+            path: each.found.inside for path, each in by_path.items() if each.found.has_current is has_current
+        }
+        matched = match(open_paths, candidates)
+        found.update((path, by_path[key]) for path, key in matched.found.items())
+        reasons = matched.reasons if has_current else {path: reasons[path] for path in matched.reasons}
+        open_paths = tuple(reasons)
+    taken = {id(directory) for directory in found.values()}
+    for path in open_paths:
+        claims = [
+            directory
+            for directory in owned
+            if id(directory) not in taken
+            and any(_declares(lists[each.role], path, each) for each in directory.declared)
+        ]
+        if len(claims) == 1:
+            found[path] = claims[0]
+            del reasons[path]
+    return found, reasons
+
+
+def _declares(paths: Paths, path: str, declared: Declared) -> bool:
+    return len(paths) == declared.of and paths[declared.position] == path

@@ -1,0 +1,1 @@
+"""The RocksDB databases of DbLedgerStorage."""

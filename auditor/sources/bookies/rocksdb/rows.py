@@ -1,0 +1,226 @@
+"""What one directory of a bookie on DbLedgerStorage says, as rows of ``availability``.
+
+The bookie keeps two databases in each index directory: where each entry lies (``locations``), and which
+ledgers it knows (``ledgers``). Both are read in key order, side by side, in bounded memory. A ledger that
+``ledgers`` lacks is not served, whatever ``locations`` has of it; and the bookie looks for a ledger in one
+directory only, which its id decides. Ledgers of scopes other than 0 have a third one, if there are any:
+`auditor.sources.bookies.rocksdb.scoped`.
+
+``locations`` is opened first. A bookie writes the locations of a new ledger before the ledger: on a running
+one the other order would call many new ledgers not indexed, this one only those between whose two writes it
+falls.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import GROUP, Longs
+from auditor.errors import DamagedError, UnreadError
+from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS, SCHEMA
+from auditor.sources.bookies.index_files.listing import NOT_OURS, Passed
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
+from auditor.sources.bookies.rocksdb.copy import states
+from auditor.sources.bookies.rocksdb.join import Joined, joined
+from auditor.sources.bookies.rocksdb.ledgers import BROKEN, StorageFlags, indexed_ledgers
+from auditor.sources.bookies.rocksdb.locations import ledger_sets
+from auditor.sources.bookies.rocksdb.scan import opened, scan
+from auditor.sources.bookies.rocksdb.scoped import NAME as SCOPED
+from auditor.sources.bookies.rocksdb.scoped import scoped_ledgers
+from auditor.sources.bookies.rocksdb.unexpected_rows import Odd
+from auditor.sources.reuse.earlier_rows import EarlierRows
+from auditor.sources.reuse.file_stamp import files_stamp
+from auditor.sources.reuse.unchanged import database_unchanged
+
+CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie must first find out what it has lost"
+UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the bookie uses is unclear"
+
+# State and reason by what is said of a ledger: KNOWN, LIMBO, GONE, UNLISTED.
+_SAID: tuple[tuple[str, str | None], ...] = (
+    ("ok", None),
+    ("limbo", "in limbo: the bookie itself does not know which of its entries it should have"),
+    ("not-indexed", "the index of ledgers says that it does not exist"),
+    ("not-indexed", "its entries have locations, and the index of ledgers does not list it"),
+)
+
+
+def read_databases(
+    bookie_id: str,
+    directory: IndexDirectory,
+    passed: list[Passed],
+    earlier: EarlierRows | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """One row a ledger; what is no ledger's (gap, damaged, stray) is added to ``passed``.
+
+    Where ``earlier`` has all rows of databases that have not changed since, these are marked there instead.
+    """
+    current = f"{directory.path}/current"
+    locations, ledgers = f"{current}/locations", f"{current}/ledgers"
+    beside = list(_beside(directory.path))
+    passed.extend(beside)
+    if any(each.state != "stray" for each in beside):
+        return
+    stamp = _stamp(current)
+    if earlier is not None and stamp is not None and database_unchanged(directory.path, stamp, earlier):
+        return
+    rows = _Rows(bookie_id, locations, stamp)
+    odd_locations, odd_ledgers = Odd(locations), Odd(ledgers)
+    flags = StorageFlags()
+    try:
+        with opened(locations) as locations_db, opened(ledgers) as ledgers_db:
+            held = ledger_sets(scan(locations_db, locations), odd_locations)
+            listed = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
+            for both in joined(held, listed):
+                if rows.full:
+                    yield rows.take()
+                rows.add(both, directory)
+    # Where it broke off, what came before is held; of all the rest nothing is known.
+    except DamagedError as error:
+        passed.append(Passed(None, error.path, "damaged", error.reason, error.offset))
+    except UnreadError as error:
+        passed.append(Passed(None, error.path, "gap", error.reason))
+    if rows.count:
+        yield rows.take()
+    if Path(current, SCOPED).exists():
+        yield from _read_scoped(bookie_id, directory, passed, stamp)
+    passed.extend([*odd_locations.passed(), *odd_ledgers.passed()])
+    if flags.needs_integrity_check and directory.position == 0:
+        passed.append(Passed(None, ledgers, "gap", CHECK_NEEDED))
+
+
+def _stamp(current: str) -> int | None:
+    """The stamp of all databases in one index directory, as they are before they are read."""
+    now = time.time_ns()
+    found: list[tuple[str, os.stat_result]] = []
+    for name in ("locations", "ledgers", SCOPED):
+        if name != SCOPED or Path(current, name).exists():
+            try:
+                found += [(f"{name}/{file}", state) for file, state in states(f"{current}/{name}").items()]
+            except UnreadError:
+                return None  # whoever reads it says why
+    return files_stamp(found, now)
+
+
+def _read_scoped(
+    bookie_id: str, directory: IndexDirectory, passed: list[Passed], stamp: int | None
+) -> Iterator[pa.RecordBatch]:
+    """The ledgers of other scopes, in the same way."""
+    path = f"{directory.path}/current/{SCOPED}"
+    rows, odd = _Rows(bookie_id, path, stamp), Odd(path)
+    try:
+        with opened(path) as database:
+            for scope_id, ledgers in scoped_ledgers(scan(database, path), odd):
+                if rows.full:
+                    yield rows.take()
+                rows.add(ledgers, directory, scope_id)
+    except DamagedError as error:
+        passed.append(Passed(None, error.path, "damaged", error.reason, error.offset))
+    except UnreadError as error:
+        passed.append(Passed(None, error.path, "gap", error.reason))
+    if rows.count:
+        yield rows.take()
+    passed.extend(odd.passed())
+
+
+def _beside(directory: str) -> Iterator[Passed]:
+    """What lies in ``current``: strays, and what says that the databases cannot be read for what they are."""
+    current = f"{directory}/current"
+    try:
+        below, strays = list_current(directory)
+        files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of others
+        mixed = any(True for name in below for each in files for _ in Path(current, name).glob(each))
+    except OSError as error:
+        yield Passed(None, current, "gap", error.strerror or str(error))
+        return
+    yield from (Passed(None, f"{current}/{name}", "stray", NOT_OURS) for name in strays)
+    if mixed:
+        yield Passed(None, current, "gap", UNCLEAR)
+    for name, other in (("locations", "ledgers"), ("ledgers", "locations")):
+        if not Path(current, name).is_dir():
+            yield Passed(None, f"{current}/{name}", "damaged", f"it is not there, and {other} is")
+
+
+class _Rows:
+    """Columns that fill up. Each row has a code, its place in the list of pairs of state and reason."""
+
+    def __init__(self, bookie_id: str, path: str, stamp: int | None) -> None:
+        self._bookie_id = bookie_id
+        self._path = path
+        self._stamp = stamp
+        self._clear()
+
+    def _clear(self) -> None:
+        self.count = 0
+        self._scopes: list[Longs] = []
+        self._ids: list[Longs] = []
+        self._codes: list[NDArray[np.int64]] = []
+        self._groups: list[bytes] = []
+        self._group_bytes: list[Longs] = []
+        self._kinds = {kind: code for code, kind in enumerate(_SAID)}
+
+    @property
+    def full(self) -> bool:
+        return self.count >= ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
+
+    def add(self, both: Joined, directory: IndexDirectory, scope_id: int = 0) -> None:
+        codes = both.said.astype(np.int64)
+        for row in np.flatnonzero(both.said == BROKEN):
+            codes[row] = self._code("unreadable", both.reasons[int(both.ids[row])])
+        if directory.of > 1:
+            places = both.ids % directory.of
+            for place in np.unique(places[places != directory.position]):
+                reason = (
+                    f"in index directory {directory.position + 1} of {directory.of}; "
+                    f"the bookie looks for this ledger in number {place + 1}"
+                )
+                codes[places == place] = self._code("unreadable", reason)
+        groups, counts = both.groups.groups(), np.diff(both.groups.offsets)
+        unreadable = codes >= len(_SAID)
+        if unreadable.any():
+            groups = groups[np.repeat(~unreadable, counts)]
+            counts = np.where(unreadable, 0, counts)
+        self.count += len(both.ids)
+        self._scopes.append(np.full(len(both.ids), scope_id))
+        self._ids.append(both.ids)
+        self._codes.append(codes)
+        self._groups.append(groups.tobytes())
+        self._group_bytes.append(counts * GROUP.itemsize)
+
+    def _code(self, state: str, reason: str) -> int:
+        return self._kinds.setdefault((state, reason), len(self._kinds))
+
+    def take(self) -> pa.RecordBatch:
+        """All rows so far, as one record batch; then it is empty."""
+        count = self.count
+        ends = np.zeros(count + 1, np.int32)
+        np.cumsum(np.concatenate(self._group_bytes), out=ends[1:])
+        groups = pa.Array.from_buffers(
+            pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(b"".join(self._groups))]
+        )
+        codes = pa.array(np.concatenate(self._codes))
+        states, reasons = (pa.array(column, pa.string()) for column in zip(*self._kinds, strict=True))
+        columns = [
+            pa.repeat(pa.scalar(self._bookie_id, pa.string()), count),
+            pa.array(np.concatenate(self._scopes)),
+            pa.array(np.concatenate(self._ids)),
+            groups,
+            states.take(codes),
+            reasons.take(codes),
+            pa.nulls(count, pa.int64()),
+            pa.repeat(pa.scalar(self._path), count),
+            pa.nulls(count, pa.int64()),
+            pa.nulls(count, pa.int64()),
+            pa.repeat(pa.scalar(ROCKSDB), count),
+            pa.nulls(count, pa.int64()),
+            pa.repeat(pa.scalar(self._stamp, pa.int64()), count),
+            pa.repeat(pa.scalar(False), count),
+        ]
+        self._clear()
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

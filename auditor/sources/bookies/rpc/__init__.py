@@ -1,0 +1,1 @@
+"""Bookies that are asked over the wire."""

@@ -1,0 +1,268 @@
+"""One bookie asked many questions of one kind, and what to make of its silences and refusals.
+
+A connection that broke is made again a bounded number of times. What it left unanswered is then asked one
+subject at a time, so that one whose answer breaks the connection does not take others along.
+
+After a time-out the bookie is asked about a ledger that cannot exist. If it answers that, the connection is
+well, and what stayed silent is unknown by itself. If it does not, the connection is as good as broken.
+
+A kind of question may have wires of several versions. Where the first brings no answer before the bookie ends
+its connection, or the bookie refuses the version, the next one is tried; the one that brings an answer stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from typing import ClassVar, Generic, TypeVar
+
+from auditor.codecs.bookie.wire import Status, named
+from auditor.errors import UnreadError
+from auditor.sources.bookies.rpc.connection import (
+    Answer,
+    BookieConnection,
+    Subject,
+    Wire,
+    open_connection,
+)
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.rate_limit import RateLimit
+
+Heard = TypeVar("Heard")
+
+IMPOSSIBLE_LEDGER = -2
+"""The ledger that no bookie can hold: clients refuse to make ids below 0, and every id from 0 to 2^63 - 1 may
+be somebody's. -1 is avoided, being the server's own word for "no ledger". The storages of 4.17.2 answer "no
+such ledger" for it, and nothing comes to be by asking."""
+CONNECTIONS = 4
+"""Connections in a row that brought no answer, before a bookie is given up."""
+MOST_CONNECTIONS = 32
+ALONE = 2
+"""How often a subject is asked about by itself after the connection broke with it."""
+MOST_SILENT = 40
+"""Subjects without an answer, before a bookie that does answer others is given up."""
+PAUSE_S = 0.1
+"""The first wait before connecting again, or after "too many requests"; each next one is twice as long."""
+BUSY = 5
+"""How often a subject is asked about while the bookie says "too many requests"."""
+
+_OTHER_VERSION = (Status.EBADREQ, Status.EBADVERSION)
+
+
+class BookieClient(ABC, Generic[Subject, Answer, Heard]):
+    """Asks one bookie, ``options.in_flight`` requests at a time and ``options.rate_limit`` a second.
+
+    A request whose time is over counts as in flight no more, though the bookie may still have it.
+    ``given_up`` is the reason why it is asked no more; whatever it has not said by then is unknown.
+    ``operations`` counts connections and requests.
+    """
+
+    OPERATION: ClassVar[str]
+    """What one request is called among the operations."""
+    SUBJECTS: ClassVar[str]
+    """What is asked about, in messages: "ledgers"."""
+    REFUSALS: ClassVar[dict[int, str]]
+    """A refusal of these says nothing of a subject: every other request would meet it as well."""
+
+    def __init__(self, host: str, port: int, options: StoreOptions) -> None:
+        self.given_up: str | None = None
+        self.operations: Counter[str] = Counter()
+        self._host = host
+        self._port = port
+        self._options = options
+        self._limit = RateLimit(options.rate_limit)
+        self._wires = deque(self.wires())
+        self._connection: BookieConnection[Subject, Answer] | None = None
+        self._barren = 0  # connections opened since the last answer
+        self._understood = False  # the wire has brought an answer
+        self._mute = False  # a connection stayed silent to everything
+        self._silent = 0
+        self._heard: list[Heard] = []
+
+    @abstractmethod
+    def wires(self) -> tuple[Wire[Subject, Answer], ...]:
+        """The versions of the question, the one to be tried first in front."""
+
+    @abstractmethod
+    def impossible(self) -> Subject:
+        """A subject of `IMPOSSIBLE_LEDGER`."""
+
+    @abstractmethod
+    def status(self, answer: Answer) -> int:
+        """What an answer says of the request: a `Status`, or a number that is none."""
+
+    @abstractmethod
+    def note(self, subject: Subject, answer: Answer) -> Heard:
+        """What an answer says of its subject."""
+
+    @abstractmethod
+    def unknown(self, subject: Subject, reason: str) -> Heard:
+        """What is known of a subject without an answer."""
+
+    def enough(self) -> bool:
+        """Whether so much was heard that it is to be handed on."""
+        return False
+
+    def needless(self, subject: Subject) -> bool:
+        """Whether an earlier answer says all about a subject."""
+        return False
+
+    def mute(self, silent: int) -> str | None:
+        """Why a bookie that stayed silent on so many subjects need not be asked about others."""
+        return None
+
+    async def ask(self, waiting: deque[Subject]) -> list[Heard]:
+        """Ask about subjects, taken from the left, until none waits, enough was heard, or there is no use.
+
+        What is neither among the answers nor still waiting stays unknown; the bookie is given up then.
+        """
+        self._heard = []
+        while waiting and self.given_up is None and not self.enough():
+            for subject in await self._side_by_side(waiting):
+                await self._alone(subject)
+        return self._heard
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def _side_by_side(self, waiting: deque[Subject]) -> list[Subject]:
+        """Ask until something goes wrong; the subjects that are to be asked about again, one by one."""
+        connection = await self._connected()
+        if connection is None:
+            return []
+        silent: list[Subject] = []
+        lost: list[Subject] = []
+
+        async def work() -> None:
+            while waiting and not silent and not lost and not self.given_up and not self.enough():
+                subject = waiting.popleft()
+                if self.needless(subject):
+                    continue
+                try:
+                    await self._hear(connection, subject)
+                except TimeoutError:
+                    silent.append(subject)
+                except UnreadError:
+                    lost.append(subject)
+
+        await asyncio.gather(*(work() for _ in range(self._options.in_flight)))
+        if silent and not lost and await self._is_well(connection):
+            self._note_silence(silent)
+            return []
+        return silent + lost
+
+    async def _alone(self, subject: Subject) -> None:
+        """Ask about a subject that may be to blame for a lost connection."""
+        broken = ""
+        for _ in range(ALONE):
+            connection = await self._connected()
+            if connection is None:
+                return
+            try:
+                await self._hear(connection, subject)
+                return
+            except TimeoutError:
+                if await self._is_well(connection):
+                    self._note_silence([subject])
+                    return
+                broken = f"no answer within {self._options.timeout_s:g} s, to anything"
+            except UnreadError as error:
+                broken = error.reason
+        self._heard.append(self.unknown(subject, f"asked for by itself {ALONE} times: {broken}"))
+
+    async def _hear(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> None:
+        for attempt in range(BUSY):
+            answer = await self._request(connection, subject)
+            if self.status(answer) != Status.ETOOMANYREQUESTS:
+                break
+            if attempt < BUSY - 1:
+                await asyncio.sleep(PAUSE_S * 2**attempt)
+        status = self.status(answer)
+        if status in _OTHER_VERSION and len(self._wires) > 1 and not self._understood:
+            connection.lose(f"the bookie refused this version of the protocol: {named(status)}")
+            raise UnreadError(connection.where, f"refused: {named(status)}")
+        if status in self.REFUSALS:
+            self.given_up = f"{self.REFUSALS[status]}: {named(status)}"
+        else:
+            self._heard.append(self.note(subject, answer))
+
+    async def _request(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> Answer:
+        wait = self._limit.due(1)
+        if wait:
+            await asyncio.sleep(wait)
+        self.operations[self.OPERATION] += 1
+        answer = await connection.ask(subject)
+        if self.status(answer) not in _OTHER_VERSION:
+            self._barren, self._understood = 0, True
+        return answer
+
+    async def _is_well(self, connection: BookieConnection[Subject, Answer]) -> bool:
+        """Whether a connection answers at all: asked is what no bookie can hold."""
+        try:
+            await self._request(connection, self.impossible())
+        except TimeoutError:
+            self._mute = True
+            connection.lose(f"no answer within {self._options.timeout_s:g} s, to anything")
+        except UnreadError:
+            return False  # the connection knows why
+        return connection.lost is None
+
+    def _note_silence(self, subjects: list[Subject]) -> None:
+        """Real subjects got no answer on a connection that is well."""
+        self._silent += len(subjects)
+        waited = (
+            f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "
+            f"{self.SUBJECTS}"
+        )
+        self._heard += [self.unknown(subject, waited) for subject in subjects]
+        mute = self.mute(self._silent)
+        if mute is not None:
+            self.given_up = mute
+        elif self._silent >= MOST_SILENT:
+            self.given_up = (
+                f"no answer for {self._silent} {self.SUBJECTS}, each within {self._options.timeout_s:g} s"
+            )
+
+    async def _connected(self) -> BookieConnection[Subject, Answer] | None:
+        """The connection, made again if it was lost; None, and given up, where that leads nowhere."""
+        while self.given_up is None:
+            if self._connection is not None and self._connection.lost is None:
+                return self._connection
+            lost = self._connection.lost if self._connection else None
+            await self.close()
+            if lost is not None and not self._next_wire():
+                self._give_up_on(lost)
+            if self.given_up is None:
+                if self._barren:
+                    await asyncio.sleep(PAUSE_S * 2 ** (self._barren - 1))
+                self._barren += 1
+                self.operations["connect"] += 1
+                try:
+                    self._connection = await open_connection(
+                        self._host, self._port, self._options.timeout_s, self._wires[0]
+                    )
+                except UnreadError as error:
+                    self._give_up_on(error)
+        return None
+
+    def _next_wire(self) -> bool:
+        """A connection was lost: if its version never brought an answer, the next one may.
+
+        Silence is no matter of the version: a bookie that does not know one says so, or hangs up.
+        """
+        if self._understood or self._mute or len(self._wires) < 2:
+            return False
+        self._wires.popleft()
+        self._barren = 0
+        return True
+
+    def _give_up_on(self, error: UnreadError) -> None:
+        """A connection failed: if it was one too many, that is the end."""
+        if self._barren >= CONNECTIONS:
+            self.given_up = f"{CONNECTIONS} connections in a row without an answer: {error.reason}"
+        elif self.operations["connect"] >= MOST_CONNECTIONS:
+            self.given_up = f"the connection was lost {MOST_CONNECTIONS} times: {error.reason}"

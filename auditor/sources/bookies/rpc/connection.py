@@ -1,0 +1,183 @@
+"""One connection to a bookie: questions of one kind go out, answers come back in any order.
+
+A connection that broke, or said what cannot be understood, stays lost; who asks decides whether to open
+another. Of a long answer no more is kept than its kind needs: the rest is dropped as it arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from asyncio import Future, IncompleteReadError, StreamReader, StreamWriter
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from auditor.codecs.bookie.wire import LENGTH, frame_length
+from auditor.errors import DecodeError, UnreadError
+
+Subject = TypeVar("Subject")
+Answer = TypeVar("Answer")
+_Subject = TypeVar("_Subject", contravariant=True)
+
+_DROPPED_BYTES = 64 << 10
+"""Read at a time of what is dropped."""
+
+
+class Wire(Protocol[_Subject, Answer]):
+    """One kind of question in one version of the protocol. `DecodeError`, and a misfit, end a connection."""
+
+    def frame(self, number: int, subject: _Subject) -> bytes:
+        """The request; ``number`` is its own on this connection."""
+
+    def key(self, number: int, subject: _Subject) -> Hashable:
+        """By what an answer finds this request."""
+
+    def head(self, length: int) -> int:
+        """How many bytes of an answer of this length are kept; the others are dropped."""
+
+    def answer(self, head: bytes, length: int) -> tuple[Hashable, Answer]:
+        """What was kept of an answer, read; the key of its request comes first."""
+
+    def misfit(self, subject: _Subject, heard: Answer) -> DecodeError | None:
+        """Why an answer is not one to the request that has its key; None: it is."""
+
+
+@dataclass
+class BookieConnection(Generic[Subject, Answer]):
+    """A connection that can ask only what its ``wire`` can say. Open it with `open_connection`.
+
+    ``where`` is its address in messages; ``timeout_s`` bounds the wait for one answer, in seconds.
+    """
+
+    where: str
+    timeout_s: float
+    wire: Wire[Subject, Answer]
+    reader: StreamReader
+    writer: StreamWriter
+    lost: UnreadError | None = None
+    _sent: int = 0
+    _waiting: dict[Hashable, tuple[Subject, Future[Answer]]] = field(default_factory=dict)
+    _overdue: set[Hashable] = field(default_factory=set)
+    _receiver: asyncio.Task[None] | None = None
+
+    async def ask(self, subject: Subject) -> Answer:
+        """Ask about one subject, and wait for the bookie's answer.
+
+        Raises:
+            TimeoutError: no answer in time; the connection may be as good as ever.
+            UnreadError: the connection is lost.
+        """
+        if self._receiver is None:
+            self._receiver = asyncio.create_task(self._receive())
+        if self.lost is not None:
+            raise self._why()
+        self._sent += 1
+        key = self.wire.key(self._sent, subject)
+        heard: Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = subject, heard
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                self.writer.write(self.wire.frame(self._sent, subject))
+                await self.writer.drain()
+                return await heard
+        except TimeoutError:
+            self._overdue.add(key)
+            raise
+        except OSError as error:
+            self.lose(f"the connection broke: {error.strerror or error}")
+            raise self._why() from error
+        finally:
+            del self._waiting[key]
+            if heard.done() and not heard.cancelled():
+                heard.exception()  # seen: where drain failed first, nobody else looks at it
+
+    def lose(self, reason: str) -> None:
+        """Give the connection up: what waits for an answer hears why."""
+        if self.lost is None:
+            self.lost = UnreadError(self.where, reason)
+        for _, heard in self._waiting.values():
+            if not heard.done():
+                heard.set_exception(self._why())
+        self.writer.close()
+
+    async def close(self) -> None:
+        """End it, whatever state it is in."""
+        self.lose("closed")
+        if self._receiver is not None:
+            self._receiver.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._receiver
+        # What a broken connection says when it is closed is known already.
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+    def _why(self) -> UnreadError:
+        assert self.lost is not None
+        return UnreadError(self.where, self.lost.reason)
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                length = frame_length(await self.reader.readexactly(LENGTH.size))
+                await self._receive_answer(length)
+        except IncompleteReadError as error:
+            cut = " in the middle of an answer" if error.partial else ""
+            self.lose(f"the bookie closed the connection{cut}")
+        except OSError as error:
+            self.lose(f"the connection broke: {error.strerror or error}")
+        except DecodeError as error:
+            self.lose(str(error))
+
+    async def _receive_answer(self, length: int) -> None:
+        """An answer counts once it has arrived whole, though most of it may be dropped on the way."""
+        head = await self.reader.readexactly(self.wire.head(length))
+        key, heard = self.wire.answer(head, length)
+        rest = length - len(head)
+        while rest:
+            rest -= len(await self.reader.readexactly(min(rest, _DROPPED_BYTES)))
+        self._deliver(key, heard)
+
+    def _deliver(self, key: Hashable, heard: Answer) -> None:
+        subject, waiting = self._waiting.get(key, (None, None))
+        if subject is None or waiting is None or waiting.done():
+            if key in self._overdue:
+                self._overdue.discard(key)
+                return  # it comes after its time
+            raise DecodeError("bookie's answer", 0, f"to request {key}, which was never made")
+        misfit = self.wire.misfit(subject, heard)
+        if misfit is not None:
+            raise misfit
+        waiting.set_result(heard)
+
+
+async def open_connection(
+    host: str, port: int, timeout_s: float, wire: Wire[Subject, Answer]
+) -> BookieConnection[Subject, Answer]:
+    """Connect to a bookie; nothing is sent yet, for the protocol knows no greeting.
+
+    Raises:
+        UnreadError: nobody there, or not in ``timeout_s`` seconds.
+    """
+    where = address(host, port)
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(host, port)
+    except TimeoutError as error:
+        raise UnreadError(where, f"no connection within {timeout_s:g} s") from error
+    except OSError as error:
+        # asyncio's own words name every address that it tried.
+        raise UnreadError(where, f"no connection: {error.strerror or error}") from error
+    except ValueError as error:
+        # A registration can say anything: this is no name that could be looked up.
+        raise UnreadError(where, f"no connection: {host!r} is no host: {error}") from error
+    return BookieConnection(where, timeout_s, wire, reader, writer)
+
+
+def address(host: str, port: int) -> str:
+    """A bookie's address as paths of the table availability have it.
+
+    >>> address("bk1", 3181), address("::1", 3181)
+    ('rpc://bk1:3181', 'rpc://[::1]:3181')
+    """
+    return f"rpc://[{host}]:{port}" if ":" in host else f"rpc://{host}:{port}"

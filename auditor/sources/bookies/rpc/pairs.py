@@ -1,0 +1,87 @@
+"""Which bookies can be asked over the wire, where, and for which ledgers.
+
+A bookie is found as BookKeeper's own clients find it: by the address that it registered with (BP-41), or,
+where it registered nothing (before 4.11, and on etcd), by its id. Who is not registered is not asked: an id
+may look like an address and not be one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from auditor.codecs.store.service_info import BOOKIE_RPC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Address = tuple[str, int]
+Endpoint = Address | str
+"""Host and port of a bookie, or the reason why it has none."""
+
+SHARED = "another bookie is registered with the same address: whose answers they are cannot be told"
+NOT_REGISTERED = "not registered: nobody says where it can be asked"
+_MAX_PORT = 65_535
+_KEYS = ("scope_id", "ledger_id", "bookie_id")
+
+
+def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]) -> dict[str, Endpoint]:
+    """Where each of ``bookies`` can be asked, from rows of the table registrations.
+
+    >>> rows = [{"bookie_id": "b1", "damage": None,
+    ...          "endpoints": [{"host": "h", "port": 3181, "protocol": "bookie-rpc"}]}]
+    >>> endpoints(rows, ["b1", "b2"])
+    {'b1': ('h', 3181), 'b2': 'not registered: nobody says where it can be asked'}
+    """
+    offered: dict[str, Endpoint] = {}
+    for row in registrations:
+        # One that is registered twice, while it turns read-only, may have an address in either place.
+        if isinstance(offered.get(row["bookie_id"], NOT_REGISTERED), str):
+            offered[row["bookie_id"]] = _endpoint(row)
+    sharing = Counter(offered.values())
+    found = {bookie_id: offered.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
+    return {
+        # The protocol has no word for who answers: what one of two lacks would be the other's loss.
+        bookie_id: SHARED if not isinstance(endpoint, str) and sharing[endpoint] > 1 else endpoint
+        for bookie_id, endpoint in found.items()
+    }
+
+
+def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
+    """The pairs that no other source can answer: all ledgers whose ensembles name one of ``bookies``.
+
+    Returns scope_id, ledger_id, bookie_id.
+    """
+    from pyspark.sql import functions as F
+
+    return (
+        ledgers.select("scope_id", "ledger_id", F.explode("replicas").alias("replica"))
+        .select("scope_id", "ledger_id", "replica.bookie_id")
+        .where(F.col("bookie_id").isin(list(bookies)))
+    )
+
+
+def second_look(unequal: DataFrame, availability: DataFrame, bookies: Collection[str]) -> DataFrame:
+    """The pairs that a first source found unequal, of those ``bookies`` that can list entries.
+
+    A bookie with RocksDB indexes has DbLedgerStorage, which never answers. Returns scope_id, ledger_id,
+    bookie_id.
+    """
+    from pyspark.sql import functions as F
+
+    rocks = availability.where("storage = 'rocksdb'").select("bookie_id").distinct()
+    pairs = unequal.where(F.col("bookie_id").isin(list(bookies))).select(*_KEYS)
+    return pairs.join(F.broadcast(rocks), "bookie_id", "left_anti").select(*_KEYS)
+
+
+def _endpoint(row: Mapping[str, Any]) -> Endpoint:
+    if row["damage"] is not None:
+        return f"its registration says no address: {row['damage']}"
+    for offered in row["endpoints"]:
+        if offered["protocol"] == BOOKIE_RPC:
+            host, port = offered["host"], offered["port"]
+            if not host or not 0 < port <= _MAX_PORT:
+                return f"it registered with an address that is none: {host!r}, port {port}"
+            return host, port
+    return f"it registered without an endpoint for {BOOKIE_RPC}"

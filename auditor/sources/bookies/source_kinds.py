@@ -1,0 +1,141 @@
+"""What each ``--bookies`` is: bookies' directories, collections of them, or the bookies themselves.
+
+/mnt/bookies            a directory with one sub-directory a bookie
+bookies.toml            an inventory: where the directories of each bookie lie
+/collected/bk-a         a collection, which `bkaudit collect` wrote
+/collected              a directory of collections
+'/collected/*/monday'   a glob of collections
+s3://bucket/collected   any of the last three on another file system
+rpc:                    the bookies that are registered, asked over the wire
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from auditor.errors import UsageError
+from auditor.sources.bookies.collections.collection import MANIFEST
+from auditor.sources.file_systems import run_files
+
+RPC = "rpc:"
+_GLOB = frozenset("*?[")
+_BEGUN = "places/part-00000.parquet"
+"""A directory with this and without a manifest is a collection that was not finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class BookieSources:
+    """The sources by kind, each kind in the order given.
+
+    ``directories`` are those of `auditor.sources.bookies.places.find_places`, inventories among them;
+    ``collections`` are paths or URIs of one collection each; ``rpc`` is whether to ask running bookies.
+    """
+
+    directories: tuple[str, ...]
+    collections: tuple[str, ...]
+    rpc: bool
+
+
+def split_sources(sources: Sequence[str]) -> BookieSources:
+    """Say what each source is. Raises `UsageError` for one that does not exist or cannot be meant.
+
+    Which collections are whole is not looked at here: an unfinished one is one.
+
+    >>> split_sources(["rpc:"])
+    BookieSources(directories=(), collections=(), rpc=True)
+    >>> split_sources(["/no/such/place"])
+    Traceback (most recent call last):
+    ...
+    auditor.errors.UsageError: --bookies /no/such/place: no such directory or file
+    """
+    directories: list[str] = []
+    collections: list[str] = []
+    for source in sources:
+        if source.startswith(RPC):
+            if source != RPC:
+                raise UsageError(f"--bookies {source}: rpc: takes nothing more; it asks who is registered")
+            continue
+        try:
+            found = _collections(source)
+        except (OSError, pa.ArrowException) as error:
+            raise UsageError(f"--bookies {source}: {error}") from error
+        if found is None:
+            directories.append(source)
+        else:
+            collections += found
+    return BookieSources(tuple(directories), tuple(dict.fromkeys(collections)), RPC in sources)
+
+
+def _collections(source: str) -> list[str] | None:
+    """The collections that a source stands for; None where it is a local path of another kind."""
+    local = "://" not in source
+    where = str(Path(source).absolute()) if local else source.rstrip("/")
+    files, base, type_ = _look(where)
+    if type_ == fs.FileType.NotFound and _GLOB & set(where):
+        found = [each for each in _expanded(where) if _are_collections([each])]
+        if not found:
+            raise UsageError(f"--bookies {source}: no collection matches")
+        return found
+    if type_ == fs.FileType.NotFound:
+        raise UsageError(f"--bookies {source}: no such directory or file")
+    if type_ == fs.FileType.Directory:
+        if _are_collections([where]):
+            return [where]
+        below = _directories(files, base)
+        if found := _are_collections([f"{where}/{name}" for name in below]):
+            return found
+    if not local:
+        raise UsageError(
+            f"--bookies {source}: neither a collection nor a directory of collections; "
+            "bookies' own directories are given as a local path"
+        )
+    return None
+
+
+def _look(where: str) -> tuple[Any, str, fs.FileType]:
+    if _GLOB & set(where) and "://" in where:
+        # What a glob stands for is found level by level; as a URI it may not even parse.
+        return None, "", fs.FileType.NotFound
+    files, base = run_files(where)
+    return files, base, files.get_file_info(base).type
+
+
+def _are_collections(paths: list[str]) -> list[str]:
+    """Those of some paths, all on one file system, that are collections, begun ones too."""
+    if not paths:
+        return []
+    files, _ = run_files(paths[0])
+    marks = [f"{run_files(path)[1]}/{name}" for path in paths for name in (MANIFEST, _BEGUN)]
+    there = [info.type == fs.FileType.File for info in files.get_file_info(marks)]
+    return [path for path, *is_one in zip(paths, there[::2], there[1::2], strict=True) if any(is_one)]
+
+
+def _directories(files: Any, base: str) -> list[str]:
+    found = files.get_file_info(fs.FileSelector(base))
+    return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+
+
+def _expanded(pattern: str) -> list[str]:
+    """The directories that match a pattern, in order; a part of the path is matched as a shell does it."""
+    parts = pattern.split("/")
+    first = next(number for number, part in enumerate(parts) if _GLOB & set(part))
+    found = ["/".join(parts[:first])]
+    for part in parts[first:]:
+        if not _GLOB & set(part):
+            found = [f"{each}/{part}" for each in found]
+            continue
+        matched = []
+        for each in found:
+            files, base = run_files(each or "/")
+            if files.get_file_info(base).type == fs.FileType.Directory:
+                names = fnmatch.filter(_directories(files, base), part)
+                matched += [f"{each}/{name}" for name in names if not name.startswith(".")]
+        found = matched
+    return found

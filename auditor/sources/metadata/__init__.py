@@ -1,0 +1,1 @@
+"""Where a cluster's metadata comes from: running stores, their files, and dumps."""

@@ -1,0 +1,200 @@
+"""Who an audit is to a metadata store: one TOML file of users, passwords and certificates.
+
+    [zookeeper.digest]                  # addauth digest; what ACLs of the scheme digest name
+    user = "auditor"
+    password_env = "ZK_PASSWORD"        # the value of that environment variable
+
+    [zookeeper.sasl]                    # DIGEST-MD5; GSSAPI is handed on to kazoo, and was never tried
+    mechanism = "DIGEST-MD5"
+    user = "auditor"
+    password = "..."
+
+    [zookeeper.tls]                     # this section, even an empty one, means TLS
+    ca = "ca.pem"                       # paths start at the directory that this file is in
+    certificate = "auditor.pem"
+    key = "auditor.key"
+
+    [etcd]
+    user = "auditor"
+    password_env = "ETCD_PASSWORD"
+
+    [etcd.tls]
+    ca = "ca.pem"
+
+Every key that holds text may be written ``<key>_env`` instead, naming an environment variable. Secrets are
+read where they are used, in each task, and go nowhere: no repr shows them, no error repeats them, and they
+refuse to be pickled. As ssh does with a private key, a file that has a secret written in it and that others
+may read is refused, not warned of; root's own file may be readable by its group, as mounted secrets are.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from auditor.sources.metadata.secret_toml import SecretFile, Section
+
+VARIABLE = "BKAUDIT_CREDENTIALS"
+"""The environment variable that names the file where no option does."""
+
+MECHANISMS = ("DIGEST-MD5", "GSSAPI")
+
+
+class _Stays:
+    """What is read in every process by itself and never sent to one."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("credentials are read where they are used; send the path of their file")
+
+
+@dataclass(frozen=True, slots=True)
+class Login(_Stays):
+    """A user and a password."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl(_Stays):
+    """How a SASL client logs in: with ``login`` (DIGEST-MD5), or as ``principal`` by a ticket (GSSAPI)."""
+
+    mechanism: str
+    login: Login | None = None
+    service: str = "zookeeper"
+    principal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tls(_Stays):
+    """Files in PEM form, as absolute paths; ``ca`` None: the system's authorities.
+
+    ``certificate`` and ``key`` are the client's, for servers that ask for one. ``verify`` False takes any
+    server for the right one; ``check_hostname`` False takes any that the authority signed.
+    """
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    verify: bool = True
+    check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperCredentials(_Stays):
+    """Any of the three, or all of them."""
+
+    digest: Login | None = None
+    sasl: Sasl | None = None
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdCredentials(_Stays):
+    """``login`` None: no user; ``tls`` None: a plain connection."""
+
+    login: Login | None = None
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials(_Stays):
+    """What one file says; empty where there is no file."""
+
+    zookeeper: ZooKeeperCredentials = field(default_factory=ZooKeeperCredentials)
+    etcd: EtcdCredentials = field(default_factory=EtcdCredentials)
+
+
+def credentials_file(path: str | None) -> str | None:
+    """The absolute path of the file that an option or BKAUDIT_CREDENTIALS names; None where neither does."""
+    chosen = path or os.environ.get(VARIABLE)
+    return str(Path(chosen).absolute()) if chosen else None
+
+
+def read_credentials(path: str | None) -> Credentials:
+    """Read the file at ``path``, or the one that BKAUDIT_CREDENTIALS names; none at all is no credentials.
+
+    >>> Login("auditor", "a secret")
+    Login(user='auditor')
+
+    Raises:
+        UsageError: no such file, no TOML, an unknown key, a wrong value, others may read it; the message
+            names file and key, never a value.
+    """
+    chosen = credentials_file(path)
+    if chosen is None:
+        return Credentials()
+    file = SecretFile(Path(chosen))
+    zookeeper, etcd = file.top.section("zookeeper"), file.top.section("etcd")
+    read = Credentials(
+        zookeeper=_zookeeper(zookeeper) if zookeeper else ZooKeeperCredentials(),
+        etcd=_etcd(etcd) if etcd else EtcdCredentials(),
+    )
+    file.top.end()
+    file.close_to_others()
+    return read
+
+
+def _zookeeper(section: Section) -> ZooKeeperCredentials:
+    digest, sasl, tls = section.section("digest"), section.section("sasl"), section.section("tls")
+    read = ZooKeeperCredentials(
+        digest=_login(digest, colon=False) if digest else None,
+        sasl=_sasl(sasl) if sasl else None,
+        tls=_tls(tls, own_checks=True) if tls else None,
+    )
+    for each in (digest, sasl, tls, section):
+        if each:
+            each.end()
+    return read
+
+
+def _etcd(section: Section) -> EtcdCredentials:
+    tls = section.section("tls")
+    named = section.has("user") or section.has("password")
+    read = EtcdCredentials(
+        login=_login(section) if named else None,
+        tls=_tls(tls, own_checks=False) if tls else None,
+    )
+    for each in (tls, section):
+        if each:
+            each.end()
+    return read
+
+
+def _login(section: Section, colon: bool = True) -> Login:
+    login = Login(section.needed("user"), section.needed("password", secret=True))
+    if not colon and ":" in login.user:
+        section.wrong("user", "a colon ends the user where ZooKeeper reads user:password")
+    return login
+
+
+def _sasl(section: Section) -> Sasl:
+    mechanism = section.needed("mechanism")
+    if mechanism not in MECHANISMS:
+        section.wrong("mechanism", f"there are {', '.join(MECHANISMS)}")
+    if mechanism == "DIGEST-MD5":
+        return Sasl(mechanism, _login(section))
+    service = section.text("service") or "zookeeper"
+    return Sasl(mechanism, None, service, section.text("principal"))
+
+
+def _tls(section: Section, own_checks: bool) -> Tls:
+    ca, certificate, key = section.file("ca"), section.file("certificate"), section.file("key")
+    if key and not certificate:
+        section.wrong("key", "a key without its certificate")
+    if not own_checks:
+        return Tls(ca, certificate, key)
+    verify = section.flag("verify")
+    return Tls(
+        ca,
+        certificate,
+        key,
+        section.text("key_password", secret=True),
+        verify,
+        section.flag("check_hostname") and verify,
+    )

@@ -1,0 +1,1 @@
+"""Metadata saved as JSON lines."""

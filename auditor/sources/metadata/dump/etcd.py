@@ -1,0 +1,70 @@
+"""etcd's keys saved as JSON lines, one key per line.
+
+    {"path": "/bk/layout", "key": "<base64>", "data": "<base64>", "createRevision": 2, "modRevision": 2,
+     "version": 1, "lease": 0}
+
+``key`` is the key's bytes, ``path`` the same as text. The version of a ledger is its ``modRevision``, as for
+BookKeeper; ``version`` is not used. etcd keeps no times: the file's own is that of the scan.
+"""
+
+from __future__ import annotations
+
+from auditor.errors import StoreError
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.dump.lines import DamagedLineError, LineStore, base64_of, int64s_of, json_record
+from auditor.sources.metadata.etcd.nodes import NOTE, is_ledger, key_znode, named
+from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode
+
+_NUMBERS = ("createRevision", "modRevision", "lease", "version")
+
+
+def parse_line(line: bytes) -> Znode:
+    """Read one line of a dump of etcd.
+
+    >>> parse_line(b'{"path": "/a", "key": "L2E=", "data": "YQ==", "createRevision": 1, "modRevision": 2,'
+    ...            b' "version": 2, "lease": 0}').version
+    2
+    """
+    record = json_record(line)
+    if "czxid" in record:
+        raise StoreError(
+            f"this dump mixes two stores: it begins with etcd's modRevision, and {record['path']} has "
+            "ZooKeeper's czxid; save each by itself"
+        )
+    path = etcd.key_text(base64_of(record, "key"))
+    if path != record["path"]:
+        # Either could be the right one.
+        raise DamagedLineError(None, "path and key disagree")
+    return key_znode(path, base64_of(record, "data"), *int64s_of(record, _NUMBERS))
+
+
+class EtcdDumpStore(LineStore):
+    """etcd's metadata in a file of JSON lines; see the module for the format."""
+
+    keeps_marks = False
+    keeps_times = False
+
+    def parse(self, line: bytes) -> Znode:
+        """Read one line; see `parse_line`."""
+        return parse_line(line)
+
+    def tree_of(self, path: str) -> Tree | None:
+        """Ledgers, or the cluster's own."""
+        return Tree.LEDGERS if is_ledger(self.root, path) else None
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Equal byte ranges of the ledgers; there are no marks."""
+        return super().parts(tree, layout, wanted) if tree is Tree.LEDGERS else []
+
+    def cluster(self) -> ClusterNodes:
+        """One pass over the whole file; see `MetadataStore.cluster`."""
+        found, gaps, newest = self._whole()
+        if newest is None and not gaps:
+            raise StoreError(
+                f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
+                "?root=/path, taken as it is written"
+            )
+        changed = self._stat().st_mtime_ns // 1_000_000
+        revision = max(newest.czxid, newest.mzxid) if newest else 0
+        return ClusterNodes(named(self.root, found), changed, f"revision {revision}", tuple(gaps), (NOTE,))

@@ -1,0 +1,109 @@
+"""Metadata saved as JSON lines: of ZooKeeper one znode per line, parents first.
+
+    {"path": "/ledgers/LAYOUT", "data": "<base64>", "czxid": 5, "mzxid": 5, "ctime": 1795237656507,
+     "mtime": 1795237656507, "version": 0, "ephemeralOwner": 0}
+
+Times are in ms. ``cversion`` may be there, as a client sees it: how many children were made and deleted.
+Other keys (``pzxid``) are ignored. etcd's lines are those of `auditor.sources.metadata.dump.etcd`;
+`open_dump` tells the two apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from auditor.errors import StoreError
+from auditor.sources.metadata.dump.etcd import EtcdDumpStore
+from auditor.sources.metadata.dump.lines import (
+    DamagedLineError,
+    LineStore,
+    base64_of,
+    int64s_of,
+    json_record,
+    next_line,
+)
+from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, MetadataStore, Tree, Znode, tree_of
+from auditor.sources.metadata.uri import MetadataUri
+
+_NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
+
+
+def open_dump(uri: str, parsed: MetadataUri) -> MetadataStore:
+    """The store for a dump, by the first record that can be read: ZooKeeper's has czxid, etcd's modRevision.
+
+    A file that is not there is taken for ZooKeeper's: whoever reads it says that it is gone.
+    """
+    try:
+        with Path(parsed.path).open("rb") as file:
+            length = -1
+            while length:
+                line, length = next_line(file)
+                try:
+                    record = json_record(line or b"")
+                except DamagedLineError:
+                    continue
+                if "modRevision" in record:
+                    return EtcdDumpStore(uri, parsed)
+                if "czxid" in record:
+                    break
+    except OSError:
+        pass
+    return DumpStore(uri, parsed)
+
+
+def parse_line(line: bytes) -> Znode:
+    """Read one line of a dump of ZooKeeper.
+
+    >>> parse_line(b'{"path": "/a", "data": "YQ==", "czxid": 1, "mzxid": 2, "ctime": 3, "mtime": 4,'
+    ...            b' "version": 5, "ephemeralOwner": 0}').data
+    b'a'
+    """
+    record = json_record(line)
+    if "modRevision" in record:
+        raise StoreError(
+            f"this dump mixes two stores: it begins with ZooKeeper's czxid, and {record['path']} has etcd's "
+            "modRevision; save each by itself"
+        )
+    changed = record.get("cversion")
+    made = changed if type(changed) is int and changed >= 0 else UNCOUNTED
+    return Znode(record["path"], base64_of(record, "data"), *int64s_of(record, _NUMBERS))._replace(made=made)
+
+
+class DumpStore(LineStore):
+    """ZooKeeper's metadata in a file of JSON lines; see the module for the format."""
+
+    keeps_marks = True
+    keeps_times = True
+
+    def parse(self, line: bytes) -> Znode:
+        """Read one line; see `parse_line`."""
+        return parse_line(line)
+
+    def tree_of(self, path: str) -> Tree | None:
+        """See `auditor.sources.metadata.store.tree_of`."""
+        return tree_of(path[len(self.root) + 1 :])
+
+    def cluster(self) -> ClusterNodes:
+        """One pass over the whole file; see `MetadataStore.cluster`."""
+        found, gaps, newest = self._whole()
+        if newest is None and not gaps:
+            raise StoreError(f"{self._file} has no znode {self.root}; name the right root with ?root=/path")
+        nodes = _counted({znode.path[len(self.root) + 1 :]: znode for znode in found})
+        times = (newest.ctime, newest.mtime, newest.czxid, newest.mzxid) if newest else (0, 0, 0, 0)
+        return ClusterNodes(nodes, max(times[:2]), hex(max(times[2:])), tuple(gaps))
+
+
+def _counted(nodes: dict[str, Znode]) -> dict[str, Znode]:
+    """The cluster's own znodes, with what was made below each id generator: from cversion, and what is there.
+
+    Of what has ledgers or marks below it, which are not among these, it could not be told.
+    """
+    there = Counter(path.rpartition("/")[0] for path in nodes)
+    counted = {}
+    for path, znode in nodes.items():
+        made = UNCOUNTED
+        if znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
+            made = (znode.made + there[path] + 1) // 2
+        counted[path] = znode._replace(made=made)
+    return counted

@@ -1,0 +1,1 @@
+"""Metadata in etcd: running, or in a snapshot of it."""

@@ -1,0 +1,381 @@
+"""An etcd connection that can only read: the one module that knows the client package.
+
+Of the package's stubs three calls are taken: Range; Authenticate, which only gives a token; and Status, which
+tells the version and the length of the log. None that writes is kept. Answers are asked for at a revision, so
+that many of them show one moment; endpoints are asked in the order of the URI, and one that does not answer
+is left for the next.
+
+BookKeeper's own driver talks plain HTTP/2; TLS is used where the credentials file has an ``[etcd.tls]``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# The library writes every failed handshake to standard error by itself; here each becomes an error in words.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+import grpc
+from etcd3 import etcdrpc
+
+from auditor.errors import CompactedError, StoreError
+from auditor.sources.metadata.credentials import EtcdCredentials, Tls, read_credentials
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.rate_limit import RateLimit
+
+MESSAGE_LIMIT = 4 * 1024 * 1024
+"""No answer may be larger: gRPC's own default, below which pages are kept."""
+
+ROUND_WAITS_S = (0.5, 2.0)
+"""Every endpoint is asked in turn; after a round without an answer this long is waited for the next one."""
+
+_GONE = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,  # "too many requests"; a message that is too large is told apart
+)
+_TOO_LARGE = "larger than max"
+_COMPACTED = "has been compacted"
+_OLD_TOKENS = ("invalid auth token", "revision of auth store is old")
+_NO_USER = ("user name is empty", "authentication failed", "user name not found", "permission denied")
+_HANDSHAKE = ("ssl", "tls", "handshake", "certificate")
+
+
+class TooLargeError(StoreError):
+    """An answer above `MESSAGE_LIMIT`; `EtcdPages` asks for it in smaller pieces."""
+
+
+class Keys(NamedTuple):
+    """Keys in ascending order, column by column, with the revisions of their creation and last change.
+
+    ``leases`` are 0 where there is none; ``written`` is how often each was written.
+    """
+
+    names: list[bytes]
+    values: list[bytes]
+    created: list[int]
+    changed: list[int]
+    leases: list[int]
+    written: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question: the keys from ``start``, and before ``end``, at ``revision`` (0: the newest).
+
+    Without an ``end``, the key ``start`` alone. ``limit`` 0 is no limit. ``bare`` leaves the values out,
+    ``counted`` the keys too. ``since`` leaves out what was last changed before that revision, for which the
+    server goes through all values of the range.
+    """
+
+    start: bytes
+    end: bytes
+    revision: int
+    limit: int = 0
+    bare: bool = False
+    counted: bool = False
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found; ``size`` is the answer's bytes.
+
+    ``count`` is how many keys the range has in all, whatever limit and ``since`` leave out of them.
+    """
+
+    keys: Keys
+    count: int
+    more: bool
+    size: int
+    revision: int
+
+
+@dataclass(slots=True)
+class Pending:
+    """A question on its way, and whom it was put to."""
+
+    asked: Asked
+    endpoint: _Endpoint
+    future: Any
+
+
+class _Endpoint:
+    """One server: its channel, the call that reads, and a token once there is one."""
+
+    def __init__(self, host: str, credentials: EtcdCredentials, timeout_s: float) -> None:
+        options = [
+            ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+            # Or a new channel would inherit how long the one before it was going to wait.
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        if credentials.tls is None:
+            self._channel = grpc.insecure_channel(host, options)
+        else:
+            self._channel = grpc.secure_channel(host, _secured(credentials.tls), options)
+        self._timeout_s = timeout_s
+        self._login = credentials.login
+        self._token: str | None = None
+        self._range = etcdrpc.KVStub(self._channel).Range
+        self._status = etcdrpc.MaintenanceStub(self._channel).Status
+
+    def authenticate(self) -> bool:
+        """Get a token where there is a user and no token yet; True if one was asked for."""
+        if self._login is None or self._token is not None:
+            return False
+        request = etcdrpc.AuthenticateRequest(name=self._login.user, password=self._login.password)
+        try:
+            answer = etcdrpc.AuthStub(self._channel).Authenticate(request, self._timeout_s)
+            self._token = answer.token
+        except grpc.RpcError as error:
+            # A server without authentication lets everybody read.
+            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            self._token = ""
+        return True
+
+    def forget_token(self) -> None:
+        self._token = None
+
+    def ask(self, asked: Asked) -> Any:
+        """Send a question; what comes back is waited for with ``result()``."""
+        request = etcdrpc.RangeRequest(
+            key=asked.start,
+            range_end=asked.end,
+            revision=asked.revision,
+            limit=asked.limit,
+            keys_only=asked.bare,
+            count_only=asked.counted,
+            min_mod_revision=asked.since,
+        )
+        # Keys come in order without being asked to; a request that sorts makes the server fetch them all.
+        metadata = (("token", self._token),) if self._token else None
+        return self._range.future(request, self._timeout_s, metadata)
+
+    def status(self) -> Any:
+        """What the server says of itself."""
+        metadata = (("token", self._token),) if self._token else None
+        return self._status(etcdrpc.StatusRequest(), self._timeout_s, metadata)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class EtcdClient:
+    """Puts questions to the first endpoint that answers. Connects at the first one.
+
+    ``begin`` sends and ``finish`` waits, so that several can be on their way; how many, the caller bounds.
+    ``operations`` counts connections, tokens asked for, ranges, counts, keys read and endpoints left.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        options: StoreOptions,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.operations: Counter[str] = Counter()
+        self.cluster_id: int | None = None
+        self._hosts = tuple(hosts)
+        self._options = options
+        self._sleep = sleep
+        self._limit = RateLimit(options.rate_limit, sleep=sleep)
+        self._place = 0
+        self._current: _Endpoint | None = None
+
+    @property
+    def name(self) -> str:
+        """The endpoints, as messages name them."""
+        return f"etcd at {','.join(self._hosts)}"
+
+    def begin(self, asked: Asked) -> Pending:
+        """Send a question, as soon as the rate limit lets it."""
+        self.operations["count" if asked.counted else "range"] += 1
+        self._limit.take(1)
+        return self._send(asked)
+
+    def finish(self, pending: Pending) -> Answer:
+        """Wait for an answer; where the endpoint is lost, ask the others.
+
+        Raises:
+            CompactedError: the revision is no longer kept.
+            TooLargeError: the answer would pass `MESSAGE_LIMIT`.
+            StoreError: no endpoint answers, or this client may not read there.
+        """
+        tokens_left = 1
+        asked = pending.asked
+        failures = 0
+        while True:
+            try:
+                return self._answer(asked, pending.future.result())
+            except grpc.FutureCancelledError:
+                pass  # another question on its way found the endpoint dead, and closed it
+            except grpc.RpcError as error:
+                code, details = error.code(), error.details() or ""
+                if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
+                    raise TooLargeError(f"{self.name}: {details}") from error
+                if tokens_left and any(words in details for words in _OLD_TOKENS):
+                    tokens_left -= 1
+                    pending.endpoint.forget_token()
+                elif code in _GONE:
+                    failures += 1
+                    self._leave(pending.endpoint, failures, error)
+                else:
+                    raise self._refused(asked, error) from error
+            self.operations["retry"] += 1
+            pending = self._send(asked, failures)
+
+    def ask(self, asked: Asked) -> Answer:
+        """Ask and wait."""
+        return self.finish(self.begin(asked))
+
+    def version(self) -> str:
+        """The version of the endpoint that is asked first; asked once, and no other is gone to.
+
+        Raises:
+            StoreError: it does not answer, or not this client.
+        """
+        return str(self._status().version)
+
+    def log_index(self) -> int:
+        """How many entries the log of the endpoint that is asked first has; else as `version`."""
+        return int(self._status().raftIndex)
+
+    def _status(self) -> Any:
+        asked = Asked(b"", b"", 0)
+        endpoint = self._endpoint()
+        self.operations["status"] += 1
+        try:
+            if endpoint.authenticate():
+                self.operations["authenticate"] += 1
+            return endpoint.status()
+        except grpc.RpcError as error:
+            raise (
+                self._unreachable(error) if error.code() in _GONE else self._refused(asked, error)
+            ) from error
+
+    def expect_cluster(self, cluster_id: int) -> None:
+        """Take answers of this cluster only."""
+        self.cluster_id = cluster_id
+
+    def close(self) -> None:
+        """Let go of the connection; a later question opens another."""
+        if self._current is not None:
+            self._current.close()
+            self._current = None
+
+    def _send(self, asked: Asked, failures: int = 0) -> Pending:
+        while True:
+            endpoint = self._endpoint()
+            try:
+                if endpoint.authenticate():
+                    self.operations["authenticate"] += 1
+                return Pending(asked, endpoint, endpoint.ask(asked))
+            except grpc.RpcError as error:
+                if error.code() not in _GONE:
+                    raise self._refused(asked, error) from error
+                failures += 1
+                self._leave(endpoint, failures, error)
+
+    def _endpoint(self) -> _Endpoint:
+        if self._current is None:
+            credentials = read_credentials(self._options.credentials).etcd
+            self._current = _Endpoint(self._hosts[self._place], credentials, self._options.timeout_s)
+            self.operations["connect"] += 1
+        return self._current
+
+    def _leave(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
+        """Go on to the next endpoint, unless that was done already; give up after the last round."""
+        rounds, step = divmod(failures, len(self._hosts))
+        if rounds > len(ROUND_WAITS_S):
+            raise self._unreachable(error) from error
+        if step == 0:
+            self._sleep(ROUND_WAITS_S[rounds - 1])
+        if endpoint is self._current:
+            self.close()
+            self._place = (self._place + 1) % len(self._hosts)
+            self.operations["failover"] += len(self._hosts) > 1
+
+    def _answer(self, asked: Asked, response: Any) -> Answer:
+        header = response.header
+        if self.cluster_id is None:
+            self.cluster_id = header.cluster_id
+        elif self.cluster_id != header.cluster_id:
+            raise StoreError(f"{self.name}: the endpoints are not of one cluster; name those of one")
+        found = list(response.kvs)  # each is made an object once, not once a column
+        keys = Keys(
+            [kv.key for kv in found],
+            [kv.value for kv in found],
+            [kv.create_revision for kv in found],
+            [kv.mod_revision for kv in found],
+            [kv.lease for kv in found],
+            [kv.version for kv in found],
+        )
+        self.operations["keys_read"] += len(keys.names)
+        self._limit.take(len(keys.names))
+        return Answer(keys, response.count, response.more, response.ByteSize(), header.revision)
+
+    def _refused(self, asked: Asked, error: grpc.RpcError) -> StoreError:
+        code, details = error.code(), error.details() or ""
+        if code is grpc.StatusCode.OUT_OF_RANGE and _COMPACTED in details:
+            return CompactedError(
+                f"{self.name}: revision {asked.revision} was compacted while it was being read; "
+                "a longer --auto-compaction-retention of etcd keeps it for the time of a scan"
+            )
+        if code is grpc.StatusCode.OUT_OF_RANGE:
+            return StoreError(
+                f"{self.name} has no revision {asked.revision}, which it had when it was asked first: was it "
+                "restored from a backup?"
+            )
+        if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) or any(
+            words in details for words in _NO_USER
+        ):
+            start = asked.start.decode("utf-8", "backslashreplace")
+            return StoreError(
+                f"not authorised to read {start} in {self.name} ({details}); name a user that may read all "
+                "below the scope, and its password, in the [etcd] section of the credentials file"
+            )
+        return StoreError(f"{self.name} refused to answer: {code.name}: {details}")
+
+    def _unreachable(self, error: grpc.RpcError) -> StoreError:
+        details = error.details() or ""
+        if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return StoreError(
+                f"{self.name}: no answer within {self._options.timeout_s:g} s; the time-out is an option"
+            )
+        if any(word in details.lower() for word in _HANDSHAKE):
+            return StoreError(
+                f"{self.name}: no TLS connection: {details}; the [etcd.tls] section of the credentials file "
+                "names the authority and, where the servers ask for one, this client's certificate"
+            )
+        return StoreError(
+            f"cannot reach {self.name}: {details}; check the hosts of the metadata URI, and whether they ask "
+            "for TLS, which needs an [etcd.tls] section in the credentials file"
+        )
+
+
+def _secured(tls: Tls) -> grpc.ChannelCredentials:
+    """What a channel is secured with.
+
+    Raises:
+        StoreError: a file that cannot be read; named, and never what is in it.
+    """
+    key = tls.key or tls.certificate  # one file may hold both
+    return grpc.ssl_channel_credentials(_read(tls.ca), _read(key), _read(tls.certificate))
+
+
+def _read(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise StoreError(f"cannot read {path}, which the credentials file names: {error.strerror}") from error

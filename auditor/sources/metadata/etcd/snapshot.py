@@ -1,0 +1,266 @@
+"""Metadata in a file that ``etcdctl snapshot save`` wrote, or in a copy of a member's ``snap/db``.
+
+The file is a bbolt database; ``snapshot save`` puts the SHA-256 of it behind. Pages have no checksums of
+their own, so where that hash is wrong, or bytes are gone, what is there is read, and every ledger that is not
+found counts as unknown: a flipped bit can turn one ledger's key into another's. A ledger whose last change
+lies before a page that cannot be read is a gap itself: it may have changed there, or be gone.
+
+A copy of ``snap/db`` has no hash, and lacks what the server had in its write-ahead log only; that is noted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.etcd.bbolt import Meta, Span, elements, read_meta
+from auditor.codecs.etcd.mvcc import decode_key_value, key_spans, revisions
+from auditor.errors import DecodeError, StoreError
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.etcd.nodes import NOTE, key_znode, named
+from auditor.sources.metadata.etcd.snapshot_index import SnapshotIndex, build_index
+from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch
+from auditor.sources.metadata.uri import MetadataUri
+from auditor.sources.metadata.zookeeper.files import mapped
+
+PART_LEAVES = 20_000
+"""Leaves in one part: with their bits less than the 1 MB above which Spark warns of large tasks."""
+
+READ_LEAVES = 1000  # taken apart at a time in a task
+
+_HASH_BYTES, _HASH_CHUNK = 32, 16 * 1024 * 1024
+_SECTOR = 512  # what is left of a file's length beyond whole sectors tells etcd whether a hash is there
+_GONE = "what was changed later could not be read: it may have changed or be gone"
+
+
+@dataclass(frozen=True, eq=False)
+class LeavesPart(Part):
+    """Some leaves of a snapshot; ``size`` and ``transaction`` tell whether it still is the one indexed."""
+
+    file: str
+    size: int
+    transaction: int
+    at: NDArray[np.int64]
+    end: NDArray[np.int64]
+    changes: int
+    holds: bytes  # a bit for every change
+    unsure: int
+
+
+@dataclass(frozen=True)
+class GapsPart(Part):
+    """What may be missing everywhere."""
+
+    gaps: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    size: int
+    meta: Meta
+    index: SnapshotIndex
+    nodes: dict[str, Znode]
+    gaps: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    changed: int
+
+
+class EtcdSnapshotStore:
+    """Metadata in a saved etcd; see the module."""
+
+    live = False
+    keeps_marks = False
+    keeps_times = False
+
+    def __init__(self, uri: str, parsed: MetadataUri) -> None:
+        self.uri = uri
+        self.root = parsed.root
+        self._file = Path(parsed.path)
+        self._loaded: _Loaded | None = None
+        self._keys = 0
+
+    def cluster(self) -> ClusterNodes:
+        """Read the file once, on the driver; ``scan_time`` is when it was written.
+
+        ``nodes`` has ZooKeeper's names (`auditor.keys.etcd.node_name`). See `MetadataStore.cluster`.
+        """
+        loaded = self._load()
+        position = f"revision {loaded.index.revision}"
+        return ClusterNodes(loaded.nodes, loaded.changed, position, loaded.gaps, loaded.notes)
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Neighbouring leaves, those without a ledger left out; see `MetadataStore.parts`."""
+        if tree is not Tree.LEDGERS:
+            return []
+        loaded = self._load()
+        gaps: list[Part] = [GapsPart(loaded.gaps)] if loaded.gaps else []
+        return [*gaps, *self._cut(loaded, wanted)]
+
+    def read(self, part: Part) -> Iterator[ZnodeBatch]:
+        """Read one part; see `MetadataStore.read`.
+
+        Raises:
+            StoreError: the snapshot is not there, or not the one that was indexed.
+        """
+        if isinstance(part, GapsPart):
+            yield ZnodeBatch.of([], list(part.gaps))
+            return
+        assert isinstance(part, LeavesPart)
+        with mapped(Path(part.file)) as data:
+            _refuse_other(data, part)
+            holds = np.unpackbits(np.frombuffer(part.holds, np.uint8), count=part.changes).astype(bool)
+            seen = 0
+            for first in range(0, len(part.at), READ_LEAVES):
+                some = slice(first, first + READ_LEAVES)
+                taken = elements(data, part.at[some], part.end[some])
+                if taken.damaged:
+                    raise StoreError(f"{part.file} changed while it was read")
+                here = np.flatnonzero(holds[seen : seen + len(taken.leaf)])
+                keys = key_spans(data, taken)
+                columns = (taken.value_at, taken.value_end, revisions(data, taken).main, *keys)
+                rows = zip(*(column[here].tolist() for column in columns), strict=True)
+                unsure = (here + seen < part.unsure).tolist()
+                yield from self._batches(data, rows, unsure)
+                seen += len(taken.leaf)
+            if seen != part.changes:
+                raise StoreError(f"{part.file} changed while it was read")
+
+    def moment_lost(self) -> bool:
+        """Never: what is saved stays."""
+        return False
+
+    def operations(self) -> dict[str, int]:
+        """Keys read."""
+        return {"keys": self._keys}
+
+    def close(self) -> None:
+        """Forget what was read; the store may be used again."""
+        self._loaded = None
+
+    def _batches(
+        self, data: memoryview, rows: Iterator[tuple[int, ...]], unsure: list[bool]
+    ) -> Iterator[ZnodeBatch]:
+        znodes: list[Znode] = []
+        gaps: list[tuple[str, str]] = []
+        for (value_at, value_end, main, begin, stop), before_damage in zip(rows, unsure, strict=True):
+            self._keys += 1
+            path = etcd.key_text(bytes(data[begin:stop]))
+            try:
+                znode = _znode(data, Span(value_at, value_end), main)
+            except DecodeError as damage:
+                gaps.append((path, f"byte {value_at}: {damage}"))
+            else:
+                if before_damage:
+                    gaps.append((path, _GONE))
+                else:
+                    znodes.append(znode)
+            if len(znodes) + len(gaps) >= BATCH_ZNODES:
+                yield ZnodeBatch.of(znodes, gaps)
+                znodes, gaps = [], []
+        if znodes or gaps:
+            yield ZnodeBatch.of(znodes, gaps)
+
+    def _cut(self, loaded: _Loaded, wanted: int) -> Iterator[Part]:
+        pages = loaded.index.leaves
+        ends = np.cumsum(pages.counts)
+        useful = np.flatnonzero(pages.counts)
+        if len(useful):
+            useful = useful[np.logical_or.reduceat(pages.holds, (ends - pages.counts)[useful])]
+        step = min(PART_LEAVES, max(1, -(-len(useful) // max(1, wanted))))
+        for first in range(0, len(useful), step):
+            some = useful[first : first + step]
+            holds = np.concatenate(
+                [pages.holds[ends[leaf] - pages.counts[leaf] : ends[leaf]] for leaf in some]
+            )
+            unsure = int(pages.counts[some][ends[some] <= pages.unsure].sum())
+            yield LeavesPart(
+                str(self._file),
+                loaded.size,
+                loaded.meta.transaction,
+                pages.at[some],
+                pages.end[some],
+                len(holds),
+                np.packbits(holds).tobytes(),
+                unsure,
+            )
+
+    def _load(self) -> _Loaded:
+        if self._loaded is not None:
+            return self._loaded
+        try:
+            with mapped(self._file) as data:
+                changed = self._file.stat().st_mtime_ns // 1_000_000
+                meta = read_meta(data)
+                reasons, notes = _doubts(data, meta)
+                index = build_index(data, meta, self.root)
+                notes += index.notes
+                if index.damage:
+                    more = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
+                    reasons.append(f"{index.damage[0]}{more}")
+                nodes, unread = _nodes(data, index)
+                size = len(data)
+        except DecodeError as damage:
+            raise StoreError(f"{self._file} is no etcd snapshot that can be read: {damage}") from damage
+        gaps = tuple([(self.root, f"{self._file.name}: {reason}") for reason in reasons] + unread)
+        if not (nodes or index.leaves.holds.any() or gaps):
+            raise StoreError(
+                f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
+                "?scope=/path, taken as it is written"
+            )
+        said = (NOTE, *(f"{self._file.name}: {said}" for said in (*notes, *reasons)))
+        self._loaded = _Loaded(size, meta, index, named(self.root, nodes), gaps, said, changed)
+        return self._loaded
+
+
+def _refuse_other(data: memoryview, part: LeavesPart) -> None:
+    try:
+        same = len(data) == part.size and read_meta(data).transaction == part.transaction
+    except DecodeError:
+        same = False
+    if not same:
+        raise StoreError(f"{part.file} changed while it was read")
+
+
+def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
+    """Why not everything that the file once held may be found; what else a reader should know."""
+    held = meta.pages * meta.page_size
+    if len(data) < held:
+        return [f"cut off: {held} bytes were written, {len(data)} are there"], []
+    if len(data) % _SECTOR != _HASH_BYTES:
+        reasons = [] if meta.both else ["one of its two meta pages is damaged, and it could be the newer one"]
+        return reasons, [
+            "a copy of etcd's own file: without a hash, and without what the server had in its log only"
+        ]
+    body = len(data) - _HASH_BYTES
+    digest = hashlib.sha256()
+    for at in range(0, body, _HASH_CHUNK):
+        digest.update(data[at : min(at + _HASH_CHUNK, body)])
+    if digest.digest() != data[body:]:
+        return ["its SHA-256 is wrong: bytes were changed, and no page tells which"], []
+    return [], []
+
+
+def _nodes(data: memoryview, index: SnapshotIndex) -> tuple[list[Znode], list[tuple[str, str]]]:
+    nodes: list[Znode] = []
+    gaps: list[tuple[str, str]] = []
+    for key, span in sorted(index.keys.items()):
+        try:
+            nodes.append(_znode(data, span, None))
+        except DecodeError as damage:
+            gaps.append((etcd.key_text(key), f"byte {span.at}: {damage}"))
+    return nodes, gaps
+
+
+def _znode(data: memoryview, span: Span, main: int | None) -> Znode:
+    """The change whose value lies there; ``main`` is the revision under which it is kept, where known."""
+    found = decode_key_value(bytes(data[span.at : span.end]))
+    if main is not None and found.mod_revision != main:
+        raise DecodeError("etcd key", 0, f"kept under revision {main} and says {found.mod_revision}")
+    path = etcd.key_text(found.key)
+    return key_znode(path, found.value, found.create_revision, found.mod_revision, found.lease, found.version)

@@ -1,0 +1,284 @@
+"""One pass over an etcd snapshot on the driver: which changes are their keys' last, and the cluster's own.
+
+The storage file is in the order of time. Whether a change of a ledger still holds is known only when all
+later ones were seen, and no task sees them. So the driver passes over the whole file once and keeps 8 bytes
+for every change of a ledger, sorts them, and leaves one bit for every change in the file: whether it holds.
+Tasks get the leaves they read with these bits. The pass reads keys only, many leaves at a time: 3 million
+ledgers, changed twice and counted, take 9 s of CPU and 150 MB beside the mapped file (1.9 GB).
+
+Damage is not passed over: what a page that cannot be read held could be later than anything before it.
+Changes behind the last damage hold for certain; of those before it a later one may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.etcd.bbolt import Elements, Meta, Span, bucket, elements, items, leaves, windows
+from auditor.codecs.etcd.mvcc import (
+    COMPACTED,
+    KEY_BUCKET,
+    META_BUCKET,
+    Revisions,
+    decode_revision,
+    key_spans,
+    revisions,
+)
+from auditor.errors import DecodeError
+from auditor.keys import etcd
+
+CHUNK_LEAVES = 4096
+"""Leaves taken apart at a time: 16 MB of a file with pages of 4 KiB."""
+
+SHARES = 8
+"""The changes are sorted a share at a time, which takes a third of the memory."""
+
+_UUID_LENGTH = 36
+_DASHES = np.array([8, 13, 18, 23])
+_DIGITS = np.delete(np.arange(_UUID_LENGTH), _DASHES)
+_NO_DIGIT = 16
+_NIBBLES = np.full(256, _NO_DIGIT, np.uint8)
+_NIBBLES[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
+_OTHER, _SET, _DELETED = range(3)  # what a change is: none of a ledger's, or which
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Leaf pages, how many changes each has, and for each change whether it is a ledger's that holds.
+
+    The first ``unsure`` changes lie before damage: a later change of the same key may be lost.
+    """
+
+    at: NDArray[np.int64]
+    end: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    holds: NDArray[np.bool_]
+    unsure: int
+
+
+@dataclass(slots=True)
+class SnapshotIndex:
+    """What one pass found below a scope.
+
+    ``keys`` are the cluster's own, by name: where the value of the change that holds lies. ``damage`` is what
+    could not be read of the changes, in their order. ``notes`` are doubts about ``revision`` alone.
+    """
+
+    leaves: Leaves
+    keys: dict[bytes, Span]
+    revision: int
+    damage: list[DecodeError]
+    notes: list[str]
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What is gathered on the way."""
+
+    scope: bytes
+    at: list[NDArray[np.int64]] = field(default_factory=list)
+    end: list[NDArray[np.int64]] = field(default_factory=list)
+    counts: list[NDArray[np.int64]] = field(default_factory=list)
+    kinds: list[NDArray[np.uint8]] = field(default_factory=list)
+    low: list[NDArray[np.uint64]] = field(default_factory=list)
+    high: list[NDArray[np.uint64]] = field(default_factory=list)
+    others: dict[bytes, tuple[int, Span, bool]] = field(default_factory=dict)
+    leaves: int = 0
+    changes: int = 0
+    last: tuple[int, int] = (0, -1)
+    damage: list[DecodeError] = field(default_factory=list)
+    unsure_leaves: int = 0
+
+    def lost(self, damage: DecodeError, leaves_before: int) -> None:
+        """Note damage; what was seen before it may not be the last word."""
+        self.damage.append(damage)
+        self.unsure_leaves = max(self.unsure_leaves, leaves_before)
+
+
+def build_index(data: memoryview, meta: Meta, scope: str) -> SnapshotIndex:
+    """Pass over a whole snapshot.
+
+    Raises:
+        DecodeError: there is no way to the bucket of keys, so that nothing at all is known.
+    """
+    root = bucket(data, meta, KEY_BUCKET)
+    if root is None:
+        raise DecodeError("etcd snapshot", 0, "the database has no bucket of keys, so it is not etcd's")
+    found = _Pass(etcd.key_bytes(scope))
+    pages = leaves(data, meta, root)
+    while batch := list(islice(pages, CHUNK_LEAVES)):
+        spans: list[Span] = []
+        for page in batch:
+            if isinstance(page, DecodeError):
+                found.lost(page, found.leaves + len(spans))
+            else:
+                spans.append(page)
+        if spans:
+            _add(data, found, spans)
+    return _finish(data, meta, found)
+
+
+def _add(data: memoryview, found: _Pass, spans: list[Span]) -> None:
+    at, end = np.array(spans, np.int64).T
+    taken = elements(data, at, end)
+    first_leaf = found.leaves
+    for leaf, damage in taken.damaged.items():
+        found.lost(damage, first_leaf + leaf + 1)
+    stamps = revisions(data, taken)
+    begin, stop = key_spans(data, taken)
+    good = stamps.valid & (begin >= 0)
+    good &= ~_out_of_order(found, stamps, good)
+    for row in np.flatnonzero(~good).tolist():
+        reason = "no change of a key, or one that is older than the one before it"
+        offset = int(taken.key_at[row])
+        found.lost(DecodeError("etcd snapshot", offset, reason), first_leaf + int(taken.leaf[row]) + 1)
+    kinds = np.full(len(good), _OTHER, np.uint8)
+    rows = np.flatnonzero(good)
+    rows = rows[_below(data, found.scope, begin[rows], stop[rows])]
+    is_ledger, high, low = _uuids(data, found.scope, begin[rows], stop[rows])
+    ledgers = rows[is_ledger]
+    kinds[ledgers] = np.where(stamps.deleted[ledgers], _DELETED, _SET)
+    # Copies: a column keeps alive the array of both halves that it is taken from.
+    found.low.append(low.copy())
+    found.high.append(high.copy() if high.any() else np.empty(0, np.uint64))
+    _others(data, found, taken, stamps, rows[~is_ledger], begin, stop)
+    found.at.append(at)
+    found.end.append(end)
+    found.leaves += len(spans)
+    found.counts.append(np.bincount(taken.leaf, minlength=len(spans)))
+    found.kinds.append(kinds)
+    found.changes += len(kinds)
+
+
+def _out_of_order(found: _Pass, stamps: Revisions, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which changes are not later than the good one before them: they do not lie where they belong."""
+    wrong = np.zeros(len(good), bool)
+    rows = np.flatnonzero(good)
+    if rows.size:
+        main, sub = stamps.main[rows], stamps.sub[rows]
+        main_before = np.concatenate([[found.last[0]], main[:-1]])
+        sub_before = np.concatenate([[found.last[1]], sub[:-1]])
+        wrong[rows] = (main < main_before) | ((main == main_before) & (sub <= sub_before))
+        found.last = int(main[-1]), int(sub[-1])
+    return wrong
+
+
+def _below(
+    data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which keys are the scope or lie below it; /bk2 is not below /bk."""
+    inside = np.zeros(len(begin), bool)
+    if not len(scope):
+        return begin >= 0
+    rows = np.flatnonzero(stop - begin >= len(scope))
+    rows = rows[(windows(data, begin[rows], len(scope)) == np.frombuffer(scope, np.uint8)).all(axis=1)]
+    after = begin[rows] + len(scope)
+    octets = np.frombuffer(data, np.uint8)
+    whole = after == stop[rows]
+    inside[rows] = whole | (octets[np.where(whole, 0, after)] == ord("/"))
+    return inside
+
+
+def _uuids(
+    data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
+    """Which keys are ledgers' as the driver writes them, and the two halves of these keys' ids."""
+    prefix = np.frombuffer(scope + f"/{etcd.LEDGERS}/".encode(), np.uint8)
+    rows = np.flatnonzero(stop - begin == len(prefix) + _UUID_LENGTH)
+    names = windows(data, begin[rows], len(prefix) + _UUID_LENGTH)
+    digits = _NIBBLES[names[:, len(prefix) + _DIGITS]]
+    alike = (names[:, : len(prefix)] == prefix).all(axis=1)
+    alike &= (names[:, len(prefix) + _DASHES] == ord("-")).all(axis=1) & (digits != _NO_DIGIT).all(axis=1)
+    digits = digits[alike]
+    halves = np.ascontiguousarray(digits[:, 0::2] << 4 | digits[:, 1::2]).view(">u8").astype(np.uint64)
+    is_ledger = np.zeros(len(begin), bool)
+    is_ledger[rows[alike]] = True
+    return is_ledger, halves[:, 0], halves[:, 1]
+
+
+def _others(
+    data: memoryview,
+    found: _Pass,
+    taken: Elements,
+    stamps: Revisions,
+    rows: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    stop: NDArray[np.int64],
+) -> None:
+    """Remember the last change of keys that are no ledgers'; there are few of them, and many changes of some.
+
+    Every new ledger changes one of 128 counters, so all but the last change of each is dropped together.
+    """
+    lengths = stop[rows] - begin[rows]
+    for length in np.unique(lengths).tolist():
+        alike = rows[lengths == length][::-1]
+        names = windows(data, begin[alike], length).view(f"S{length}").ravel()
+        for row in alike[np.unique(names, return_index=True)[1]].tolist():
+            key = bytes(data[int(begin[row]) : int(stop[row])])
+            span = Span(int(taken.value_at[row]), int(taken.value_end[row]))
+            found.others[key] = (found.changes + row, span, bool(stamps.deleted[row]))
+
+
+def _finish(data: memoryview, meta: Meta, found: _Pass) -> SnapshotIndex:
+    kinds = np.concatenate([*found.kinds, np.empty(0, np.uint8)])
+    counts = np.concatenate([*found.counts, np.empty(0, np.int64)])
+    holds = np.zeros(len(kinds), bool)
+    holds[kinds != _OTHER] = _last_of_each(found)
+    holds &= kinds == _SET
+    below = found.scope + f"/{etcd.LEDGERS}/".encode()
+    keys: dict[bytes, Span] = {}
+    for key, (change, span, deleted) in found.others.items():
+        if deleted:
+            continue
+        if key.startswith(below):
+            holds[change] = True  # no ledger's key, and what it stands for is for others to say
+        else:
+            keys[key] = span
+    pages = Leaves(
+        np.concatenate([*found.at, np.empty(0, np.int64)]),
+        np.concatenate([*found.end, np.empty(0, np.int64)]),
+        counts,
+        holds,
+        int(counts[: found.unsure_leaves].sum()),
+    )
+    notes: list[str] = []
+    revision = max([found.last[0], *_compacted(data, meta, notes)])
+    return SnapshotIndex(pages, keys, revision, found.damage, notes)
+
+
+def _last_of_each(found: _Pass) -> NDArray[np.bool_]:
+    """Of the changes of ledgers, which is the last of its ledger."""
+    starts = np.cumsum([0, *(len(part) for part in found.low)])
+    result = np.zeros(starts[-1], bool)
+    for share in range(SHARES if len(result) else 0):
+        picked = [np.flatnonzero(part % SHARES == share) for part in found.low]
+        rows = np.concatenate([start + some for start, some in zip(starts, picked, strict=False)])
+        low = np.concatenate([part[some] for part, some in zip(found.low, picked, strict=True)])
+        high = np.concatenate([_high(part, some) for part, some in zip(found.high, picked, strict=True)])
+        order = np.lexsort((low, high))
+        low, high = low[order], high[order]
+        last = np.ones(len(rows), bool)
+        last[:-1] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        result[rows[order[last]]] = True
+    return result
+
+
+def _high(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Upper halves of ids; a chunk that has none has ledgers of scope 0 only."""
+    return part[rows] if len(part) else np.zeros(len(rows), np.uint64)
+
+
+def _compacted(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
+    """Revisions that the store had reached when it was compacted; its last changes may all be gone."""
+    try:
+        root = bucket(data, meta, META_BUCKET)
+        for key, value in items(data, meta, root) if root else ():
+            if key in COMPACTED:
+                yield decode_revision(value)[0]
+    except DecodeError as damage:
+        notes.append(f"its revision may be later: what was compacted last cannot be read: {damage}")

@@ -1,0 +1,99 @@
+"""What each bookie should hold of each ledger of a batch, as the column ``replicas`` of the table ledgers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.expected import Seats, expected
+from auditor.codecs.availability.groups import Longs, offsets_of
+from auditor.codecs.ledger_metadata.columns import STATE_NAMES, LedgerColumns
+from auditor.model.ledger_metadata import LedgerState
+
+REPLICA = pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("depends", pa.bool_())])
+
+_CLOSED = STATE_NAMES.index(LedgerState.CLOSED)
+
+
+def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListArray:
+    """One entry for every bookie of every ledger, with the entries it should hold."""
+    n_ledgers = len(columns.segment_counts)
+    # Members by the order of the ids: a row must not depend on what else is in its batch.
+    order = sorted(range(len(columns.bookies)), key=columns.bookies.__getitem__)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    member = rank[columns.members]
+    seats_of_segment = columns.member_counts
+    ledger_of_segment = np.repeat(np.arange(n_ledgers), columns.segment_counts)
+    segment = np.repeat(np.arange(len(seats_of_segment)), seats_of_segment)
+    heads = np.cumsum(seats_of_segment) - seats_of_segment
+    index = np.arange(len(member)) - heads[segment]
+    # A ledger's seats by bookie: what the segments ask of one lies together, in order.
+    span = len(order) or 1
+    keys = ledger_of_segment[segment] * span + member
+    place = np.argsort(keys, kind="stable")
+    keys, segment = keys[place], segment[place]
+    ledger = ledger_of_segment[segment]
+    judged, open_end = _judged_ends(columns, undecidable, ledger_of_segment)
+    size = np.maximum(seats_of_segment, 1)[segment]
+    found = expected(
+        Seats(
+            ledger=ledger,
+            member=member[place],
+            first=columns.segment_firsts[segment],
+            last=judged[segment],
+            index=index[place],
+            ensemble_size=size,
+            # A row that breaks a quorum rule is not judged; its sets are empty whatever stands here.
+            write_quorum=np.clip(columns.write_quorum[ledger], 1, size),
+        )
+    )
+    depends = np.diff(found.groups.offsets) > 0
+    waiting = open_end[segment]
+    if waiting.any():
+        depends |= np.isin(found.ledger * span + found.member, keys[waiting])
+    names = pa.array([columns.bookies[place] for place in order], pa.string())
+    values = pa.StructArray.from_arrays(
+        [
+            names.take(pa.array(found.member)),
+            binary(found.groups.tobytes(), found.groups.offsets * 24),
+            pa.array(depends),
+        ],
+        fields=list(REPLICA),
+    )
+    counts = np.bincount(found.ledger, minlength=n_ledgers)
+    return pa.ListArray.from_arrays(offsets_of(counts).astype(np.int32), values)
+
+
+def _judged_ends(
+    columns: LedgerColumns, undecidable: NDArray[np.bool_], ledger_of_segment: Longs
+) -> tuple[Longs, NDArray[np.bool_]]:
+    """The last judged entry of each segment, and whether the segment is the open end of its ledger.
+
+    Closed: the entry before the next segment, and never past the last entry (several segments may begin
+    after it). Others: what a writer may still be sending is left out, a write quorum of entries before the
+    next segment and all of the last one.
+    """
+    first = columns.segment_firsts
+    last_entry = columns.last_entry_id[ledger_of_segment]
+    closed = (columns.state == _CLOSED)[ledger_of_segment]
+    quorum = columns.write_quorum[ledger_of_segment]
+    unjudged = undecidable[ledger_of_segment]
+    is_last = np.ones(len(first), bool)
+    is_last[:-1] = ledger_of_segment[1:] != ledger_of_segment[:-1]
+    before_next = np.append(first[1:], 0) - 1
+    closed_end = np.where(is_last, last_entry, np.minimum(before_next, last_entry))
+    open_segment_end = np.where(is_last, first - 1, before_next - quorum)
+    ends = np.where(closed, closed_end, open_segment_end)
+    return np.where(unjudged, first - 1, ends), is_last & ~closed & ~unjudged
+
+
+def binary(data: bytes, byte_offsets: Longs) -> pa.Array:
+    """An Arrow binary column over bytes that lie one value after another.
+
+    >>> binary(b"abc", np.array([0, 1, 1, 3])).to_pylist()
+    [b'a', b'', b'bc']
+    """
+    offsets = pa.py_buffer(byte_offsets.astype(np.int32).tobytes())
+    return pa.Array.from_buffers(pa.binary(), len(byte_offsets) - 1, [None, offsets, pa.py_buffer(data)])

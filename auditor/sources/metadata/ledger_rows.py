@@ -1,0 +1,211 @@
+"""Rows of the table ledgers from znodes: decoded metadata, and beside it what each bookie should hold.
+
+The expected entries are made here, where the numbers already lie in arrays, and travel with their ledger: a
+later stage only has to unfold them. Damage is a column: every znode of the ledger tree becomes a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from auditor.codecs.availability.groups import Longs
+from auditor.codecs.byte_column import ByteColumn, TextColumn
+from auditor.codecs.ledger_metadata.batch import decode_batch
+from auditor.codecs.ledger_metadata.columns import LedgerColumns
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, hidden
+from auditor.keys.plain_paths import ledger_ids
+from auditor.model.columns import commented
+from auditor.sources.metadata.ledger_arrays import RULE, SEGMENT, damage_arrays, metadata_arrays, named
+from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
+from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
+
+LEDGERS = commented(
+    (
+        "scope_id",
+        pa.int64(),
+        "BP-35 scope; 0 for every stock ledger; null where it could be any, or it is no ledger",
+    ),
+    ("ledger_id", pa.int64(), "the ledger; of a misplaced znode the id that the server would list"),
+    ("path", pa.string(), "its znode, or its key in etcd"),
+    ("version", pa.int64(), "its version in this scan: the znode's, or etcd's mod revision"),
+    ("ctime", pa.int64(), "when the znode was made, ms; null where the store keeps no times (etcd)"),
+    ("mtime", pa.int64(), "when the znode last changed, ms; null where the store keeps no times (etcd)"),
+    (
+        "status",
+        pa.string(),
+        "ok, broken (a rule), unreadable, misplaced (no ledger's path), gap (not listed)",
+    ),
+    ("low", pa.int64(), "misplaced, gap: the least id it could stand for; null where it stands for none"),
+    ("high", pa.int64(), "misplaced, gap: the greatest id it could stand for"),
+    ("rules", pa.list_(RULE), "rules that the metadata breaks"),
+    ("undecidable", pa.bool_(), "the metadata does not say who should hold what"),
+    ("damage", pa.string(), "why it could not be read"),
+    ("damage_offset", pa.int64(), "the byte at which it went wrong"),
+    ("format", pa.int32(), "metadata format, 1 to 3"),
+    ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
+    ("ensemble_size", pa.int32(), "bookies in each ensemble"),
+    ("write_quorum", pa.int32(), "copies asked for"),
+    ("ack_quorum", pa.int32(), "copies acknowledged to the writer"),
+    (
+        "last_entry_id",
+        pa.int64(),
+        "last entry of a closed ledger; -1 if it has none, or is not closed",
+    ),
+    ("length", pa.int64(), "payload bytes of a closed ledger"),
+    ("digest_type", pa.string(), "how entries are checked; null where no password is kept"),
+    ("metadata_ctime", pa.int64(), "creation time that the metadata keeps, ms"),
+    ("custom_metadata", pa.map_(pa.string(), pa.binary()), "what the application attached"),
+    ("segments", pa.list_(SEGMENT), "first entry and ensemble of each segment"),
+    (
+        "replicas",
+        pa.list_(REPLICA),
+        "every member of any ensemble; groups: the judged entries it should hold, 24 bytes a group; "
+        "depends: a segment with entries, or the open end, needs it",
+    ),
+    ("reused", pa.bool_(), "taken from an earlier scan (--since), which read it at this version"),
+)
+_AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", "high", "damage", "reused")
+LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN])
+"""What a second scan keeps of each row: enough to see what stood still."""
+
+MAX_ENTRY = 1 << 50
+"""Thirty years of a million entries a second; what the fold refuses begins at eight times this."""
+
+# Such a ledger still says plainly who should hold what.
+_HARMLESS_RULES = {"segment-gap"}
+
+_OK, _BROKEN, _UNREADABLE = range(3)
+_STATUS = ("ok", "broken", "unreadable")
+
+
+def ledger_rows(
+    batch: ZnodeBatch, root: str, layout: LayoutKind, schema: pa.Schema = LEDGERS
+) -> pa.RecordBatch:
+    """Turn one batch of the ledger tree into rows of `LEDGERS`; inner znodes leave none, damaged ones do.
+
+    With `LEDGERS_AGAIN` for ``schema`` the rows have these columns alone, at less than half the cost.
+    """
+    prefix = f"{root}/" if root != "/" else root
+    start = len(prefix)
+    paths = TextColumn.of(batch.paths)
+    ids = ledger_ids(layout, paths, len(prefix.encode()))
+    odd = {row: classify(layout, paths[row][start:]) for row in np.flatnonzero(ids < 0).tolist()}
+    scopes = np.zeros(len(ids), np.int64)
+    for row, place in odd.items():
+        if place.kind == "ledger":
+            ids[row], scopes[row] = place.ledger_id or 0, place.scope_id or 0
+    strays = [row for row, place in odd.items() if place.kind == "malformed"]
+    is_ledger = np.ones(len(ids), bool)
+    is_ledger[[row for row, place in odd.items() if place.kind != "ledger"]] = False
+    ledgers = np.flatnonzero(is_ledger)
+    rows = [_batch(_decoded(batch, paths, ledgers, ids, scopes, schema), len(ledgers), schema)]
+    if strays:
+        rows.append(_batch(_misplaced(batch, paths, strays, odd), len(strays), schema))
+    if batch.gaps:
+        rows.append(_batch(_gaps(batch, start, layout), len(batch.gaps), schema))
+    return rows[0] if len(rows) == 1 else pa.concat_batches(rows)
+
+
+def _decoded(
+    batch: ZnodeBatch, paths: TextColumn, at: Longs, ids: Longs, scopes: Longs, schema: pa.Schema
+) -> dict[str, Any]:
+    columns = decode_batch(ByteColumn.of(batch.data).taken(at))
+    _refuse_endless(columns)
+    status = np.full(len(at), _OK)
+    status[list(columns.rules)] = _BROKEN
+    status[list(columns.damage)] = _UNREADABLE
+    arrays: dict[str, Any] = {
+        "scope_id": scopes[at],
+        "ledger_id": ids[at],
+        # The path of a ledger is text for sure.
+        "path": paths.octets.taken(at).arrow().cast(pa.string()),
+        **_standing(batch, at),
+        "status": named(_STATUS, status),
+        **damage_arrays(columns),
+    }
+    if "replicas" not in schema.names:
+        return arrays
+    undecidable = status == _UNREADABLE
+    for row, rules in columns.rules.items():
+        undecidable[row] |= any(rule.rule not in _HARMLESS_RULES for rule in rules)
+    return arrays | {
+        "undecidable": undecidable,
+        **metadata_arrays(columns),
+        "replicas": replicas(columns, undecidable),
+    }
+
+
+def _refuse_endless(columns: LedgerColumns) -> None:
+    """Call a ledger damaged that ends beyond what can be compared: no writer ever got there.
+
+    One such run would have to be cut into more int32 pieces than a batch may have.
+    """
+    owner = np.repeat(np.arange(len(columns.segment_counts)), columns.segment_counts)
+    begin_late = owner[columns.segment_firsts > MAX_ENTRY]
+    for row in {*begin_late.tolist(), *np.flatnonzero(columns.last_entry_id > MAX_ENTRY).tolist()}:
+        columns.damage[row] = (f"entries beyond {MAX_ENTRY}", 0)
+
+
+def _standing(batch: ZnodeBatch, at: Longs) -> dict[str, Any]:
+    """What the store says of some rows, whatever their data are."""
+    return {
+        "version": batch.version[at],
+        "ctime": _times(batch.ctime[at]),
+        "mtime": _times(batch.mtime[at]),
+    }
+
+
+def _times(values: Longs) -> pa.Array:
+    return pa.array(values, mask=values == NO_TIME)
+
+
+def _misplaced(
+    batch: ZnodeBatch, paths: TextColumn, rows: list[int], places: Mapping[int, Place]
+) -> dict[str, Any]:
+    return {
+        "scope_id": [_scope_of(places[row]) for row in rows],
+        "ledger_id": [places[row].ledger_id for row in rows],
+        "path": [paths[row] for row in rows],
+        **_standing(batch, np.array(rows, np.int64)),
+        "status": ["misplaced"] * len(rows),
+        "low": [places[row].low for row in rows],
+        "high": [places[row].high for row in rows],
+        "undecidable": [True] * len(rows),
+    }
+
+
+def _scope_of(place: Place) -> int | None:
+    """The scope of a place's ids; null where it has none."""
+    return None if place.low is None and place.ledger_id is None else place.scope_id
+
+
+def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> dict[str, Any]:
+    spans = [hidden(layout, path[start:]) for path, _ in batch.gaps]
+    return {
+        "scope_id": [_scope_of(place) for place in spans],
+        "path": [path for path, _ in batch.gaps],
+        "status": ["gap"] * len(spans),
+        # Below what is no place of this layout there are no ledgers.
+        "low": [place.low for place in spans],
+        "high": [place.high for place in spans],
+        "undecidable": [True] * len(spans),
+        "damage": [reason for _, reason in batch.gaps],
+    }
+
+
+def _batch(arrays: dict[str, Any], rows: int, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of ``schema``; a column that is not given is null."""
+    columns = []
+    for field in schema:
+        given = arrays.get(field.name)
+        if given is None:
+            columns.append(pa.nulls(rows, field.type))
+        elif isinstance(given, pa.Array):
+            columns.append(given if given.type == field.type else given.cast(field.type))
+        else:
+            columns.append(pa.array(given, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,118 @@
+"""Metadata of single ledgers, straight from a store: without Spark, and without a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from auditor.codecs.ledger_metadata import one as ledger_metadata
+from auditor.errors import DecodeError, StoreError, UsageError
+from auditor.keys import etcd, scoped
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, hidden, to_path
+from auditor.model.ledger_id import LedgerId
+from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
+from auditor.sources.metadata.layout import choose_layout
+from auditor.sources.metadata.store import MetadataStore, OnePathStore, Part, StoreOptions, Tree, ZnodeBatch
+from auditor.sources.metadata.stores import open_store
+
+_PARTS = 1  # read one after the other, in this process
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLedger:
+    """A ledger's record; ``metadata`` is None where ``damage`` says why.
+
+    ``ctime`` and ``mtime`` are the store's, in ms; None in etcd, which keeps none.
+    """
+
+    ledger: LedgerId
+    path: str
+    version: int
+    ctime: int | None
+    mtime: int | None
+    metadata: LedgerMetadata | None
+    damage: str | None
+    rules: tuple[str, ...]
+
+
+def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None) -> StoredLedger:
+    """The record of one ledger. A live store is asked for one path; a saved one is read until it is found.
+
+    Raises:
+        UsageError: the store has no such ledger.
+        StoreError: the store cannot be read, or may have the ledger where it could not be read.
+    """
+    with closing(open_store(uri, options)) as store:
+        layout, _ = choose_layout(store, store.cluster())
+        path = f"{store.root}/{_rel(layout, ledger)}"
+        gaps: list[tuple[str, str]] = []
+        for part in _parts(store, layout, path):
+            for batch in store.read(part):
+                gaps += batch.gaps
+                if path in batch.paths:
+                    return _stored(store, batch, batch.paths.index(path), ledger)
+    at_path = [reason for gap, reason in gaps if path == gap or path.startswith(f"{gap.rstrip('/')}/")]
+    if at_path:
+        raise StoreError(f"{path} could not be read: {at_path[0]}")
+    scoped = f" in scope {ledger.scope}" if ledger.scope else ""
+    kept_as = "key" if layout is LayoutKind.ETCD else "znode"
+    raise UsageError(f"{uri} has no ledger {ledger.id}{scoped} (no {kept_as} {path})")
+
+
+def list_ledgers(
+    uri: str, scope_id: int = 0, options: StoreOptions | None = None
+) -> Iterator[StoredLedger | tuple[str, str]]:
+    """Every ledger of one scope, in the store's order; (path, reason) for what was not listed or is no path.
+
+    What could be of this scope counts as of it.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    with closing(open_store(uri, options)) as store:
+        layout, _ = choose_layout(store, store.cluster())
+        below = len(store.root) + 1
+        for part in store.parts(Tree.LEDGERS, layout, _PARTS):
+            for batch in store.read(part):
+                for row, path in enumerate(batch.paths):
+                    place = classify(layout, path[below:])
+                    if not _may_be_in(place, scope_id):
+                        continue
+                    if place.kind == "ledger" and place.ledger_id is not None and place.scope_id is not None:
+                        yield _stored(store, batch, row, LedgerId(place.ledger_id, place.scope_id))
+                    elif place.kind == "malformed":
+                        yield path, "its path and its id disagree, or it is no ledger's path"
+                for path, reason in batch.gaps:
+                    if _may_be_in(hidden(layout, path[below:]), scope_id):
+                        yield path, reason
+
+
+def _rel(layout: LayoutKind, ledger: LedgerId) -> str:
+    if layout is LayoutKind.ETCD:
+        return etcd.to_path(ledger)
+    return scoped.to_path(ledger) if ledger.scope else to_path(layout, ledger.id)
+
+
+def _may_be_in(place: Place, scope_id: int) -> bool:
+    """Whether a place is of a scope, or could be; what is no place of the layout could be of any."""
+    return place.kind == "other" or place.scope_id in (scope_id, None)
+
+
+def _parts(store: MetadataStore, layout: LayoutKind, path: str) -> list[Part]:
+    if isinstance(store, OnePathStore):
+        return [store.part_of(path)]
+    return store.parts(Tree.LEDGERS, layout, _PARTS)
+
+
+def _stored(store: MetadataStore, batch: ZnodeBatch, row: int, ledger: LedgerId) -> StoredLedger:
+    metadata, damage, ctime, mtime = None, None, None, None
+    if store.keeps_times:  # else a live etcd has the moment of reading as mtime
+        ctime, mtime = int(batch.ctime[row]), int(batch.mtime[row])
+    try:
+        metadata = ledger_metadata.parse(batch.data[row], ctime)
+    except DecodeError as error:
+        damage = str(error)
+    rules = tuple(f"{rule.rule}: {rule.reason}" for rule in broken_rules(metadata)) if metadata else ()
+    version = int(batch.version[row])
+    return StoredLedger(ledger, batch.paths[row], version, ctime, mtime, metadata, damage, rules)

@@ -1,0 +1,215 @@
+"""The ledgers, and the marks, of a metadata store as Spark tables by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from auditor.errors import UsageError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.comparable_store import ComparableStore
+from auditor.sources.metadata.credentials import credentials_file
+from auditor.sources.metadata.layout import choose_layout
+from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
+from auditor.sources.metadata.mark_rows import MARKS, mark_rows
+from auditor.sources.metadata.store import Part, StoreOptions, Tree
+from auditor.sources.metadata.stores import open_store
+from auditor.sources.reuse.earlier_ledgers import EarlierLedgers
+
+_NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
+    "rate_limit": (float, 0),
+    "in_flight": (int, 1),
+    "batch": (int, 1),
+    "timeout_s": (float, 0.1),
+    "parts": (int, 1),
+    "at_once": (int, 1),
+    "revision": (int, 1),
+    "revision_time": (int, 0),
+}
+"""The options that are numbers: which kind, and the least."""
+
+_NAMES = ("metadata", "layout", "credentials", "earlier", *_NUMBERS)
+
+
+class StoreSource(DataSource):
+    """What the tables share: where the store is, and how politely it is read.
+
+    Options: ``metadata`` (required), a metadata URI; ``layout``, one of `LayoutKind`'s values, where it is
+    known already (the store's own LAYOUT decides otherwise); ``credentials``, a file that every worker can
+    read; ``parts``, about how many tasks read it (default 8); ``rate_limit``, znodes a second over all tasks
+    together; ``at_once``, how many tasks share it (default: all of them); ``in_flight``, ``batch``,
+    ``timeout_s``, and etcd's ``revision`` and ``revision_time``, as in `StoreOptions`; ``earlier``, what an
+    earlier run read of a running etcd's ledgers (`EarlierLedgers.to_json`): of these only what has changed is
+    read.
+    """
+
+    tree: Tree
+    columns: pa.Schema
+
+    def schema(self) -> StructType:
+        """The columns, each with its meaning as the comment."""
+        schema = from_arrow_schema(self.columns)
+        assert isinstance(schema, StructType)
+        return schema
+
+    def reader(self, schema: StructType) -> StoreReader:
+        """A reader of what the options say.
+
+        Raises:
+            UsageError: no ``metadata``, an unknown option, or a value that cannot be meant.
+        """
+        name, given = self.name(), dict(self.options)
+        for option in given:
+            if option not in _NAMES:
+                raise UsageError(f"{name}: {option}: no such option; there are {', '.join(_NAMES)}")
+        uri = given.get("metadata")
+        if not uri:
+            raise UsageError(f"{name}: give the option metadata, such as zk://host:2181/ledgers")
+        layout = given.get("layout")
+        if layout is not None and layout not in list(LayoutKind):
+            raise UsageError(f"{name}: layout: {layout!r} is none of {', '.join(LayoutKind)}")
+        numbers = {option: _number(name, option, given[option]) for option in _NUMBERS if option in given}
+        parts = int(numbers.pop("parts", 8))
+        at_once = int(numbers.pop("at_once", parts))
+        credentials = credentials_file(given.get("credentials"))
+        options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBERS
+        chosen = LayoutKind(layout) if layout is not None else None
+        earlier = EarlierLedgers.from_json(given["earlier"]) if "earlier" in given else None
+        return StoreReader(uri, chosen, self.tree, self.columns, options, parts, at_once, earlier)
+
+
+def _number(source: str, option: str, text: str) -> int | float:
+    kind, least = _NUMBERS[option]
+    try:
+        value = kind(text)
+    except ValueError:
+        what = "whole number" if kind is int else "number"
+        raise UsageError(f"{source}: {option}: {text!r} is no {what}") from None
+    # Written so that NaN, which compares with nothing, is out of bounds as well.
+    if not value >= least:
+        raise UsageError(f"{source}: {option}: {text} is below {least:g}")
+    return value
+
+
+class LedgerSource(StoreSource):
+    """Every ledger of a store, decoded, and what each bookie should hold of it.
+
+    Use: ``spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()``. Options: `StoreSource`.
+    """
+
+    tree = Tree.LEDGERS
+    columns = LEDGERS
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that Spark knows it by."""
+        return "bookkeeper_ledgers"
+
+
+class LedgerAgainSource(StoreSource):
+    """The same ledgers for who has read them already: which there are now, and at which version.
+
+    Use: ``spark.read.format("bookkeeper_ledgers_again")``, with the options of `LedgerSource`, whose rows it
+    has with a few of their columns. Spark does not tell a source what it wants: so this one has a name.
+    """
+
+    tree = Tree.LEDGERS
+    columns = LEDGERS_AGAIN
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that Spark knows it by."""
+        return "bookkeeper_ledgers_again"
+
+
+class MarkSource(StoreSource):
+    """Every under-replication mark and lock of a store.
+
+    Use: ``spark.read.format("bookkeeper_marks").option("metadata", uri).load()``. Options: `StoreSource`.
+    """
+
+    tree = Tree.MARKS
+    columns = MARKS
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that Spark knows it by."""
+        return "bookkeeper_marks"
+
+
+@dataclass(frozen=True)
+class StorePartition(InputPartition):
+    """The part that one task reads, and the layout of its tree."""
+
+    part: Part
+    layout: LayoutKind
+
+
+class StoreReader(DataSourceReader):
+    """Travels to the workers, so it holds plain values; connections open in the tasks."""
+
+    def __init__(
+        self,
+        uri: str,
+        layout: LayoutKind | None,
+        tree: Tree,
+        columns: pa.Schema,
+        options: StoreOptions,
+        parts: int,
+        at_once: int,
+        earlier: EarlierLedgers | None = None,
+    ) -> None:
+        self._uri = uri
+        self._layout = layout
+        self._tree = tree
+        self._columns = columns
+        self._options = options
+        self._parts = parts
+        self._at_once = at_once
+        self._earlier = earlier
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each part that the store offers."""
+        store = open_store(self._uri, self._options)
+        try:
+            layout = self._layout or choose_layout(store, store.cluster())[0]
+            if self._earlier is not None:
+                assert isinstance(store, ComparableStore)
+                since = store.parts_since(self._earlier, self._parts)
+                return [StorePartition(part, layout) for part in since]
+            return [StorePartition(part, layout) for part in store.parts(self._tree, layout, self._parts)]
+        finally:
+            store.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read and decode one part, batch by batch."""
+        if not isinstance(partition, StorePartition):
+            return  # where there is no part, Spark asks for a partition of its own, which is empty
+        # The limit is for the store, whoever asks: tasks that run side by side share it.
+        share = replace(self._options, rate_limit=self._options.rate_limit / self._at_once)
+        store = open_store(self._uri, share)
+        try:
+            if self._earlier is not None:
+                assert isinstance(store, ComparableStore)
+                yield from store.rows_since(partition.part, self._columns)
+                return
+            for batch in store.read(partition.part):
+                if self._tree is Tree.LEDGERS:
+                    yield ledger_rows(batch, store.root, partition.layout, self._columns)
+                else:
+                    yield mark_rows(batch, store.root)
+        finally:
+            store.close()
+
+
+def register(spark: SparkSession) -> None:
+    """Make the tables readable by name in a session."""
+    spark.dataSource.register(LedgerSource)
+    spark.dataSource.register(LedgerAgainSource)
+    spark.dataSource.register(MarkSource)

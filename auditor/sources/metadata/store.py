@@ -1,0 +1,224 @@
+"""What a metadata store is: the types that all of them share.
+
+All of them are one thing to the rest of the house: a tree of znodes, of which the small part is read on the
+driver (`MetadataStore.cluster`) and the large parts, ledgers and under-replication marks, are cut into
+parts that tasks read on their own (`MetadataStore.parts`, `MetadataStore.read`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.keys.ledger_tree import LayoutKind
+
+BATCH_ZNODES = 20_000
+"""No batch of a store holds more znodes than this: about 10 MB of ledger metadata."""
+
+CLUSTER_CHILDREN = (
+    "LAYOUT",
+    "INSTANCEID",
+    "cookies",
+    "available",
+    "idgen",
+    "idgen-long",
+    "ms-idgen",
+    "underreplication",
+    "disableHealthCheck",
+)
+"""Children of the root that hold no ledgers (AbstractZkLedgerManager.isSpecialZnode and two more)."""
+
+NO_TIME = -1
+"""The ctime and mtime of what a store keeps without times (etcd); null in tables."""
+
+UNCOUNTED = -1
+"""`Znode.made` where the source does not tell."""
+
+RESTARTS = 3
+"""How often a scan begins anew at a newer moment, because its own was lost (`MetadataStore.moment_lost`)."""
+
+MARK_ROOTS = ("underreplication/ledgers", "underreplication/locks")
+
+
+class Znode(NamedTuple):
+    """One znode or etcd key: absolute path, bytes, and the part of its stat that an audit uses; times in ms.
+
+    Of an etcd key: ``czxid`` and ``mzxid`` are the revisions of its creation and last change, ``version`` is
+    the latter too (what a ledger's version is there), ``ephemeral_owner`` the lease; etcd keeps no times:
+    `NO_TIME`. ``made`` is how many children were ever made below a znode, or how often an etcd key was
+    written: what id generators count by. It may be too high, and is `UNCOUNTED` where a source does not tell.
+    """
+
+    path: str
+    data: bytes
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    ephemeral_owner: int
+    made: int = UNCOUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeBatch:
+    """Up to `BATCH_ZNODES` znodes, column by column, and what could not be read beside them.
+
+    ``gaps`` are (absolute path, reason): at or below that path znodes may exist that no batch shows.
+    """
+
+    paths: Sequence[str]
+    data: Sequence[bytes]
+    mzxid: NDArray[np.int64]
+    ctime: NDArray[np.int64]
+    mtime: NDArray[np.int64]
+    version: NDArray[np.int64]
+    ephemeral_owner: NDArray[np.int64]
+    gaps: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
+        """Turn rows into columns.
+
+        >>> ZnodeBatch.of([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
+        [5]
+        """
+        paths, data, _, *numbers, _ = zip(*znodes, strict=True) if znodes else ((),) * 9
+        columns = [np.array(column, np.int64) for column in numbers]
+        mzxid, ctime, mtime, version, owner = columns
+        return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [])
+
+
+class Tree(StrEnum):
+    """The two parts of the metadata that grow with the number of ledgers."""
+
+    LEDGERS = "ledgers"
+    MARKS = "marks"  # <root>/underreplication/ledgers and /locks
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one task reads; each store has its own. Frozen, and small to pickle."""
+
+
+@dataclass(frozen=True)
+class ClusterNodes:
+    """Everything below the root that is neither ledger tree nor mark nor lock.
+
+    ``nodes`` is keyed by the path below the root ("LAYOUT", "cookies/bk1:3181"). ``scan_time`` is in ms.
+    ``position`` is the zxid of the last transaction seen, in hex as ZooKeeper's own logs write it.
+    ``notes`` say what a reader of the report should know about the source, such as a damaged snapshot that
+    was passed over for an older one.
+    """
+
+    nodes: Mapping[str, Znode]
+    scan_time: int
+    position: str
+    gaps: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    revision: int | None = None  # etcd's, at which all of this was read: one moment; others have none
+
+
+@dataclass(frozen=True)
+class StoreOptions:
+    """How hard a live store may be read; saved ones have nothing to spare.
+
+    Every connection keeps to these bounds by itself: who runs n tasks at a time gives each
+    ``replace(options, rate_limit=options.rate_limit / n)``.
+    """
+
+    rate_limit: float = 20_000.0  # znodes read or listed per second; 0: no limit
+    in_flight: int = 4  # requests not yet answered
+    timeout_s: float = 10.0  # to connect, and to wait for one answer
+    batch: int = 200  # paths in one request
+    credentials: str | None = None  # a file: `auditor.sources.metadata.credentials`; never what is in it
+    revision: int | None = None  # of etcd: read at this one (`ClusterNodes.revision`); None: the newest
+    revision_time: int | None = None  # when it was pinned, in ms (`ClusterNodes.scan_time`)
+
+
+class History(NamedTuple):
+    """Which history of a store one looks at, so that a later look can tell whether it is the same.
+
+    ``cluster`` is etcd's own id of the cluster, ``revision`` the one that is read. ``ahead`` is by how much
+    its log was longer than its revision: at least and at most. In one history that never falls, for every
+    revision takes an entry of the log; but whoever restores a snapshot keeps the revision, and begins a log.
+
+    >>> monday = History(7, revision=5_000, ahead=(210, 214))
+    >>> tuesday, restored = History(7, 6_000, (250, 250)), History(7, 6_000, (-4_990, -4_990))
+    >>> tuesday.continues(monday), restored.continues(monday)
+    (True, False)
+    """
+
+    cluster: int
+    revision: int
+    ahead: tuple[int, int]
+
+    def continues(self, earlier: History) -> bool:
+        """Whether ``earlier`` was a look at the same history, at the same revision or before."""
+        same = self.cluster == earlier.cluster and self.revision >= earlier.revision
+        return same and self.ahead[1] >= earlier.ahead[0]
+
+
+class MetadataStore(Protocol):
+    """Anything that holds a cluster's metadata. It is only read."""
+
+    uri: str
+    root: str
+    live: bool
+    keeps_marks: bool
+    """Whether under-replication marks and locks are kept at all."""
+    keeps_times: bool
+    """Whether it keeps when something was made and changed."""
+
+    def cluster(self) -> ClusterNodes:
+        """Read, on the driver, what is bounded by the number of bookies.
+
+        Raises:
+            StoreError: the store cannot be reached or opened, or has no such root.
+        """
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Cut a tree into about ``wanted`` parts; together they cover it exactly once."""
+
+    def read(self, part: Part) -> Iterator[ZnodeBatch]:
+        """Read one part, in any process."""
+
+    def moment_lost(self) -> bool:
+        """Whether what `cluster` saw can no longer be read, so that a scan which failed must start afresh.
+
+        Only where all is read at one moment (etcd at a revision, which may be compacted); others say False.
+        """
+
+    def operations(self) -> dict[str, int]:
+        """What this object asked its source for, by kind."""
+
+    def close(self) -> None:
+        """Let go of connections; the store may be used again."""
+
+
+@runtime_checkable
+class OnePathStore(Protocol):
+    """A store that can be asked for one path alone, as running ones can."""
+
+    def part_of(self, path: str) -> Part:
+        """The part that reads the znode or key at an absolute path and nothing else; after `cluster`."""
+
+
+def tree_of(below_root: str) -> Tree | None:
+    """The tree that a path below the root belongs to; None for the cluster's own nodes.
+
+    >>> tree_of("00/0000/L0001"), tree_of("underreplication/locks/urL0000000001"), tree_of("cookies/bk1:3181")
+    (<Tree.LEDGERS: 'ledgers'>, <Tree.MARKS: 'marks'>, None)
+    """
+    first = below_root.partition("/")[0]
+    if first == "underreplication" and "/".join(below_root.split("/", 2)[:2]) in MARK_ROOTS:
+        return Tree.MARKS
+    # ID-...: the flat id generator's short-lived nodes lie among the ledgers.
+    if first in CLUSTER_CHILDREN or first.startswith("ID-"):
+        return None
+    return Tree.LEDGERS

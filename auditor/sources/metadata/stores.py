@@ -1,0 +1,102 @@
+"""All metadata stores, one row each: how one is opened, and what a running one tells about itself.
+
+A new store needs a scheme in `auditor.sources.metadata.uri`, a module with a class that keeps to
+`auditor.sources.metadata.store.MetadataStore`, and a row here. Modules are named and not imported, so that
+reading a dump needs neither kazoo nor grpc.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from auditor.errors import UsageError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.store import MetadataStore, StoreOptions
+from auditor.sources.metadata.store_facts import LedgerCount, Server
+from auditor.sources.metadata.uri import parse_metadata_uri
+
+
+@dataclass(frozen=True, slots=True)
+class StoreKind:
+    """Where the code of one kind of store is, each as ``module:function``.
+
+    ``opener`` takes the URI and its parts, of a ``live`` store also `StoreOptions`, and connects to nothing
+    yet. ``counter`` takes hosts, root, layout and options, ``prober`` one host and options; a saved store has
+    neither.
+    """
+
+    opener: str
+    live: bool = False
+    counter: str | None = None
+    prober: str | None = None
+
+
+STORES = {
+    "zk": StoreKind(
+        "auditor.sources.metadata.zookeeper.live:LiveStore",
+        live=True,
+        counter="auditor.sources.metadata.zookeeper.facts:count_ledgers",
+        prober="auditor.sources.metadata.zookeeper.facts:probe",
+    ),
+    "zk-snapshot": StoreKind("auditor.sources.metadata.zookeeper.snapshot:SnapshotStore"),
+    "etcd": StoreKind(
+        "auditor.sources.metadata.etcd.live:EtcdStore",
+        live=True,
+        counter="auditor.sources.metadata.etcd.facts:count_ledgers",
+        prober="auditor.sources.metadata.etcd.facts:probe",
+    ),
+    "etcd-snapshot": StoreKind("auditor.sources.metadata.etcd.snapshot:EtcdSnapshotStore"),
+    "dump": StoreKind("auditor.sources.metadata.dump.zookeeper:open_dump"),
+}
+"""By the scheme of `MetadataUri`."""
+
+
+def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
+    """Choose a store by its URI. Connects to nothing yet.
+
+    >>> open_store("dump:///audit/metadata.jsonl").root
+    '/ledgers'
+
+    Raises:
+        UsageError: a URI that cannot be meant.
+    """
+    parsed = parse_metadata_uri(uri)
+    kind = STORES[parsed.scheme]
+    bounds = (options or StoreOptions(),) if kind.live else ()
+    store: MetadataStore = _load(kind.opener)(uri, parsed, *bounds)
+    return store
+
+
+def count_ledgers(uri: str, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
+    """Count or estimate the ledgers of a running store, within ``options``.
+
+    Raises:
+        StoreError: it cannot be reached.
+        UsageError: the store is a saved one, whose ledgers can only be counted by reading all of it.
+    """
+    parsed = parse_metadata_uri(uri)
+    counter = STORES[parsed.scheme].counter
+    if counter is None:
+        raise UsageError(f"{uri}: only a running store can be asked how many ledgers it has")
+    count: LedgerCount = _load(counter)(parsed.hosts, parsed.root, layout, options)
+    return count
+
+
+def probe_servers(uri: str, options: StoreOptions) -> list[Server]:
+    """Ask each server of a running store once, in the order of the URI; a saved store has none.
+
+    >>> probe_servers("dump:///saved/metadata.jsonl", StoreOptions())
+    []
+    """
+    parsed = parse_metadata_uri(uri)
+    prober = STORES[parsed.scheme].prober
+    return [] if prober is None else [_load(prober)(host, options) for host in parsed.hosts]
+
+
+def _load(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found

@@ -1,0 +1,1 @@
+"""Metadata in ZooKeeper: running, or in a server's own files."""

@@ -1,0 +1,241 @@
+"""Reading many znodes of ZooKeeper, and nothing but reading.
+
+Reads go out as multiRead requests of many paths, several at a time; to servers before 3.6, which know no
+multiRead, as many single ones. A connection that breaks is opened again, and what was asked on it is asked
+again: no answer is taken from a server that is behind one that answered before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.exceptions import UnimplementedError, ZookeeperError
+
+from auditor.errors import DecodeError, StoreError
+from auditor.sources.metadata.credentials import read_credentials
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.metadata.zookeeper.multi_read import Answer, Operation, Stored
+from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Session, reason_of
+from auditor.sources.rate_limit import RateLimit
+
+NO_NODE = -101
+NO_AUTH = -102
+ATTEMPTS = 3
+"""How often one path is asked for when the connection breaks each time, and a lost server looked for."""
+REQUEST_BYTES = 256 * 1024
+"""A quarter of jute.maxbuffer's default; a server cuts the connection at a larger request."""
+
+_CODES = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A read that gave nothing: ZooKeeper's error code where it gave one, and the reason."""
+
+    code: int | None
+    reason: str
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Paths of one request, by their place in the caller's list."""
+
+    places: list[int]
+    attempts: int = 0
+
+
+class ZooKeeperReader:
+    """Reads znodes and lists of children, many at a time. Connects at the first read.
+
+    ``operations`` counts connections, requests by kind, znodes read and znodes listed.
+    """
+
+    def __init__(self, hosts: Sequence[str], options: StoreOptions, probe: str) -> None:
+        self.operations: Counter[str] = Counter()
+        self._hosts = ",".join(hosts)
+        self._options = options
+        self._limit = RateLimit(options.rate_limit)
+        self._session: Session | None = None
+        self._multi_read: bool | None = None  # None: not yet asked on this connection
+        self._probe = probe
+        self._seen = 0
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest transaction that a server had seen when it answered."""
+        if self._session is not None:
+            self._seen = max(self._seen, self._session.last_zxid)
+        return self._seen
+
+    def be_at(self, zxid: int) -> None:
+        """From here on, take answers only from servers that have seen ``zxid``, as another reader has."""
+        if zxid > self.last_zxid:
+            self.close()
+            self._seen = zxid
+
+    def catch_up(self) -> None:
+        """From here on, take answers only from a server that has all that the leader has now."""
+        if self._session is None:
+            return  # connecting does the same
+        self.operations["sync"] += 1
+        try:
+            self._session.sync(self._probe)
+        except NotReachedError:
+            self.close()
+
+    def data(self, paths: Sequence[str]) -> list[Stored | Failed]:
+        """Read znodes; answers in the order of the paths.
+
+        Raises:
+            StoreError: the server cannot be reached.
+        """
+        self.operations["znodes_read"] += len(paths)
+        answers = self._ask(Operation.GET_DATA, paths)
+        return [answer if isinstance(answer, Stored) else _failed(answer) for answer in answers]
+
+    def children(self, paths: Sequence[str]) -> list[list[str] | Failed]:
+        """List the names of the children; answers in the order of the paths."""
+        self.operations["znodes_listed"] += len(paths)
+        answers = self._ask(Operation.GET_CHILDREN, paths)
+        return [answer if isinstance(answer, list) else _failed(answer) for answer in answers]
+
+    def close(self) -> None:
+        """End the session; a later read opens another."""
+        if self._session is not None:
+            self._seen = self.last_zxid
+            session, self._session, self._multi_read = self._session, None, None
+            session.close()
+
+    def _ask(self, operation: Operation, paths: Sequence[str]) -> list[Answer | Failed]:
+        answers: list[Answer | Failed] = [Failed(None, "not asked")] * len(paths)
+        waiting = deque(self._chunks(paths))
+        sent: deque[tuple[_Chunk, list[Any]]] = deque()
+        alone = 0  # chunks to ask one at a time
+        while waiting or sent:
+            session = self._connected(anew=not sent)
+            while waiting and len(sent) < (1 if alone else self._options.in_flight):
+                chunk = waiting.popleft()
+                self._limit.take(len(chunk.places))
+                sent.append((chunk, self._send(session, operation, [paths[place] for place in chunk.places])))
+            chunk, pending = sent.popleft()
+            try:
+                received = self._receive(session, pending)
+            except (*LOST, UnimplementedError) as error:
+                # All that was sent is lost, and only a chunk that was alone is known to be the one to blame.
+                lost = [chunk, *(other for other, _ in sent)] if sent else self._again(chunk, error, answers)
+                alone = max(0, alone - 1) + len(lost)
+                sent.clear()
+                waiting.extendleft(reversed(lost))
+                self.close()
+                continue
+            except (ZookeeperError, DecodeError) as error:
+                lost = self._again(chunk, error, answers)
+                waiting.extendleft(reversed(lost))
+                alone += len(lost) if alone else 0
+            else:
+                for place, answer in zip(chunk.places, received, strict=True):
+                    answers[place] = answer
+            alone = max(0, alone - 1)
+        return answers
+
+    def _chunks(self, paths: Sequence[str]) -> list[_Chunk]:
+        chunks = [_Chunk([])]
+        size = 0
+        for place, path in enumerate(paths):
+            size += len(path) * 3 + 16  # a character takes three bytes of UTF-8 at most, the frame 14
+            if len(chunks[-1].places) >= self._options.batch or size > REQUEST_BYTES:
+                chunks.append(_Chunk([]))
+                size = len(path) * 3 + 16
+            chunks[-1].places.append(place)
+        return chunks if paths else []
+
+    def _again(self, chunk: _Chunk, error: Exception, answers: list[Answer | Failed]) -> list[_Chunk]:
+        """What to ask once more: halves, so that one znode that cannot be read does not take others along."""
+        if len(chunk.places) > 1:
+            middle = len(chunk.places) // 2
+            return [_Chunk(chunk.places[:middle]), _Chunk(chunk.places[middle:])]
+        chunk.attempts += 1
+        if chunk.attempts < ATTEMPTS:
+            return [chunk]
+        reason = reason_of(error, self._options.timeout_s)
+        answers[chunk.places[0]] = Failed(getattr(error, "code", None), reason)
+        return []
+
+    def _send(self, session: Session, operation: Operation, paths: list[str]) -> list[Any]:
+        if self._multi_read:
+            self.operations["multi_read"] += 1
+            return [session.multi_read(operation, paths)]
+        self.operations["get" if operation is Operation.GET_DATA else "get_children"] += len(paths)
+        return [session.read(operation, path) for path in paths]
+
+    def _receive(self, session: Session, pending: list[Any]) -> list[Answer]:
+        if self._multi_read:
+            return session.answers(pending[0])
+        return [session.answer(each) for each in pending]
+
+    def _connected(self, anew: bool) -> Session:
+        """The session to ask on; where nothing is asked (``anew``), one that has not moved.
+
+        It finds out whether the server knows multiRead; the next one may be another version.
+        """
+        if self._session is not None and self._session.moved and anew:
+            self.close()
+        for _ in range(ATTEMPTS):
+            session = self._session = self._session or self._opened()
+            if self._multi_read is not None:
+                return session
+            self.operations["multi_read"] += 1
+            try:
+                session.answers(session.multi_read(Operation.GET_DATA, [self._probe]))
+                self._multi_read = True
+                return session
+            except UnimplementedError:
+                break
+            except LOST:
+                self.close()
+        # A server before 3.6 answers "unimplemented" and ends the session.
+        self.close()
+        session = self._session = self._opened()
+        self._multi_read = False
+        return session
+
+    def _opened(self) -> Session:
+        """A session with a server that has everything that the leader has at this moment.
+
+        A first connection that nobody takes up is given up at once: the hosts may be wrong. Where a server
+        did answer before, it may be starting again, or a new leader may be being elected.
+        """
+        credentials = read_credentials(self._options.credentials).zookeeper
+        for attempt in range(1, ATTEMPTS + 1):
+            self.operations["connect"] += 1
+            session = None
+            try:
+                session = Session(self._hosts, self._options.timeout_s, credentials, self._seen)
+                # A server that lags behind its leader could miss ledgers made long before this moment.
+                self.operations["sync"] += 1
+                session.sync(self._probe)
+                return session
+            except NotReachedError as error:
+                if session is not None:
+                    session.close()
+                if attempt == ATTEMPTS or (session is None and not self._seen):
+                    raise StoreError(
+                        f"cannot connect to ZooKeeper at {self._hosts} {error}; check the hosts of the "
+                        "metadata URI, that this machine may reach them, and whether they want TLS"
+                    ) from error
+            except StoreError:
+                if session is not None:
+                    session.close()
+                raise
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _failed(answer: Answer | Failed) -> Failed:
+    if isinstance(answer, Failed):
+        return answer
+    if isinstance(answer, int):
+        return Failed(answer, _CODES.get(answer, f"ZooKeeper error {answer}"))
+    return Failed(None, "the server answered another question")

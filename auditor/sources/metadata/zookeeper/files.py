@@ -1,0 +1,93 @@
+"""The files of a ZooKeeper server's version-2 directory: which there are, and their bytes.
+
+``snapshot.<zxid>`` (or with ``.gz`` or ``.snappy``) is named after the last transaction when it was begun,
+``log.<zxid>`` after the first transaction in it; zxids in hex.
+"""
+
+from __future__ import annotations
+
+import gzip
+import mmap
+import re
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from auditor.codecs.zookeeper.snappy_java import decompress
+from auditor.errors import DecodeError, StoreError
+
+_NAME = re.compile(r"(snapshot|log)\.([0-9a-f]{1,16})(\.gz|\.snappy)?")
+_COPY_BYTES = 1024 * 1024
+
+
+class ZxidFile(NamedTuple):
+    """A file and the zxid of its name."""
+
+    zxid: int
+    path: Path
+
+
+def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]:
+    """The snapshots, newest first, and the logs, oldest first, of ``directory`` or its ``version-2``.
+
+    Raises:
+        StoreError: the directory cannot be listed, or holds no snapshot.
+    """
+    found: dict[str, list[ZxidFile]] = {"snapshot": [], "log": []}
+    try:
+        inner = directory / "version-2"
+        for path in (inner if inner.is_dir() else directory).iterdir():
+            match = _NAME.fullmatch(path.name)
+            if match and (match[1] == "snapshot" or not match[3]):
+                found[match[1]].append(ZxidFile(int(match[2], 16), path))
+    except OSError as error:
+        raise StoreError(f"cannot read the snapshot directory {directory}: {error.strerror}") from error
+    if not found["snapshot"]:
+        raise StoreError(
+            f"{directory} holds no snapshot.<zxid>; name a ZooKeeper server's version-2 directory"
+        )
+    return sorted(found["snapshot"], reverse=True), sorted(found["log"])
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[memoryview]:
+    """The bytes of a file; a compressed one is unpacked once, to a temporary file without a name.
+
+    Raises:
+        DecodeError: the compressed stream is damaged.
+        StoreError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            if path.suffix not in (".gz", ".snappy"):
+                yield _view(file)
+                return
+            with tempfile.TemporaryFile() as plain:
+                _unpack(file, path.suffix, plain)
+                plain.flush()
+                yield _view(plain)
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _unpack(file: IO[bytes], suffix: str, plain: IO[bytes]) -> None:
+    if suffix == ".snappy":
+        for block in decompress(file):  # type: ignore[arg-type]  # IO[bytes] is what open() gives
+            plain.write(block)
+        return
+    try:
+        with gzip.open(file) as unpacked:
+            shutil.copyfileobj(unpacked, plain, _COPY_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DecodeError("gzip stream", file.tell(), str(error)) from error
+
+
+def _view(file: IO[bytes]) -> memoryview:
+    if file.seek(0, 2) == 0:  # an empty file cannot be mapped
+        return memoryview(b"")
+    # Not closed by hand: arrays over it can outlive this in the traceback of an error, and it needs no file.
+    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

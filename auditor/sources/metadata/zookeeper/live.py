@@ -1,0 +1,207 @@
+"""Metadata in a running ZooKeeper, read without ever writing.
+
+The driver reads the cluster's own nodes and lists the top of a tree to cut it into parts; each task opens its
+own connection for its part. The flat layout keeps all ledgers below one znode: there a part is a share of the
+names by their hash, and each task lists the root itself.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from auditor.errors import StoreError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.store import (
+    CLUSTER_CHILDREN,
+    MARK_ROOTS,
+    ClusterNodes,
+    Part,
+    StoreOptions,
+    Tree,
+    Znode,
+    ZnodeBatch,
+    tree_of,
+)
+from auditor.sources.metadata.uri import MetadataUri
+from auditor.sources.metadata.zookeeper.client import NO_AUTH, NO_NODE, Failed, ZooKeeperReader
+from auditor.sources.metadata.zookeeper.walk import Top, walk
+
+SPREAD = 4
+"""Subtrees dealt out to each part: their sizes are not known, so several even out."""
+
+LISTED_LIMIT = 2000
+"""Inner znodes that the driver lists to cut a tree; at 10,000 children each that is seconds."""
+
+# Inner znodes whose children are inner too: listing parents of leaves would bring all ledgers to the driver.
+_DIVISIBLE = {
+    Tree.LEDGERS: re.compile(r"[0-9]{2}|[0-9]{3}(/[0-9]{4}){0,2}|scopes(/[0-9a-f]{4}){0,6}"),
+    Tree.MARKS: re.compile(r"underreplication/ledgers(/[0-9a-f]{4}){0,3}"),
+}
+
+
+@dataclass(frozen=True)
+class SubtreesPart(Part):
+    """Some subtrees, and some znodes whose children are in other parts."""
+
+    tops: tuple[Top, ...]
+    zxid: int = 0  # where the server stood that they were cut from
+
+
+@dataclass(frozen=True)
+class ShareOfRootPart(Part):
+    """The children of the root whose hash is ``share`` of ``shares``, and what is below them."""
+
+    share: int
+    shares: int
+    zxid: int = 0  # as above
+
+
+class LiveStore:
+    """Metadata in a running ZooKeeper; see the module. ``clock`` gives ms since 1970."""
+
+    live = True
+    keeps_marks = True
+    keeps_times = True
+
+    def __init__(
+        self,
+        uri: str,
+        parsed: MetadataUri,
+        options: StoreOptions,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.uri = uri
+        self.root = parsed.root
+        self._hosts = parsed.hosts
+        self._clock = clock
+        self._reader = ZooKeeperReader(parsed.hosts, options, probe=parsed.root)
+
+    def cluster(self) -> ClusterNodes:
+        """Read the cluster's own nodes; see `MetadataStore.cluster`.
+
+        ZooKeeper tells a reader no clock, so ``scan_time`` is this machine's, but never before the largest
+        ctime or mtime that was read: those are the server's.
+        """
+        # A second scan on the same connection must not see less than there was when it began.
+        self._reader.catch_up()
+        newest = self._check_root()
+        gaps: list[tuple[str, str]] = []
+        names = [name for name in CLUSTER_CHILDREN if name != "underreplication"]
+        tops = [Top(f"{self.root}/{name}") for name in names] + self._underreplication(gaps)
+        there = self._reader.data([top.path for top in tops])
+        # Most of them need not be there; one that is absent is no deletion to look into.
+        tops = [
+            top
+            for top, answer in zip(tops, there, strict=True)
+            if not (isinstance(answer, Failed) and answer.code == NO_NODE)
+        ]
+        nodes: dict[str, Znode] = {}
+        for znodes, missed in walk(self._reader, tops):
+            gaps += missed
+            for znode in znodes:
+                nodes[znode.path[len(self.root) + 1 :]] = znode
+                newest = max(newest, znode.ctime, znode.mtime)
+        return ClusterNodes(nodes, max(self._clock(), newest), hex(self._reader.last_zxid), tuple(gaps))
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Subtrees dealt out to ``wanted`` parts; see `MetadataStore.parts`."""
+        self._reader.catch_up()
+        wanted = max(1, wanted)
+        if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
+            self._check_root()
+            return [ShareOfRootPart(share, wanted, self._reader.last_zxid) for share in range(wanted)]
+        if tree is Tree.LEDGERS:
+            names = self._children(self.root)
+            frontier = [f"{self.root}/{name}" for name in sorted(names) if tree_of(name) is tree]
+        else:
+            frontier = [f"{self.root}/{below}" for below in MARK_ROOTS]
+        listed: list[Top] = []
+        while len(frontier) < wanted * SPREAD:
+            divisible = [path for path in frontier if _DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
+            if not divisible or len(divisible) > LISTED_LIMIT:
+                break
+            children: dict[str, list[str]] = {}
+            for path, answer in zip(divisible, self._reader.children(divisible), strict=True):
+                # One that cannot be listed stays whole: its task finds out why, and says so.
+                if not isinstance(answer, Failed):
+                    children[path] = [f"{path}/{name}" for name in sorted(answer)]
+            if not children:
+                break
+            listed += [Top(path, deep=False) for path in children]
+            frontier = [below for path in frontier for below in children.get(path, [path])]
+        tops = [*map(Top, frontier), *listed]
+        dealt = [tuple(tops[share::wanted]) for share in range(wanted)]
+        return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
+
+    def part_of(self, path: str) -> Part:
+        """The znode at ``path`` without what is below it; see `OnePathStore.part_of`."""
+        return SubtreesPart((Top(path, deep=False),), self._reader.last_zxid)
+
+    def read(self, part: Part) -> Iterator[ZnodeBatch]:
+        """Read one part; see `MetadataStore.read`.
+
+        A server that has not seen what the parts were cut from would take ledgers for deleted that are there.
+        """
+        assert isinstance(part, (ShareOfRootPart, SubtreesPart))
+        self._reader.be_at(part.zxid)
+        if isinstance(part, ShareOfRootPart):
+            names = self._children(self.root)
+            mine = [
+                Top(f"{self.root}/{name}")
+                for name in sorted(names)
+                if tree_of(name) is Tree.LEDGERS and zlib.crc32(name.encode()) % part.shares == part.share
+            ]
+        else:
+            mine = list(part.tops)
+        for znodes, gaps in walk(self._reader, mine):
+            yield ZnodeBatch.of(znodes, gaps)
+
+    def moment_lost(self) -> bool:
+        """Never: ZooKeeper has no moment to read all at."""
+        return False
+
+    def operations(self) -> dict[str, int]:
+        """Connections, requests by kind, znodes read and listed; no other kind of request exists."""
+        return dict(self._reader.operations)
+
+    def close(self) -> None:
+        """End the session."""
+        self._reader.close()
+
+    def _check_root(self) -> int:
+        (answer,) = self._reader.data([self.root])
+        if isinstance(answer, Failed):
+            raise self._no_root(answer)
+        return max(answer.stat.ctime, answer.stat.mtime)
+
+    def _children(self, path: str) -> list[str]:
+        (names,) = self._reader.children([path])
+        if isinstance(names, Failed):
+            raise self._no_root(names)
+        return names
+
+    def _no_root(self, failed: Failed) -> StoreError:
+        where = f"{self.root} in ZooKeeper at {','.join(self._hosts)}"
+        if failed.code == NO_NODE:
+            return StoreError(f"there is no znode {where}; the metadata URI ends with the cluster's root")
+        if failed.code == NO_AUTH:
+            return StoreError(
+                f"not authorised to read {where}; give this client's address or user READ there, "
+                "or name a user who has it in the file of --credentials"
+            )
+        return StoreError(f"cannot read {where}: {failed.reason}")
+
+    def _underreplication(self, gaps: list[tuple[str, str]]) -> list[Top]:
+        """What is below underreplication besides marks and locks, which grow with the number of ledgers."""
+        path = f"{self.root}/underreplication"
+        (names,) = self._reader.children([path])
+        if isinstance(names, Failed):
+            if names.code != NO_NODE:
+                gaps.append((path, f"its children could not be listed: {names.reason}"))
+            return []
+        below = [name for name in sorted(names) if f"underreplication/{name}" not in MARK_ROOTS]
+        return [Top(path, deep=False), *(Top(f"{path}/{name}") for name in below)]

@@ -1,0 +1,235 @@
+"""One session with ZooKeeper: who we are to it, which server answers, and whether that changed.
+
+The client library moves a broken connection to another server by itself, and opens another session where the
+old one expired; a `Session` is over then (`Session.moved`), so that nobody takes answers of two servers for
+one. A server that is behind what was seen before lets no one in: the zxid in the handshake sees to that.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    SessionClosedRequireSaslError,
+    SessionExpiredError,
+    WriterNotClosedException,
+    ZookeeperError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.retry import KazooRetry
+
+from auditor.errors import StoreError
+from auditor.sources.metadata.credentials import Sasl, Tls, ZooKeeperCredentials
+from auditor.sources.metadata.zookeeper.multi_read import Answer, MultiRead, Operation, Stat, Stored
+
+LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
+"""What a request ends with when its connection did."""
+
+REFUSED = (AuthFailedError, SessionClosedRequireSaslError)
+
+# What kazoo reports about lost connections is raised here as well, with the way out. Its debug messages hold
+# whole answers and passwords, and ledger metadata holds passwords: no program around this one may switch them
+# on, so each session's logger is out of the reach of logging.getLogger.
+_LOGGER = logging.getLogger(__name__)
+_LOGGER.addHandler(logging.NullHandler())
+
+
+class NotReachedError(Exception):
+    """No server took us in; another attempt may succeed."""
+
+
+class Session:
+    """Sends reads on one session. It has no other requests, and it ends when its connection does.
+
+    ``seen`` is the newest zxid seen before: a server that is behind it does not take us in.
+
+    Raises:
+        NotReachedError: no server answered in time.
+        StoreError: the server does not take the credentials, or they need a package that is not there.
+    """
+
+    def __init__(self, hosts: str, timeout_s: float, credentials: ZooKeeperCredentials, seen: int) -> None:
+        self.moved = False
+        self._refused = False
+        self._hosts = hosts
+        self._timeout_s = timeout_s
+        self._trouble = _Trouble()
+        self._client: Any = KazooClient(  # kazoo has no types
+            hosts,
+            timeout=timeout_s,
+            logger=_private_logger(self._trouble),
+            connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
+            auth_data=_digest(credentials),
+            sasl_options=_sasl(credentials.sasl),
+            **_tls(credentials.tls),
+        )
+        self._client.last_zxid = seen
+        self._client.add_listener(self._changed)
+        try:
+            self._client.start(timeout=timeout_s)
+        except (KazooTimeoutError, KazooException, OSError) as error:
+            if not isinstance(error, WriterNotClosedException):  # else its thread closes it, as in close
+                self._client.close()
+            self._refuse(error)
+            raise NotReachedError(f"within {timeout_s:g} s{self._trouble}") from error
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest transaction that the server had seen when it answered last."""
+        return int(self._client.last_zxid)
+
+    def sync(self, path: str) -> None:
+        """Wait until the server has everything that the leader has now.
+
+        Raises:
+            NotReachedError: it did not answer; this session is of no use.
+            StoreError: it does not take the credentials.
+        """
+        try:
+            self._client.sync_async(path).get(timeout=self._timeout_s)
+        except (*LOST, ZookeeperError) as error:
+            self._refuse(error)
+            raise NotReachedError(f": {reason_of(error, self._timeout_s)}{self._trouble}") from error
+
+    def multi_read(self, operation: Operation, paths: list[str]) -> Any:
+        """Send one request for all paths; for `answers`."""
+        pending = self._client.handler.async_result()
+        self._client._call(MultiRead(operation, paths), pending)
+        return pending
+
+    def read(self, operation: Operation, path: str) -> Any:
+        """Send a request for one path; for `answer`."""
+        if operation is Operation.GET_DATA:
+            return self._client.get_async(path)
+        return self._client.get_children_async(path)
+
+    def answers(self, pending: Any) -> list[Answer]:
+        """What the server says to `multi_read`.
+
+        Raises:
+            ConnectionLoss: or another of `LOST`; also where another server may have answered.
+            StoreError: the server does not take the credentials.
+        """
+        received: list[Answer] = self._received(pending)
+        return received
+
+    def answer(self, pending: Any) -> Answer:
+        """What the server says to `read`, in the form that `answers` has."""
+        try:
+            received = self._received(pending)
+        except LOST:
+            raise
+        except ZookeeperError as error:
+            return int(error.code)
+        if isinstance(received, list):
+            return received
+        data, stat = received
+        return Stored(data or b"", Stat._make(stat))
+
+    def close(self) -> None:
+        """End the session."""
+        self.moved = True
+        try:
+            self._client.stop()
+        except WriterNotClosedException:
+            return  # its thread still waits for a server that is silent, and closes the connection by itself
+        except (OSError, KazooException):
+            pass  # stop writes to a socket that a broken connection may have closed already
+        self._client.close()
+
+    def _received(self, pending: Any) -> Any:
+        try:
+            received = pending.get(timeout=self._timeout_s)
+        except (*REFUSED, *LOST) as error:
+            self._refuse(error)
+            raise
+        if self.moved:
+            # Another server, perhaps one that is behind, may have answered what was asked of this one.
+            raise ConnectionLoss("the connection went to another server")
+        return received
+
+    def _changed(self, state: str) -> None:
+        """Called in kazoo's own thread, and before it connects to another server."""
+        self._refused = self._refused or self._client.client_state == KeeperState.AUTH_FAILED
+        self.moved = self.moved or state != KazooState.CONNECTED
+
+    def _refuse(self, error: Exception) -> None:
+        if self._refused or isinstance(error, REFUSED):
+            raise StoreError(
+                f"not authorised: ZooKeeper at {self._hosts} does not take these credentials; "
+                "check user, password and mechanism in the file that --credentials names"
+            ) from error
+
+
+def reason_of(error: Exception, timeout_s: float) -> str:
+    """Why a request came to nothing, in words."""
+    if isinstance(error, KazooTimeoutError):
+        return f"no answer within {timeout_s:g} s; the time-out is an option"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+class _Trouble(logging.Handler):
+    """The last thing that went wrong with a connection, which kazoo tells its log and nobody else."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # "Connection dropped: ...", "Connection time-out: ..."; others only say that it gives up.
+        if record.getMessage().startswith("Connection "):
+            self._last = record.getMessage()
+
+    def __str__(self) -> str:
+        return f" ({self._last})" if self._last else ""
+
+
+def _private_logger(trouble: _Trouble) -> logging.Logger:
+    logger = logging.Logger(__name__, logging.INFO)
+    logger.parent = _LOGGER
+    logger.addHandler(trouble)
+    return logger
+
+
+def _digest(credentials: ZooKeeperCredentials) -> list[tuple[str, str]]:
+    login = credentials.digest
+    return [("digest", f"{login.user}:{login.password}")] if login else []
+
+
+def _sasl(sasl: Sasl | None) -> dict[str, str] | None:
+    if sasl is None:
+        return None
+    packages = ("puresasl", "kerberos") if sasl.mechanism == "GSSAPI" else ("puresasl",)
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise StoreError(
+                f"SASL {sasl.mechanism} needs the Python package {package}, which is not installed"
+            )
+    if sasl.login:
+        login = {"username": sasl.login.user, "password": sasl.login.password}
+        return {"mechanism": sasl.mechanism, "service": sasl.service, **login}
+    principal = {"principal": sasl.principal} if sasl.principal else {}
+    return {"mechanism": sasl.mechanism, "service": sasl.service, **principal}
+
+
+def _tls(tls: Tls | None) -> dict[str, Any]:
+    if tls is None:
+        return {}
+    return {
+        "use_ssl": True,
+        "ca": tls.ca,
+        "certfile": tls.certificate,
+        "keyfile": tls.key or tls.certificate,
+        # Without a password OpenSSL would ask at the terminal for that of an encrypted key.
+        "keyfile_password": tls.key_password or "",
+        "verify_certs": tls.verify,
+        "check_hostname": tls.check_hostname,
+    }

@@ -1,0 +1,233 @@
+"""Metadata in a ZooKeeper server's own files: the newest valid snapshot, and the logs replayed on top of it.
+
+The result is the tree as it was after one transaction, the last of the logs. Most znodes of a large cluster
+did not change since the snapshot: tasks read those from slices of the file. What the logs touched, and every
+ephemeral znode, is worked out on the driver and handed to tasks as it is.
+
+A snapshot that is damaged is passed over for the next older one, as ZooKeeper does, and `ClusterNodes.notes`
+says so; where transactions are missing between that one and the logs, the whole tree is a gap. Ephemeral
+znodes of clients that died shortly before go only when the server ends their sessions: bookies can be shown
+as registered that a live server would soon drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from auditor.codecs.byte_column import ByteColumn, TextColumn
+from auditor.codecs.zookeeper.snapshot import tails
+from auditor.errors import DecodeError, StoreError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
+from auditor.sources.metadata.uri import MetadataUri
+from auditor.sources.metadata.zookeeper.files import mapped, snapshots_and_logs
+from auditor.sources.metadata.zookeeper.replay import Replay, read_logs
+from auditor.sources.metadata.zookeeper.snapshot_index import (
+    Slice,
+    SnapshotIndex,
+    below,
+    build_index,
+    read_slice,
+    surely_ledgers,
+)
+
+SNAPSHOT_ATTEMPTS = 100
+"""ZooKeeper looks at no more snapshots for a valid one (``FileSnap.deserialize``)."""
+
+COMPRESSED_PARTS = 4
+"""Every part of a compressed snapshot unpacks it anew, so there are few of them."""
+
+PART_BYTES = 512 * 1024  # Spark warns above 1 MB a task
+
+
+@dataclass(frozen=True)
+class SlicesPart(Part):
+    """Slices of a snapshot, each without the paths that other parts bring."""
+
+    file: str
+    tree: Tree
+    slices: tuple[tuple[Slice, frozenset[str]], ...]
+
+
+@dataclass(frozen=True)
+class ZnodesPart(Part):
+    """Znodes that the driver worked out, and what may be missing everywhere."""
+
+    znodes: tuple[Znode, ...]
+    gaps: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What the driver keeps of the files: no ledger that did not change."""
+
+    file: Path
+    index: SnapshotIndex
+    replay: Replay
+    state: dict[str, Znode]
+    gaps: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+class SnapshotStore:
+    """Metadata in the ``version-2`` directory of a ZooKeeper server; see the module."""
+
+    live = False
+    keeps_marks = True
+    keeps_times = True
+
+    def __init__(self, uri: str, parsed: MetadataUri) -> None:
+        self.uri = uri
+        self.root = parsed.root
+        self._directory = Path(parsed.path)
+        self._loaded: _Loaded | None = None
+        self._records = 0
+
+    def cluster(self) -> ClusterNodes:
+        """Read the files once, on the driver; see `MetadataStore.cluster`."""
+        loaded = self._load()
+        cut = len(self.root) + 1
+        nodes = {path[cut:]: znode for path, znode in loaded.index.cluster.items()}
+        nodes |= {path[cut:]: znode for path, znode in loaded.state.items() if tree_of(path[cut:]) is None}
+        made = loaded.replay.made()
+        nodes = {name: _made(znode, made[znode.path]) for name, znode in nodes.items()}
+        times = [max(znode.ctime, znode.mtime) for znode in loaded.state.values()]
+        scan_time = max([loaded.index.newest, *times])
+        return ClusterNodes(nodes, scan_time, hex(loaded.replay.zxid), loaded.gaps, loaded.notes)
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Neighbouring slices of the snapshot, and what changed since; see `MetadataStore.parts`."""
+        loaded = self._load()
+        pieces = [
+            (piece, without)
+            for (piece, trees), without in zip(loaded.index.slices, loaded.index.base_of, strict=True)
+            if tree in trees
+        ]
+        if loaded.file.suffix in (".gz", ".snappy"):
+            wanted = min(wanted, COMPRESSED_PARTS)
+        step = max(1, -(-len(pieces) // max(1, wanted)))
+        file = str(loaded.file)
+        parts: list[Part] = [
+            SlicesPart(file, tree, tuple(pieces[first : first + step]))
+            for first in range(0, len(pieces), step)
+        ]
+        return parts + self._worked_out(loaded, tree)
+
+    def read(self, part: Part) -> Iterator[ZnodeBatch]:
+        """Read one part; see `MetadataStore.read`.
+
+        Raises:
+            StoreError: the snapshot is not there, or not the one that was indexed.
+        """
+        if isinstance(part, ZnodesPart):
+            yield ZnodeBatch.of(list(part.znodes), list(part.gaps))
+            return
+        assert isinstance(part, SlicesPart)
+        try:
+            with mapped(Path(part.file)) as data:
+                for piece, without in part.slices:
+                    yield from self._read_slice(data, piece, without, part.tree)
+        except DecodeError as damage:
+            raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
+
+    def moment_lost(self) -> bool:
+        """Never: what is saved stays."""
+        return False
+
+    def operations(self) -> dict[str, int]:
+        """Records read from slices."""
+        return {"records": self._records}
+
+    def close(self) -> None:
+        """Forget what was read; the store may be used again."""
+        self._loaded = None
+
+    def _load(self) -> _Loaded:
+        if self._loaded is not None:
+            return self._loaded
+        snapshots, logs = snapshots_and_logs(self._directory)
+        notes: list[str] = []
+        for zxid, file in snapshots[:SNAPSHOT_ATTEMPTS]:
+            replay = read_logs(logs, zxid, self.root)
+            try:
+                with mapped(file) as data:
+                    index = build_index(data, self.root, replay.touched())
+            except DecodeError as damage:
+                notes.append(f"{file.name} was passed over: {damage}")
+                continue
+            state = replay.apply(index.base)
+            if not (index.has_root or state.get(self.root)):
+                raise StoreError(f"{file} has no znode {self.root}; name the right root with ?root=/path")
+            state.pop(self.root, None)
+            there = {
+                path: znode for path, znode in state.items() if znode and path.startswith(self.root + "/")
+            }
+            if not logs:
+                notes.append(f"{file.name} has no transaction logs beside it")
+            gaps = [(self.root, reason) for reason in replay.missing]
+            gaps += [(self.root, f"{file.name}: the path at byte {at} is no text") for at in index.unreadable]
+            self._loaded = _Loaded(file, index, replay, there, tuple(gaps), (*notes, *replay.notes))
+            return self._loaded
+        raise StoreError(f"no valid snapshot in {self._directory}: {'; '.join(notes)}")
+
+    def _worked_out(self, loaded: _Loaded, tree: Tree) -> list[Part]:
+        cut = len(self.root) + 1
+        parts: list[Part] = []
+        waiting: list[Znode] = []
+        size = 0
+        for path, znode in sorted(loaded.state.items()):
+            if tree_of(path[cut:]) is tree:
+                waiting.append(znode)
+                size += len(path) + len(znode.data) + 64
+            if size >= PART_BYTES:
+                parts.append(ZnodesPart(tuple(waiting), ()))
+                waiting, size = [], 0
+        if waiting or loaded.gaps:
+            parts.append(ZnodesPart(tuple(waiting), loaded.gaps))
+        return parts
+
+    def _read_slice(
+        self, data: memoryview, piece: Slice, without: frozenset[str], tree: Tree
+    ) -> Iterator[ZnodeBatch]:
+        found = read_slice(data, piece)
+        self._records += piece.count
+        rows = below(data, found, self.root)
+        ledgers = surely_ledgers(data, found, rows, self.root)
+        if tree is not Tree.LEDGERS:
+            rows, ledgers = rows[~ledgers], ledgers[~ledgers]
+        cut = len(self.root) + 1
+        changed = [path.encode() for path in without]
+        for first in range(0, len(rows), BATCH_ZNODES):
+            chunk, kept = rows[first : first + BATCH_ZNODES], ledgers[first : first + BATCH_ZNODES].copy()
+            # Nothing is copied: the batch is a view of the file.
+            low, high = int(found.path_at[chunk[0]]), int(found.tail_at[chunk[-1]])
+            octets = np.frombuffer(data[low:high], np.uint8)
+            paths = ByteColumn(octets, found.path_at[chunk] - low, found.path_end[chunk] - low)
+            # A path that is no text cannot be a ledger's; it is shown, so that it is seen as malformed.
+            texts = TextColumn(paths)
+            for place in np.flatnonzero(~kept).tolist():
+                kept[place] = len(path := texts[place]) > cut and tree_of(path[cut:]) is tree
+            if changed:
+                kept &= ~paths.are_in(changed)
+            if not kept.any():
+                continue
+            chunk = chunk[kept]
+            fixed = tails(data, found.tail_at[chunk])
+            yield ZnodeBatch(
+                TextColumn(paths.taken(np.flatnonzero(kept))),
+                ByteColumn(octets, found.data_at[chunk] - low, found.tail_at[chunk] - low),
+                fixed["mzxid"].astype(np.int64),
+                fixed["ctime"].astype(np.int64),
+                fixed["mtime"].astype(np.int64),
+                fixed["version"].astype(np.int64),
+                fixed["ephemeral_owner"].astype(np.int64),
+            )
+
+
+def _made(znode: Znode, since: int) -> Znode:
+    """A znode with the children that logs made; one that is not in the snapshot was itself made by them."""
+    return znode._replace(made=max(znode.made, 0) + since)

@@ -1,0 +1,163 @@
+"""One pass over a snapshot on the driver: where its slices begin, and the few znodes that the driver needs.
+
+The pass verifies the file as it goes: every record fits, the end mark is there, the seals are right. So what
+tasks read later is known to be whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.codecs.byte_column import ByteColumn, begin_with
+from auditor.codecs.zookeeper.snapshot import Boundaries, boundaries, check_seals, nodes_begin, tails
+from auditor.errors import DecodeError
+from auditor.keys import scoped
+from auditor.sources.metadata.store import Tree, Znode, tree_of
+
+SLICE_RECORDS = 20_000
+SLICE_BYTES = 64 * 1024 * 1024
+
+_ZERO, _NINE, _L = b"09L"
+_SCOPES = f"{scoped.TOP}/".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some records of a snapshot: where the first begins, how many they are."""
+
+    offset: int
+    count: int
+
+
+@dataclass(slots=True)
+class SnapshotIndex:
+    """What one pass over a snapshot found below a root.
+
+    ``slices`` say which trees have znodes in them. ``base`` are the znodes at the touched paths and all
+    ephemeral ones, ``cluster`` those of neither tree, both by path; ``base_of`` the paths of ``base`` slice
+    by slice. ``newest`` is the largest ctime or mtime of all but ``base``.
+    """
+
+    slices: list[tuple[Slice, frozenset[Tree]]] = field(default_factory=list)
+    base: dict[str, Znode] = field(default_factory=dict)
+    base_of: list[frozenset[str]] = field(default_factory=list)
+    cluster: dict[str, Znode] = field(default_factory=dict)
+    newest: int = 0
+    has_root: bool = False
+    unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is no text
+
+
+def build_index(data: memoryview, root: str, touched: set[str]) -> SnapshotIndex:
+    """Pass over a whole snapshot.
+
+    Raises:
+        DecodeError: the snapshot is damaged or cut; nothing of it should be trusted then.
+    """
+    index = SnapshotIndex()
+    touched_bytes = {path.encode() for path in touched}
+    at, ended = nodes_begin(data), False
+    while not ended:
+        found = boundaries(data, at, SLICE_RECORDS, SLICE_BYTES)
+        if len(found.data_at):
+            _add(index, data, found, root, touched_bytes)
+        at, ended = found.next, found.ended
+    check_seals(data, at)
+    return index
+
+
+def znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
+    """Some records as znodes; the record's offset instead of one whose path is no text."""
+    path_at, data_at, tail_at = (
+        found.path_at[rows].tolist(),
+        found.data_at[rows].tolist(),
+        found.tail_at[rows],
+    )
+    fixed = tails(data, tail_at)
+    # On disk cversion counts what was made, and only that.
+    names = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner", "cversion")
+    numbers = zip(*(fixed[name].tolist() for name in names), strict=True)
+    for path, begin, end, row in zip(path_at, data_at, tail_at.tolist(), numbers, strict=True):
+        try:
+            text = str(data[path : begin - 4], "utf-8")
+        except UnicodeDecodeError:
+            yield path - 4
+            continue
+        yield Znode(text, bytes(data[begin:end]), *row)
+
+
+def below(data: memoryview, found: Boundaries, root: str) -> NDArray[np.int64]:
+    """The rows of the records at or below a root."""
+    octets, prefix = np.frombuffer(data, np.uint8), root.encode()
+    path_at, ends = found.path_at, found.path_end
+    rows = np.flatnonzero((ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
+    after = path_at[rows] + len(prefix)
+    # One more byte: /ledgers2 is not below /ledgers. Every record has bytes behind its path.
+    inside: NDArray[np.int64] = rows[(after == ends[rows]) | (octets[after] == 0x2F)]
+    return inside
+
+
+def surely_ledgers(
+    data: memoryview, found: Boundaries, rows: NDArray[np.int64], root: str
+) -> NDArray[np.bool_]:
+    """Which of the rows below a root are in the ledger tree, by the first bytes of their names.
+
+    Digits, L and a digit, or ``scopes/``: ledgers and the znodes above them. The few others are told one
+    by one.
+    """
+    octets = np.frombuffer(data, np.uint8)
+    begins = found.path_at[rows] + len(root.encode()) + 1
+    ends = found.path_end[rows]
+    first, second = octets[begins], octets[begins + 1]
+    digit = (first >= _ZERO) & (first <= _NINE)
+    ledger: NDArray[np.bool_] = digit | ((first == _L) & (second >= _ZERO) & (second <= _NINE))
+    rest = np.flatnonzero(~ledger & (ends - begins > len(_SCOPES)))
+    ledger[rest] = begin_with(octets, begins[rest], _SCOPES)
+    return ledger & (begins < ends)
+
+
+def _add(index: SnapshotIndex, data: memoryview, found: Boundaries, root: str, touched: set[bytes]) -> None:
+    rows = below(data, found, root)
+    fixed = tails(data, found.tail_at[rows])
+    ledgers = surely_ledgers(data, found, rows, root)
+    based = fixed["ephemeral_owner"] != 0
+    if touched:
+        paths = ByteColumn(np.frombuffer(data, np.uint8), found.path_at[rows], found.path_end[rows])
+        based |= paths.are_in(touched)
+    trees = {Tree.LEDGERS} if bool((ledgers & ~based).any()) else set()
+    base_here: set[str] = set()
+    single = np.flatnonzero(~ledgers | based)
+    for in_base, znode in zip(based[single].tolist(), znodes(data, found, rows[single]), strict=True):
+        if isinstance(znode, int):
+            index.unreadable.append(znode)
+            continue
+        tree = tree_of(znode.path[len(root) + 1 :])
+        if znode.path == root:
+            index.has_root = True
+        if in_base:
+            index.base[znode.path] = znode
+            base_here.add(znode.path)
+        elif tree is not None and znode.path != root:
+            trees.add(tree)
+        elif tree is None:
+            index.cluster[znode.path] = znode
+    times = np.maximum(fixed["ctime"], fixed["mtime"])[~based]
+    index.newest = max(index.newest, int(times.max())) if times.size else index.newest
+    index.slices.append((Slice(found.begin, len(found.data_at)), frozenset(trees)))
+    index.base_of.append(frozenset(base_here))
+
+
+def read_slice(data: memoryview, piece: Slice) -> Boundaries:
+    """The boundaries of one slice again, in the task that reads it.
+
+    Raises:
+        DecodeError: the file is not the one that was indexed.
+    """
+    found = boundaries(data, piece.offset, piece.count, len(data))
+    if len(found.data_at) != piece.count:
+        reason = f"{piece.count} records expected, {len(found.data_at)} found"
+        raise DecodeError("ZooKeeper snapshot", piece.offset, reason)
+    return found

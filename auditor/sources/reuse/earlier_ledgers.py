@@ -1,0 +1,159 @@
+"""What an earlier run read of a running etcd's ledgers, for the one that reads only what has changed since.
+
+The rows lie in some Parquet files of that run's table ``ledgers``, in the order of their keys from file to
+file. A part is a few neighbouring files, and the keys from the first of them to the first of the next part;
+its rows come piece by piece, each with the range of keys that it stands for. Together the pieces cover every
+key once, those too that no row is of.
+
+Only ledgers in their places come. Of anything else (stray keys, values that no message held) a row does not
+tell for sure under which key it lay; where a table has such rows, its pieces may lack keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from auditor.errors import RunError
+from auditor.keys.etcd import key_bytes
+from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.sources.reuse.earlier_files import extremes, opened
+
+PIECE_ROWS = 5_000
+"""Rows of a piece: for each the server goes through all of its keys, as it does for a page of so many."""
+
+BATCH_ROWS = 4 * PIECE_ROWS
+"""Rows in memory at once."""
+
+PIECE_BYTES = 8 << 20
+"""Rows that are larger come in smaller pieces: so are their values, which the server holds meanwhile."""
+
+LISTED = ("broken", "ok", "unreadable")
+_UNLISTED = ("gap", "misplaced")
+_FOOTERS_AT_ONCE = 16
+
+
+class LedgerFile(NamedTuple):
+    """A file of the table, and the first path of a ledger in it."""
+
+    name: str
+    first: str
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierLedgers:
+    """The files of ``table`` that have ledgers, in order; ``whole`` if no row is of anything else."""
+
+    table: str
+    files: tuple[LedgerFile, ...]
+    whole: bool
+
+    def to_json(self) -> str:
+        """As an option of a data source."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> EarlierLedgers:
+        """The inverse of `to_json`.
+
+        >>> earlier = EarlierLedgers("/runs/1/tables/ledgers", (LedgerFile("part-0", "/a"),), True)
+        >>> EarlierLedgers.from_json(earlier.to_json()) == earlier
+        True
+        """
+        given = json.loads(text)
+        files = tuple(LedgerFile(*file) for file in given["files"])
+        return cls(given["table"], files, given["whole"])
+
+    def dealt(self, start: bytes, end: bytes, wanted: int) -> list[tuple[EarlierLedgers, bytes, bytes]]:
+        """At most ``wanted`` lots of neighbouring files, each with its range of the keys in all."""
+        count = max(1, min(wanted, len(self.files)))
+        edges = [len(self.files) * lot // count for lot in range(count + 1)]
+        lots = [EarlierLedgers(self.table, self.files[a:b], self.whole) for a, b in pairwise(edges)]
+        keys = [start, *(key_bytes(lot.files[0].first) for lot in lots[1:]), end]
+        return [(lot, *ends) for lot, ends in zip(lots, pairwise(keys), strict=True)]
+
+
+class Piece(NamedTuple):
+    """All ledgers that a range of keys had, from ``start``, and before ``end``, as rows of `LEDGERS`."""
+
+    start: bytes
+    end: bytes
+    rows: pa.RecordBatch
+
+
+def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
+    """Look into the footers of the table's files.
+
+    Raises:
+        RunError: one of them cannot be read, or they do not lie in the order of their keys.
+    """
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        found = list(pool.map(lambda name: _looked_at(table, name), sorted(names)))
+    files = tuple(file for file, _ in found if file is not None)
+    if any(one.first >= other.first for one, other in pairwise(files)):
+        raise RunError(f"{table}: its files are not in the order of their keys")
+    return EarlierLedgers(table, files, all(whole for _, whole in found))
+
+
+def pieces(
+    earlier: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
+) -> Iterator[Piece]:
+    """The rows of a lot's files, piece by piece, with ranges that cover it end to end.
+
+    ``columns`` are some of `LEDGERS`: path, version and status at least.
+
+    Raises:
+        RunError: a file is missing, cut, damaged, or of another schema, or its rows are not in order.
+    """
+    waiting: pa.RecordBatch | None = None
+    least = start
+    for rows in _batches(earlier, columns.names):
+        first, last = (key_bytes(rows["path"][at].as_py()) for at in (0, -1))
+        ascending = pc.all(pc.less(rows["path"][:-1], rows["path"][1:]), min_count=0).as_py()
+        if not (ascending and least <= first and last < end):
+            raise RunError(f"{earlier.table}: its rows are not in the order of their keys")
+        if waiting is not None:
+            yield Piece(start, first, waiting)
+            start = first
+        waiting, least = rows, last + b"\0"
+    nothing = pa.RecordBatch.from_pylist([], columns)
+    yield Piece(start, end, waiting if waiting is not None else nothing)
+
+
+def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of ledgers in their places, never none, few and small enough for a piece."""
+    for name, _ in earlier.files:
+        with opened(earlier.table, name, LEDGERS) as file:
+            for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
+                listed = pc.is_in(batch["status"], pa.array(LISTED))
+                rows = batch if pc.all(listed).as_py() else batch.filter(listed)
+                share = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))
+                for at in range(0, rows.num_rows, share):
+                    yield rows.slice(at, share)
+
+
+def _looked_at(table: str, name: str) -> tuple[LedgerFile | None, bool]:
+    """The file if it has ledgers in their places, and whether it has nothing else."""
+    with opened(table, name, LEDGERS) as file:
+        paths, statuses = extremes(file, "path"), extremes(file, "status")
+        if None not in paths and not any(_may_be_odd(each) for each in statuses):
+            first = min((each[0] for each in paths if each is not None), default=None)
+            return LedgerFile(name, first) if first is not None else None, True
+        least, whole = None, True
+        for batch in file.iter_batches(columns=["path", "status"], use_threads=False):
+            listed = pc.is_in(batch["status"], pa.array(LISTED))
+            whole &= pc.all(listed, min_count=0).as_py()
+            least = least or next(iter(batch["path"].filter(listed)[:1].to_pylist()), None)
+        return LedgerFile(name, least) if least is not None else None, whole
+
+
+def _may_be_odd(statuses: tuple[str, str] | None) -> bool:
+    """Whether rows with statuses between these two can be of anything but ledgers in their places."""
+    return statuses is None or any(statuses[0] <= odd <= statuses[1] for odd in _UNLISTED)

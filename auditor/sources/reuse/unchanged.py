@@ -1,0 +1,210 @@
+"""Which index files are as an earlier run read them, found out by asking the system and reading none.
+
+A file is unchanged if its stamp is (`auditor.sources.reuse.file_stamp`). A directory of them need not be
+listed again either: making, removing or renaming a file in a directory dates the directory. So one that was
+last dated well before the earlier run listed it, and whose files are all unchanged, has the same files; that
+they are unchanged also proves that it is the same disk. Whatever else is found is listed, and looked at,
+anew.
+
+What only reading shows stays unseen: a sector that has gone bad under a file that nobody wrote to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.sources.bookies.index_files.batch import OK, IndexFiles
+from auditor.sources.bookies.index_files.listing import Passed, list_part
+from auditor.sources.bookies.parts import IndexPart
+from auditor.sources.reuse.earlier_rows import EarlierRows
+from auditor.sources.reuse.file_stamp import stamps
+
+STRAY = "stray"
+
+QUIET_MS = 3_600_000
+"""A directory that was dated no longer than this before the earlier run is listed: clocks may differ so."""
+
+GROUP_ROWS = 250_000
+"""Earlier rows that are held at once: about 100 MB of paths."""
+
+SLICE_FILES = 1024
+"""Files whose state a thread asks for at once."""
+
+_FIRST_LEVELS = 256
+
+
+class Unchanged:
+    """What of some files needs no reading; what the listing shows to be still in its place is kept.
+
+    ``paths`` are the files that an earlier run read, ``numbers`` their rows there; of each is known whether
+    it is the ``same``, and the directories that are ``quiet`` have these files and no others.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[bytes],
+        numbers: NDArray[np.int64],
+        same: NDArray[np.bool_],
+        began: int,
+    ) -> None:
+        places: dict[bytes, int] = {}
+        place = np.array(
+            [places.setdefault(path.rpartition(b"/")[0], len(places)) for path in paths], np.intp
+        )
+        whole = np.bincount(place[~same], minlength=len(places)) == 0
+        order = np.argsort(place, kind="stable")
+        ends = np.searchsorted(place[order], np.arange(len(places) + 1)).tolist()
+        self._numbers = numbers[order]
+        self._kept = np.zeros(len(paths), np.bool_)
+        self._files = {paths[row]: at for at, row in enumerate(order.tolist()) if same[row]}
+        self._quiet = {
+            directory: (ends[which], ends[which + 1])
+            for directory, which in places.items()
+            if whole[which] and _is_quiet(directory, began)
+        }
+
+    def skips(self, directory: bytes) -> bool:
+        """Whether a directory need not be listed; if so, all of its rows are kept."""
+        span = self._quiet.get(directory)
+        if span is None:
+            return False
+        self._kept[slice(*span)] = True
+        return True
+
+    def changed(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
+        """Which of the files that a listing found must be read; the rows of the others are kept."""
+        at = np.array([self._files.get(path, -1) for path in paths], np.intp)
+        self._kept[at[at >= 0]] = True
+        return at < 0
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """The numbers of the rows to keep, once all is listed."""
+        return self._numbers[self._kept]
+
+
+def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Passed]:
+    """List what one part covers, as `list_part` does, but for unchanged files: their rows are marked."""
+    for piece in groups(part, rows):
+        known = unchanged(piece, rows)
+        for item in list_part(piece, known.skips):
+            if isinstance(item, Passed):
+                yield item
+            elif (left := known.changed(item.paths)).any():
+                paths = [item.paths[row] for row in np.flatnonzero(left)]
+                yield IndexFiles(item.ledger_ids[left], paths, item.scope_id)
+        rows.mark(known.kept)
+
+
+def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
+    """The part cut by its first-level names, each piece with no more than about `GROUP_ROWS` earlier rows."""
+    count = sum(len(numbers) for numbers, _ in rows.scan(["bookie_id"]))
+    share = count * max(1, len(part.names)) / _FIRST_LEVELS
+    pieces = max(1, min(len(part.names), round(share / GROUP_ROWS)))
+    hands = [part.names[start::pieces] for start in range(pieces)]
+    for hand in hands:
+        elsewhere = part.elsewhere
+        if elsewhere is not None:
+            elsewhere = (*elsewhere, *(name for other in hands if other is not hand for name in other))
+        yield replace(part, names=hand, elsewhere=elsewhere if hand is hands[0] else None)
+
+
+def unchanged(part: IndexPart, rows: EarlierRows) -> Unchanged:
+    """Ask for the state of all files that the earlier run read below the names of ``part``."""
+    paths: list[bytes] = []
+    numbers, known = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    usable = [np.zeros(0, np.bool_)]
+    for own, batch in rows.scan(["scope_id", "ledger_id", "path", "state", "stamp"]):
+        near = _near(part, batch)
+        here = batch.filter(pa.array(near))
+        paths += here["path"].cast(pa.binary()).to_pylist()
+        numbers.append(own[near])
+        known.append(np.asarray(here["stamp"].fill_null(0)))
+        usable.append(np.asarray(pc.and_(pc.equal(here["state"], OK), here["stamp"].is_valid())))
+    same = np.concatenate(usable)
+    at = np.flatnonzero(same)
+    value, there = _asked([paths[row] for row in at], part.threads)
+    same[at] = there & (value == np.concatenate(known)[at])
+    return Unchanged(paths, np.concatenate(numbers), same, rows.began)
+
+
+def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
+    """Whether the databases of an index directory are as they were read, to their end; their rows are kept.
+
+    ``stamp`` is that of all their files now. What lies beside them says nothing of them.
+    """
+    numbers = []
+    for own, batch in rows.scan(["path", "state", "stamp"]):
+        path = batch["path"].fill_null("")
+        inside = pc.or_(pc.starts_with(path, f"{directory}/current/"), pc.equal(path, f"{directory}/current"))
+        theirs = np.asarray(pc.and_(inside, pc.not_equal(batch["state"], STRAY)))
+        if not np.asarray(pc.equal(batch["stamp"], stamp).fill_null(False))[theirs].all():
+            return False
+        numbers.append(own[theirs])
+    if not any(map(len, numbers)):
+        return False  # nothing that would carry a stamp
+    rows.mark(np.concatenate(numbers))
+    return True
+
+
+def _near(part: IndexPart, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Which rows may lie below the names of a part: all of them, and few others."""
+    ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
+    wanted = np.array([_wanted(part, f"{first:x}") for first in range(_FIRST_LEVELS)], np.bool_)
+    # Scopes lie in trees of their own, and what is not in its place may lie anywhere.
+    odd = pc.or_(pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], OK))
+    near: NDArray[np.bool_] = np.asarray(odd)
+    return near | wanted[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
+
+
+def _wanted(part: IndexPart, name: str) -> bool:
+    return name in part.names or (part.elsewhere is not None and name not in part.elsewhere)
+
+
+def _is_quiet(directory: bytes, began: int) -> bool:
+    """Whether a directory has the files that it had when it was listed, and never a directory."""
+    try:
+        status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
+    except OSError:
+        return False
+    dated = max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000
+    # An inner directory, which may fill without a trace here, is one more link.
+    return stat.S_ISDIR(status.st_mode) and status.st_nlink == 2 and dated < began - QUIET_MS
+
+
+def _asked(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The stamps of files as they are now, and whether there is such a file at all."""
+    slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            found = [each for answers in pool.map(_states, slices) for each in answers]
+    else:
+        found = [each for paths in slices for each in _states(paths)]
+    columns = np.array(found, np.int64).reshape(-1, 4).T
+    value = stamps(columns[0], columns[1], columns[2], columns[3], 0).value
+    return value, columns[0] != _GONE
+
+
+_GONE = -1
+
+
+def _states(paths: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
+    states = []
+    look = os.stat
+    for path in paths:
+        try:
+            status = look(path)
+        except OSError:
+            states.append((_GONE, 0, 0, 0))
+        else:
+            states.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return states

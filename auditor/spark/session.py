@@ -1,0 +1,105 @@
+"""The Spark session of an audit, when nobody brings one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor.spark.class_archive import archive_options
+from auditor.spark.java import ensure_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.app.name": "bookkeeper-auditor",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # A ledger whose index is full of holes has a large row; few rows a batch keep a Python worker small.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
+    # Coalescing many compressed shuffle partitions to a few leaves cores idle in the join's last wave.
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
+    # Else PySpark tells Java with each call on a column which line of Python it stands on: half of all calls.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Python workers make and drop arrays of some megabytes all the time: a C library that gives each of them
+    # back to the kernel at once spent a fifth of the time of reading ledgers on pages handed out anew.
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "67108864",
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "16777216",
+}
+# Most code of a small audit runs a few hundred times, to plan its queries: there Java's second compiler costs
+# more than it saves, a third of all. What runs once a row comes to it soon enough.
+JAVA_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+
+
+def build_session(
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    driver_memory: str | None = None,
+    log: Path | None = None,
+    keep_classes: bool = False,
+) -> SparkSession:
+    """Start a Spark session, or take the one that is already there.
+
+    A running session (a notebook's, or the one that spark-submit made) is used as it is. Otherwise Java is
+    looked for (`auditor.spark.java`), and Python workers get the driver's interpreter unless PYSPARK_PYTHON
+    says another: on a machine without an activated environment they would start one without pyarrow. What
+    Spark's Java process says goes to the file ``log``, if one is given, else to standard error. With
+    ``keep_classes`` its classes are kept for later sessions when it ends (`auditor.spark.class_archive`).
+    """
+    from pyspark.sql import SparkSession
+
+    if (active := SparkSession.getActiveSession()) is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    java = ensure_java_home()
+    builder = SparkSession.builder
+    settings = {**SETTINGS, **(conf or {})}
+    if master is not None and "spark.master" not in settings:
+        settings["spark.master"] = master
+    if settings.get("spark.master", "").startswith("local"):
+        # All of it runs in this machine: nothing of it listens elsewhere.
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if driver_memory is not None:
+        settings["spark.driver.memory"] = driver_memory
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with as_file(files("auditor") / "log4j2.properties") as quiet, _output_to(log):
+        archive = archive_options(java, make=keep_classes)
+        options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *JAVA_OPTIONS, *archive)
+        builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
+        session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextmanager
+def _output_to(log: Path | None) -> Iterator[None]:
+    """Let processes that start in the block write to a file, or to standard error; this process does too.
+
+    Standard output is the report's, and a pipe that it goes to would wait for whoever else has it open.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1), os.dup(2)
+    try:
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as stream:
+                os.dup2(stream.fileno(), 2)
+        os.dup2(2, 1)
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)

@@ -1,0 +1,93 @@
+"""What of the table changes goes into a report."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from auditor import Audit, AuditOptions
+from auditor.audit.changes import Compared, check_suppressions
+from auditor.errors import UsageError
+from auditor.findings.suppress import Suppress
+from auditor.model.history import RunSummary
+from tests.findings.changed_runs import write_run
+from tests.reports.samples import report, tally
+
+NOON = 1_795_262_400_000  # 2026-11-21 12:00 UTC
+COUNTS = {
+    ("new", "orphan-ledger", "note", "confirmed", None): 2,
+    ("new", "orphan-ledger", "note", "confirmed", 1): 5,
+    ("same", "orphan-ledger", "note", "confirmed", None): 1,
+    ("worse", "entry-lost", "critical", "confirmed", 2): 1,
+    ("worse", "below-ack-quorum", "error", "suspect", None): 3,
+    ("better", "below-ack-quorum", "error", "confirmed", None): 4,
+    ("fixed", "mark-stuck", "warning", "confirmed", None): 6,
+    ("unseen", "orphan-ledger", "note", "confirmed", None): 7,
+}
+ENTRIES = (
+    Suppress("emptied", date(2026, 11, 21), {"id": "orphan-ledger"}),
+    Suppress("known", date(2026, 12, 31), {}, "runs/1"),
+    Suppress("over", date(2026, 11, 20), {"id": "*"}),
+)
+
+
+def compared(previous: bool) -> Compared:
+    before = RunSummary.of("/runs/yesterday", report()) if previous else None
+    return Compared(COUNTS, before, (), ENTRIES, NOON)
+
+
+def test_the_tally_has_what_was_found_the_worst_first_and_suppressed_ones_apart() -> None:
+    assert compared(True).tally() == [
+        tally("entry-lost", "critical", 1, suppressed=1),
+        tally("below-ack-quorum", "error", 4),
+        tally("below-ack-quorum", "error", 3, "suspect", worse=3),
+        tally("orphan-ledger", "note", 8, new=2, suppressed=5),
+    ]
+
+
+def test_with_no_run_before_nothing_is_told_as_new() -> None:
+    assert compared(False).counted() is None
+    assert sum(each["new"] + each["worse"] for each in compared(False).tally()) == 0
+
+
+def test_the_changes_count_suppressed_findings_too() -> None:
+    assert compared(True).counted() == {
+        "previous": "yesterday",
+        "finished": report().run["finished"],
+        "new": 7,
+        "fixed": 6,
+        "worse": 4,
+        "better": 4,
+        "same": 1,
+        "unseen": 7,
+    }
+
+
+def test_each_entry_says_how_much_it_suppresses_and_whether_it_is_over() -> None:
+    assert [tuple(each.values()) for each in compared(True).suppressions()] == [
+        ("emptied", "2026-11-21", 5, False),
+        ("known", "2026-12-31", 1, False),
+        ("over", "2026-11-20", 0, True),
+    ]
+
+
+def test_a_wrong_suppressions_file_is_told_before_anything_is_read(tmp_path: Path) -> None:
+    options = AuditOptions(suppressions=str(tmp_path / "none.toml"))
+    with pytest.raises(UsageError, match=r"none\.toml: No such file"):
+        Audit("dump:///nowhere.jsonl", ["/nowhere"], str(tmp_path / "run"), options).run()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_baseline_has_to_be_a_run_until_it_expires(tmp_path: Path) -> None:
+    file = tmp_path / "suppressions.toml"
+    options = AuditOptions(suppressions=str(file))
+    entry = '[[baseline]]\nrun = "runs/1"\nreason = "known"\nuntil = {}\n'
+    file.write_text(entry.format("2020-01-01"))
+    check_suppressions(options)
+    file.write_text(entry.format("2999-01-01"))
+    with pytest.raises(UsageError, match=r"suppressions\.toml: baseline: run: .*runs/1: no finished run"):
+        check_suppressions(options)
+    write_run(tmp_path / "runs" / "1", [])
+    check_suppressions(options)

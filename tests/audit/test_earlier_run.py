@@ -1,0 +1,299 @@
+"""Which earlier run is meant, and what of it may be taken: decided from what it noted of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.audit.earlier_run import Since, check_since, find_since
+from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.manifest import files_noted, indexes_noted, ledgers_noted
+from auditor.errors import RunError, UsageError
+from auditor.model.progress import Silent
+from auditor.model.report import Cluster, Report
+from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.owners import AttributedBookie
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart, parts
+from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.sources.metadata.store import History
+from tests.made_runs import write
+from tests.reports.samples import coverage, report
+
+A, B = "bk-a:3181", "bk-b:3181"
+CLUSTER = report().cluster
+WHOLE = report([], (), coverage(True), suppressions=[], impact=[])
+
+
+def bookie(name: str, index_time: int | None = 1_000, version: bytes = b"5\n") -> AttributedBookie:
+    directory = IndexDirectory.seen(f"/mnt/{name}/ledgers0", version)
+    return AttributedBookie(name, (directory,), "read", None, index_time, False, False, True)
+
+
+BOOKIES = {A: bookie(A), B: bookie(B)}
+
+
+def landing(path: Path) -> Landing:
+    return Landing(None, RunDirectory(str(path)), Silent())  # type: ignore[arg-type]  # nothing of Spark's
+
+
+def made(path: Path, made_report: Report = WHOLE) -> Path:
+    """A finished run, with a file of rows for each of two bookies."""
+    path.mkdir(parents=True)
+    indexes_noted(landing(path), BOOKIES)
+    for number, name in enumerate((A, B)):
+        write(path / "tables/availability", [{"bookie_id": name, "state": "ok"}], SCHEMA, number)
+    files_noted(landing(path))
+    (path / "report.json").write_text(made_report.to_json())
+    return path
+
+
+def since(path: Path, cluster: Cluster = CLUSTER) -> Since:
+    return find_since(str(path), landing(path.parent / "new"), cluster)
+
+
+def planned(of: Since, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, IndexPart]:
+    wanted = parts([(name, each.index_directories) for name, each in bookies.items()], 1)
+    return {part.bookie_id: part for part in of.parts(wanted, bookies)}
+
+
+def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) -> None:
+    found = since(made(tmp_path / "1"))
+    told = {name: part.earlier for name, part in planned(found).items()}
+    assert {name: each.files for name, each in told.items() if each} == {
+        A: ("part-00000.parquet",),
+        B: ("part-00001.parquet",),
+    }
+    assert {each.table for each in told.values() if each} == {f"{tmp_path}/1/tables/availability"}
+    assert (found.name, found.notes) == ("1", [])
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        (bookie(A, version=b"another"), "its index directories, or their VERSION, are others now"),
+        (bookie(A, index_time=999), "its index is older than it was: a disk was restored"),
+        (bookie(A, index_time=None), "its index is older than it was: a disk was restored"),
+    ],
+)
+def test_a_bookie_whose_disks_are_others_is_read_anew(
+    tmp_path: Path, now: AttributedBookie, why: str
+) -> None:
+    found = since(made(tmp_path / "1"))
+    told = planned(found, {A: now, B: bookie(B, index_time=2_000)})
+    assert told[A].earlier is None
+    assert told[B].earlier is not None
+    assert found.notes == [f"{A} was read anew: {why}"]
+
+
+def test_a_bookie_that_was_not_read_then_is_read(tmp_path: Path) -> None:
+    found = since(made(tmp_path / "1"))
+    new = {name: bookie(name) for name in (A, *(f"bk-{number}:3181" for number in range(7)))}
+    assert {name for name, part in planned(found, new).items() if part.earlier} == {A}
+    assert found.notes[0] == "bk-0:3181 was read anew: it was not read then"
+    assert found.notes[-1] == "2 more bookies were read anew for such reasons"
+
+
+def spoiled_manifest(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    change(manifest["reusable"])
+    (run / "manifest.json").write_text(json.dumps(manifest))
+
+
+def lost_file(run: Path) -> None:
+    (run / "tables/availability/part-00001.parquet").unlink()
+
+
+def cut_file(run: Path) -> None:
+    file = run / "tables/availability/part-00001.parquet"
+    os.truncate(file, file.stat().st_size - 1)
+
+
+def one_more_file(run: Path) -> None:
+    write(run / "tables/availability", [], SCHEMA, 7)
+
+
+def no_parquet(run: Path) -> None:
+    file = run / "tables/availability/part-00001.parquet"
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def no_tables(run: Path) -> None:
+    for file in (run / "tables/availability").iterdir():
+        file.unlink()
+    (run / "tables/availability").rmdir()
+
+
+def another_version(run: Path) -> None:
+    spoiled_manifest(run, lambda noted: noted.update(version="0.0.1"))
+
+
+def other_columns(run: Path) -> None:
+    spoiled_manifest(run, lambda noted: noted.update(schemas="0"))
+
+
+def no_bookies(run: Path) -> None:
+    spoiled_manifest(run, lambda noted: noted["availability"].pop("bookies"))
+
+
+def a_list_of_bookies(run: Path) -> None:
+    spoiled_manifest(run, lambda noted: noted["availability"].update(bookies=[]))
+
+
+def no_json(run: Path) -> None:
+    (run / "manifest.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lost_file, "its files are no longer those that were written"),
+        (cut_file, "its files are no longer those that were written"),
+        (one_more_file, "its files are no longer those that were written"),
+        (no_parquet, "part-00001.parquet: "),
+        (no_tables, "tables/availability: "),
+        (another_version, "another version of this program wrote it"),
+        (other_columns, "another version of this program wrote it"),
+        (no_bookies, "its manifest does not say what it read: KeyError"),
+        (a_list_of_bookies, "its manifest does not say what it read: AttributeError"),
+        (no_json, "its manifest cannot be read: "),
+    ],
+)
+def test_a_run_that_is_not_whole_is_not_used_and_says_why(
+    tmp_path: Path, spoil: Callable[[Path], None], why: str
+) -> None:
+    spoil(made(tmp_path / "1"))
+    found = since(tmp_path / "1")
+    assert {part.earlier for part in planned(found).values()} == {None}
+    (note,) = found.notes
+    assert note.startswith("nothing was taken from 1: ")
+    assert why in note
+    told = found.told({"reused": 0, "read": 2}, {"reused": 0, "read": 5})
+    assert told is not None
+    assert told["notes"] == [note]
+
+
+def test_a_run_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    made(tmp_path / "1")
+    with pytest.raises(UsageError, match="that is a run of another cluster, 6c1a2a5e"):
+        since(tmp_path / "1", replace(CLUSTER, instance_id="another"))
+
+
+def test_what_is_no_finished_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no finished run is here"):
+        check_since(str(tmp_path))
+    check_since("last")
+    check_since(None)
+
+
+def test_last_is_the_newest_complete_run_of_the_cluster_beside(tmp_path: Path) -> None:
+    def at(finished: int, of: Report = WHOLE, instance_id: str | None = CLUSTER.instance_id) -> Report:
+        run = {**of.run, "finished": finished}
+        return replace(of, run=run, cluster=replace(of.cluster, instance_id=instance_id))  # type: ignore[arg-type]
+
+    made(tmp_path / "runs/1", at(1))
+    made(tmp_path / "runs/2", at(2))
+    made(tmp_path / "runs/3-incomplete", at(3, report([], (), coverage(False))))
+    made(tmp_path / "runs/4-another", at(4, instance_id="another"))
+    (tmp_path / "runs/5-at-work").mkdir()
+    new = landing(tmp_path / "runs/new")
+    assert find_since("last", new, CLUSTER).path == str(tmp_path / "runs/2")
+    made(tmp_path / "runs/6", at(6))
+    assert find_since("last", new, CLUSTER).path == str(tmp_path / "runs/2"), "a resumed run has chosen"
+
+
+def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    found = find_since("last", landing(tmp_path / "runs/new"), CLUSTER)
+    assert found.notes == ["all was read: no complete run of this cluster lies beside this one"]
+    assert found.told({"reused": 0, "read": 2}, {"reused": 0, "read": 5}) is None
+    assert {part.earlier for part in planned(found).values()} == {None}
+    assert find_since(None, landing(tmp_path / "runs/new"), CLUSTER).notes == []
+
+
+THEN = History(7, 5_000, (200, 203))
+
+
+def read_from_etcd(path: Path) -> Path:
+    """A finished run that read two ledgers of a running etcd."""
+    run = made(path)
+    ledgers_noted(landing(run), "/bk", THEN, [])
+    rows = [{"path": f"/bk/ledgers/{number}", "status": "ok"} for number in range(2)]
+    write(run / "tables/ledgers", rows, LEDGERS)
+    files_noted(landing(run), "ledgers")
+    return run
+
+
+def test_ledgers_of_the_same_etcd_may_be_taken(tmp_path: Path) -> None:
+    found = since(read_from_etcd(tmp_path / "1"))
+    for now in (THEN, History(7, 5_000, (201, 201)), History(7, 9_000, (150, 200))):
+        earlier = found.ledgers("/bk", now)
+        assert earlier is not None
+        assert (earlier.table, earlier.whole) == (f"{tmp_path}/1/tables/ledgers", True)
+        assert earlier.files == (("part-00000.parquet", "/bk/ledgers/0"),)
+    assert planned(found)[A].earlier is not None
+    assert found.notes == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "now", "why"),
+    [
+        ("/other", THEN, "it read another etcd, or another scope of it"),
+        ("/bk", History(8, 5_000, (200, 203)), "it read another etcd, or another scope of it"),
+        ("/bk", History(7, 4_999, (200, 203)), "etcd was restored since it was read at revision 5000"),
+        ("/bk", History(7, 9_000, (-4_000, 199)), "etcd was restored since it was read at revision 5000"),
+    ],
+)
+def test_ledgers_of_another_history_are_not_taken(tmp_path: Path, scope: str, now: History, why: str) -> None:
+    with pytest.raises(RunError, match=why):
+        since(read_from_etcd(tmp_path / "1")).ledgers(scope, now)
+
+
+def lost_ledgers(run: Path) -> None:
+    (run / "tables/ledgers/part-00000.parquet").unlink()
+
+
+def ledgers_of_no_moment(run: Path) -> None:
+    spoiled_manifest(run, lambda noted: noted["ledgers"].update(history=[7, None, [1]]))
+
+
+def no_etcd(run: Path) -> None:
+    spoiled_manifest(run, lambda noted: noted.pop("ledgers"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lost_ledgers, "its files are no longer those that were written"),
+        (ledgers_of_no_moment, "its manifest does not say when they were read: TypeError"),
+        (no_etcd, "its manifest does not say when they were read: TypeError"),
+    ],
+)
+def test_ledgers_of_a_run_that_is_not_whole_are_not_taken_but_its_indexes_are(
+    tmp_path: Path, spoil: Callable[[Path], None], why: str
+) -> None:
+    spoil(read_from_etcd(tmp_path / "1"))
+    found = since(tmp_path / "1")
+    with pytest.raises(RunError, match=why):
+        found.ledgers("/bk", THEN)
+    assert planned(found)[A].earlier is not None
+
+
+def test_where_all_is_read_there_are_no_ledgers_to_take(tmp_path: Path) -> None:
+    assert Since(None).ledgers("/bk", THEN) is None
+    another_version(read_from_etcd(tmp_path / "1"))
+    assert since(tmp_path / "1").ledgers("/bk", THEN) is None
+
+
+def test_where_ledgers_were_taken_it_is_the_indexes_that_were_not(tmp_path: Path) -> None:
+    cut_file(read_from_etcd(tmp_path / "1"))
+    found = since(tmp_path / "1")
+    assert found.ledgers("/bk", THEN) is not None
+    planned(found)
+    (note,) = found.notes
+    assert note.startswith("no index was taken from 1: ")

@@ -1,0 +1,159 @@
+"""A run directory: claimed once, resumed by the same question, never written over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from auditor.audit.landing import Landing, RunDirectory
+from auditor.errors import RunError
+from auditor.model.progress import Silent
+from auditor.sources.file_systems import REPORT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = pa.schema([("bookie_id", pa.string())])
+NESTED = pa.schema(
+    [
+        ("bookie_id", pa.string()),
+        ("port", pa.int32()),
+        ("read", pa.bool_()),
+        ("since", pa.int64()),
+        ("disks", pa.list_(pa.string())),
+        ("endpoints", pa.list_(pa.struct([("host", pa.string()), ("groups", pa.binary())]))),
+    ]
+)
+
+
+def test_an_unfinished_run_is_resumed_by_the_same_question_only(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    assert run.begin({"metadata": "a"}) is False
+    assert run.begin({"metadata": "a"}) is True
+    (tmp_path / "run" / "tables").mkdir()
+    with pytest.raises(RunError, match="other sources"):
+        run.begin({"metadata": "b"})
+
+
+def test_a_run_that_got_nowhere_gives_its_place_away(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    run.begin({"metadata": "mistyped"})
+    assert run.begin({"metadata": "right"}) is False
+    assert run.begin({"metadata": "right"}) is True
+
+
+def test_a_finished_run_is_never_written_over(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    run.begin({"metadata": "a"})
+    run.write_json(REPORT, {})
+    with pytest.raises(RunError, match="finished run"):
+        run.begin({"metadata": "a"})
+
+
+def test_a_run_may_lie_on_another_file_system(tmp_path: Path) -> None:
+    run = RunDirectory(f"file://{tmp_path}/run")
+    run.write_json("x.json", {"a": 1})
+    assert run.read_json("x.json") == {"a": 1}
+    assert run.where("tables/x") == f"file://{tmp_path}/run/tables/x"
+
+
+def test_no_file_system_is_wrong_usage() -> None:
+    with pytest.raises(RunError, match="nosuch"):
+        RunDirectory("nosuch://host/run")
+
+
+def test_a_whole_table_is_not_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def make(value: str) -> Any:
+        def table() -> DataFrame:
+            made.append(value)
+            return spark.createDataFrame([(value,)], "bookie_id string")
+
+        return table
+
+    for value in ("first", "second"):
+        # A new object, as after a crash.
+        landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+        rows = [row.bookie_id for row in landing.land("t", make(value)).collect()]
+        assert rows == ["first"]
+    assert made == ["first"]
+    (tmp_path / "run" / "tables" / "t" / "_SUCCESS").unlink()
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    assert [row.bookie_id for row in landing.land("t", make("third")).collect()] == ["third"]
+
+
+def test_what_was_seen_first_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    assert [landing.remember("scan_time", time) for time in (5, 7)] == [5, 5]
+
+
+def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path: Path) -> None:
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    assert landing.rows("empty", [], SCHEMA).columns == ["bookie_id"]
+    rows: list[dict[str, Any]] = [
+        {"bookie_id": "bk-a:3181", "port": 3181, "read": True, "since": None, "disks": ["/l1", None],
+         "endpoints": [{"host": "10.0.0.1", "groups": b"\x00\xff"}]},
+        {"bookie_id": None, "port": None, "read": None, "since": 2**62, "disks": None, "endpoints": []},
+    ]  # fmt: skip
+    landed = landing.rows("nested", rows, NESTED)
+    assert [row.asDict(recursive=True) for row in landed.collect()] == rows
+    assert landing.run.read_rows("tables/nested") == rows
+    files = (tmp_path / "run" / "tables" / "nested").iterdir()
+    assert landing.run.size("tables/nested") == sum(file.stat().st_size for file in files) > 0
+    assert landing.run.size("tables/none") == 0
+    unasked = spark.read.parquet(landing.run.where("tables/nested"))
+    assert unasked.schema == landed.schema, "who opens the run later sees the same types"
+
+
+def test_rows_of_a_run_that_broke_off_are_written_anew(spark: SparkSession, tmp_path: Path) -> None:
+    for value in ("first", "second"):
+        landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+        landed = landing.rows("t", [{"bookie_id": value}], SCHEMA)
+        assert [row.bookie_id for row in landed.collect()] == ["first"]
+    (tmp_path / "run" / "tables" / "t" / "_SUCCESS").unlink()
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    landed = landing.rows("t", [{"bookie_id": "third"}], SCHEMA)
+    assert [row.bookie_id for row in landed.collect()] == ["third"]
+
+
+def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    landed = landing.land("t", lambda: spark.sql("select 1 as a, array(struct('x' as b, X'00ff' as c)) as d"))
+    assert landed.schema == spark.read.parquet(landing.run.where("tables/t")).schema
+    assert [row.asDict(recursive=True) for row in landed.collect()] == [
+        {"a": 1, "d": [{"b": "x", "c": b"\x00\xff"}]}
+    ]
+
+
+def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    ledgers = landing.land("ledgers", lambda: spark.range(4, numPartitions=2).toDF("ledger_id"))
+    nothing = landing.land(
+        "none", lambda: ledgers.where("ledger_id > 7").selectExpr("ledger_id", "'x' as at")
+    )
+    rows = landing.rows("rows", [], SCHEMA)
+    assert [landing.run.is_empty(f"tables/{name}") for name in ("ledgers", "none", "rows")] == [
+        False,
+        True,
+        True,
+    ]
+    assert nothing.schema == spark.read.parquet(landing.run.where("tables/none")).schema
+    assert nothing.count() == rows.count() == 0
+    assert rows.columns == ["bookie_id"]
+    joined = ledgers.join(nothing, "ledger_id", "left")
+    assert sorted((row.ledger_id, row.at) for row in joined.collect()) == [(each, None) for each in range(4)]
+    assert "Join" not in _optimised(joined)
+    assert "Join" in _optimised(ledgers.join(ledgers.where("ledger_id > 1"), "ledger_id", "left"))
+
+
+def _optimised(table: DataFrame) -> str:
+    text: str = table._jdf.queryExecution().optimizedPlan().toString()
+    return text

@@ -1,0 +1,112 @@
+"""Runs of one cluster that lie side by side do not overlap; the lock ends with its process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from auditor.audit.audit import Audit
+from auditor.audit.lock import holder, lock_file, run_lock
+from auditor.errors import RunError, UsageError
+from tests.servers.nobody import as_nobody
+
+CLUSTER = "zk://h1:2181;h2:2181/ledgers"
+HOLD = (
+    "import sys; from auditor.audit.lock import run_lock\n"
+    "with run_lock(*sys.argv[1:]): print('locked', flush=True); sys.stdin.read()"
+)
+
+
+@contextmanager
+def other_process(out: Path, metadata: str = CLUSTER) -> Iterator[subprocess.Popen[str]]:
+    """Another process in the middle of a run."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, metadata, str(out)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_run_beside_one_at_work_is_refused_and_told_who_it_is(tmp_path: Path) -> None:
+    with other_process(tmp_path / "first") as other:
+        with pytest.raises(UsageError, match=f"process {other.pid} on .*, into {tmp_path}/first") as refused:
+            Audit("zk://h2:2181,h1:2181/ledgers", [], str(tmp_path / "second")).run()
+        assert "the same command" not in str(refused.value)
+        assert not (tmp_path / "second").exists()
+        with pytest.raises(UsageError, match=f"process {other.pid} on "):
+            Audit(CLUSTER, [], str(tmp_path / "third")).scan()
+
+
+def test_a_run_that_was_killed_leaves_no_lock(tmp_path: Path) -> None:
+    with other_process(tmp_path / "first") as other:
+        assert holder(CLUSTER, str(tmp_path / "second")) is not None
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        assert holder(CLUSTER, str(tmp_path / "second")) is None
+        with run_lock(CLUSTER, str(tmp_path / "second")):
+            held = holder(CLUSTER, str(tmp_path / "third"))
+            assert held is not None
+            assert (held.pid, held.run) == (os.getpid(), str(tmp_path / "second"))
+
+
+def test_other_clusters_and_other_directories_are_not_in_the_way(tmp_path: Path) -> None:
+    with (
+        other_process(tmp_path / "runs" / "first"),
+        run_lock("zk://h1:2181;h2:2181/other", str(tmp_path / "runs" / "second")),
+        run_lock(CLUSTER, str(tmp_path / "elsewhere" / "second")),
+    ):
+        assert len(list(tmp_path.glob("*/.bkaudit-*.lock"))) == 3
+
+
+def test_a_run_that_is_through_or_failed_lets_the_next_one_in(tmp_path: Path) -> None:
+    out = str(tmp_path / "run")
+    for error in (ZeroDivisionError, KeyboardInterrupt):
+        with pytest.raises(error), run_lock(CLUSTER, out):
+            raise error
+    with run_lock(CLUSTER, out):
+        pass
+    assert holder(CLUSTER, out) is None
+    path = lock_file(CLUSTER, out)
+    assert path is not None
+    assert path.read_text() == ""
+
+
+def test_looking_for_a_holder_makes_nothing(tmp_path: Path) -> None:
+    assert holder(CLUSTER, str(tmp_path / "runs" / "first")) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_holder_that_has_not_said_who_it_is_holds_the_lock_all_the_same(tmp_path: Path) -> None:
+    with other_process(tmp_path / "first"):
+        path = lock_file(CLUSTER, str(tmp_path / "first"))
+        assert path is not None
+        assert json.loads(path.read_text())["host"]
+        path.write_text("")
+        with pytest.raises(UsageError, match=str(path)), run_lock(CLUSTER, str(tmp_path / "second")):
+            pass
+
+
+def test_runs_that_may_not_be_written_are_refused_by_name(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with (
+        as_nobody(),
+        pytest.raises(RunError, match=f"--out {tmp_path}/run: .*Permission denied"),
+        run_lock(CLUSTER, str(tmp_path / "run")),
+    ):
+        pass
+    tmp_path.chmod(0o755)

@@ -1,0 +1,57 @@
+"""A scan of a cluster that only some may read: what it lands, and what it tells nobody."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from kazoo.security import make_digest_acl
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from auditor import Audit, AuditOptions
+from auditor.errors import StoreError
+from auditor.sources.metadata.spark_source import LedgerSource
+from tests.servers.zookeeper import ZooKeeperProcess, write, writer
+
+SECRET = "hunter2-hunter2"
+ZNODES = {
+    "/bk/LAYOUT": b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1",
+    "/bk/INSTANCEID": b"d0b0c0a0-0000-4000-8000-000000000001",
+    **{f"/bk/00/0000/L{n:04}": b"" for n in range(30)},
+}
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> str:
+    path = tmp_path / "credentials.toml"
+    path.touch(mode=0o600)
+    path.write_text(f'[zookeeper.digest]\nuser = "ann"\npassword = "{SECRET}"')
+    return str(path)
+
+
+def test_a_scan_logs_in_on_the_driver_and_in_every_task_and_lands_no_secret(
+    spark: SparkSession, tmp_path: Path, credentials: str
+) -> None:
+    with ZooKeeperProcess(tmp_path / "server") as server:
+        with writer(server.hosts) as client:
+            write(client, ZNODES)
+            for path in ("/bk", "/bk/00", "/bk/00/0000", *ZNODES):
+                client.set_acls(path, [make_digest_acl("ann", SECRET, all=True)])
+        uri, run = f"zk://{server.hosts}/bk", tmp_path / "run"
+        with pytest.raises(StoreError, match=r"not authorised to read /bk .*--credentials"):
+            Audit(uri, out=str(tmp_path / "refused")).scan(spark)
+        assert server.connections() == 0  # an audit that ends early lets go of the store
+        rows = Audit(uri, out=str(run), options=AuditOptions(credentials=credentials)).scan(spark)
+    assert rows["ledgers"] == 30
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
+
+
+def test_what_travels_to_tasks_is_the_path_of_the_file(credentials: str) -> None:
+    given = {"metadata": "zk://h:2181/bk", "credentials": credentials}
+    travelling = pickle.dumps(LedgerSource(given).reader(StructType()))
+    assert credentials.encode() in travelling
+    assert SECRET.encode() not in travelling

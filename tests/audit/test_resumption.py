@@ -1,0 +1,68 @@
+"""A run that broke off is taken up while what it read of a running store is fresh, and begun anew later."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from auditor.audit.landing import MANIFEST, WHOLE, RunDirectory
+from auditor.audit.resumption import taken_up
+from auditor.model.options import AuditOptions
+
+LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
+IDENTITY = {"metadata": "as asked"}
+
+
+def broken_off(below: Path, **ages_s: float) -> RunDirectory:
+    """A run directory with these tables, whole since so many seconds, and one that is not."""
+    run = RunDirectory(str(below / "run"))
+    run.write_json(MANIFEST, {"identity": IDENTITY, "scan_time": 5})
+    now = time.time()
+    for name, age in ages_s.items():
+        (below / "run" / "tables" / name).mkdir(parents=True)
+        mark = below / "run" / "tables" / name / WHOLE
+        mark.touch()
+        os.utime(mark, (now - age, now - age))
+    (below / "run" / "tables" / "half").mkdir(parents=True)
+    (below / "run" / "findings").mkdir()
+    return run
+
+
+def test_what_is_fresh_is_taken_and_said_to_be(tmp_path: Path) -> None:
+    run = broken_off(tmp_path, ledgers=800, members=20)
+    found = taken_up(run, LIVE, AuditOptions())
+    assert found.since is not None
+    assert abs(found.since / 1000 - (time.time() - 800)) < 60
+    [note] = found.notes
+    assert note.startswith("this run was resumed: it has tables of a run that broke off, from 20")
+    assert run.exists(f"tables/ledgers/{WHOLE}")
+    assert run.read_json(MANIFEST) == {"identity": IDENTITY, "scan_time": 5}
+
+
+@pytest.mark.parametrize("within", [900.0, 0.0])
+def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: Path, within: float) -> None:
+    run = broken_off(tmp_path, ledgers=within + 100, availability=1)
+    found = taken_up(run, LIVE, AuditOptions(resume_within=within))
+    assert found.since is None
+    assert found.notes[0].startswith("a run that broke off was begun anew: its tables, from 20")
+    # Every other table follows from the first scan; and what was remembered is of it too.
+    assert not run.exists("tables")
+    assert not run.exists("findings")
+    assert run.read_json(MANIFEST) == {"identity": IDENTITY}
+    assert run.begin(IDENTITY) is True
+
+
+def test_what_is_saved_does_not_change(tmp_path: Path) -> None:
+    run = broken_off(tmp_path, ledgers=90_000)
+    found = taken_up(run, SAVED, AuditOptions())
+    assert found.since is not None
+    assert run.exists(f"tables/ledgers/{WHOLE}")
+
+
+def test_a_run_that_got_nowhere_has_nothing_to_take(tmp_path: Path) -> None:
+    assert taken_up(RunDirectory(str(tmp_path / "none")), LIVE, AuditOptions()).notes == ()
+    run = broken_off(tmp_path)
+    assert (taken_up(run, LIVE, AuditOptions()).since, run.oldest_table()) == (None, None)

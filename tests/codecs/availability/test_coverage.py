@@ -1,0 +1,173 @@
+"""Arithmetic on groups against Python's sets of entries, and its cost where entries cannot be counted."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.availability.coverage import (
+    at_least,
+    clip,
+    count,
+    count_between,
+    difference,
+    intersection,
+    last_entry,
+    union,
+    worst,
+)
+from auditor.codecs.availability.fold import fold, fold_entries
+from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups
+from auditor.codecs.availability.striping import striped
+from auditor.errors import CoverageLimitError
+from tests.codecs.scalar import Group, entries_of
+
+TRILLION = 10**12
+
+
+def canonical(entries: set[int]) -> Groups:
+    ids = np.array(sorted(entries), np.int64)
+    return fold_entries(ids, np.array([0, len(ids)])).groups()
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> set[int]:
+    """Some groups one after another: periods of all lengths, single runs, ragged ends."""
+    at = draw(st.integers(0, 12))
+    groups: list[Group] = []
+    for _ in range(draw(st.integers(0, 3))):
+        size, hole, runs = draw(st.integers(1, 5)), draw(st.integers(1, 6)), draw(st.integers(1, 25))
+        last = at + (runs - 1) * (size + hole)
+        groups.append((at, last, size, size + hole))
+        at = last + size + draw(st.integers(0, 9))
+    return set(entries_of(groups))
+
+
+def same(found: Groups, entries: set[int]) -> None:
+    assert found.dtype == GROUP
+    assert found.tobytes() == canonical(entries).tobytes()
+
+
+@given(patterns(), patterns())
+def test_two_sets_combine_as_sets_do(a: set[int], b: set[int]) -> None:
+    same(difference(canonical(a), canonical(b)), a - b)
+    same(intersection(canonical(a), canonical(b)), a & b)
+    same(union([canonical(a), canonical(b)]), a | b)
+
+
+@given(patterns(), st.lists(st.integers(0, 700), max_size=9))
+def test_entries_between_edges_are_counted(entries: set[int], edges: list[int]) -> None:
+    edges.sort()
+    expected = [len(entries & set(range(*pair))) for pair in pairwise(edges)]
+    assert count_between(canonical(entries), edges) == expected
+
+
+@given(st.lists(patterns(), max_size=5), st.integers(1, 4))
+def test_entries_in_at_least_so_many_sets(sets: list[set[int]], k: int) -> None:
+    tally = Counter(entry for one in sets for entry in one)
+    same(
+        at_least([canonical(one) for one in sets], k), {entry for entry, times in tally.items() if times >= k}
+    )
+
+
+@given(st.lists(patterns(), max_size=4), st.lists(patterns(), max_size=4))
+def test_the_worst_entry(missing: list[set[int]], unknown: list[set[int]]) -> None:
+    lost = Counter(entry for one in missing for entry in one)
+    either = lost + Counter(entry for one in unknown for entry in one)
+    found = worst([canonical(one) for one in missing], [canonical(one) for one in unknown])
+    assert found == (max(lost.values(), default=0), max(either.values(), default=0))
+
+
+@given(patterns(), st.integers(-5, 200), st.integers(-5, 200))
+def test_clipping_counting_and_the_last_entry(entries: set[int], first: int, last: int) -> None:
+    groups = canonical(entries)
+    same(clip(groups, first, last), {entry for entry in entries if first <= entry <= last})
+    assert count(groups) == len(entries)
+    assert last_entry(groups) == max(entries, default=-1)
+
+
+def group(first: int, last: int, size: int, period: int) -> Groups:
+    return np.array([(first, first + (last - first) // period * period, size, period)], GROUP)
+
+
+@st.composite
+def long_pairs(draw: st.DrawFn) -> tuple[Groups, Groups, int]:
+    """Two groups with a trillion entries and small periods, and the length after which both repeat."""
+    pair = []
+    for _ in range(2):
+        period = draw(st.integers(2, 9))
+        pair.append((draw(st.integers(0, 30)), draw(st.integers(1, period - 1)), period))
+    groups = [group(first, TRILLION, size, period) for first, size, period in pair]
+    return groups[0], groups[1], int(np.lcm(pair[0][2], pair[1][2]))
+
+
+@given(long_pairs())
+def test_a_trillion_entries_are_counted_by_what_repeats(case: tuple[Groups, Groups, int]) -> None:
+    """Whether two long patterns meet is seen in their first common period past both starts."""
+    a, b, period = case
+    near = [set(entries_of(clip(one, 0, 30 + 2 * period).tolist())) for one in (a, b)]
+    assert worst([a, b], []) == ((2, 2) if near[0] & near[1] else (1, 1))
+    assert worst([a], [b])[0] == 1
+
+
+def test_replicas_of_a_trillion_entries_are_compared_in_little_memory() -> None:
+    replicas = [
+        fold(
+            striped(np.array([0]), np.array([TRILLION]), np.array([i]), np.array([5]), np.array([3]))
+        ).groups()
+        for i in range(5)
+    ]
+    whole = fold(GroupBatch.of([[(0, 0, TRILLION + 1, 0)]])).groups()
+    tracemalloc.start()
+    assert worst(replicas[:2], replicas[2:]) == (2, 3)
+    assert union(replicas).tobytes() == whole.tobytes()
+    assert len(difference(whole, replicas[3])) <= 3
+    assert at_least(replicas, 3).tobytes() == whole.tobytes()
+    assert len(at_least(replicas, 4)) == 0
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+
+
+def test_a_hole_in_a_trillion_entries_leaves_two_groups() -> None:
+    whole = group(0, TRILLION, 2, 3)
+    left = difference(whole, np.array([(300, 300, 2, 0)], GROUP))
+    assert left.tolist() == [(0, 297, 2, 3), (303, TRILLION // 3 * 3, 2, 3)]
+    assert count(left) == count(whole) - 2
+    assert difference(whole, left).tolist() == [(300, 300, 2, 0)]
+
+
+def test_patterns_of_two_periods_meet_in_one_group() -> None:
+    assert intersection(group(0, TRILLION, 1, 3), group(0, TRILLION, 1, 5)).tolist() == [
+        (0, TRILLION // 15 * 15, 1, 15)
+    ]
+
+
+def test_a_result_that_no_groups_hold_together_is_refused_before_the_memory_is_full() -> None:
+    with pytest.raises(CoverageLimitError):
+        union([group(0, TRILLION, 1, 3), group(0, TRILLION, 1, 5)])
+
+
+def test_periods_without_a_common_pattern_are_refused_before_the_memory_is_full() -> None:
+    with pytest.raises(CoverageLimitError):
+        worst([group(0, 10**18, 1, 2**31 - 1), group(0, 10**18, 1, 2**31 - 2)], [])
+
+
+def test_sets_of_very_many_groups_are_not_refused() -> None:
+    rng = np.random.default_rng(7)
+    a, b = (np.flatnonzero(rng.random(400_000) < 0.9) for _ in range(2))
+    found = difference(*(fold_entries(ids, np.array([0, len(ids)])).groups() for ids in (a, b)))
+    lost = np.setdiff1d(a, b)
+    assert found.tobytes() == fold_entries(lost, np.array([0, len(lost)])).tobytes()
+
+
+def test_runs_beyond_int32_come_back_cut() -> None:
+    huge = fold(GroupBatch.of([[(0, 0, 5 * 2**31, 0)]])).groups()
+    assert (
+        clip(huge, 10, 4 * 2**31).tobytes() == fold(GroupBatch.of([[(10, 10, 4 * 2**31 - 9, 0)]])).tobytes()
+    )

@@ -1,0 +1,80 @@
+"""A set that comes in pieces is the set that comes whole."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.codecs.availability import incremental_fold, maximal
+from auditor.codecs.availability.fold import fold_entries, fold_runs
+from auditor.codecs.availability.groups import GroupBatch
+from auditor.codecs.availability.incremental_fold import Gathered
+from auditor.errors import CoverageLimitError
+
+
+def folded(entries: list[int]) -> GroupBatch:
+    return fold_entries(np.array(entries, np.int64), np.array([0, len(entries)]))
+
+
+# Runs of few sizes at few distances: they join, chain and touch far more often than random ones.
+runs = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), max_size=60)
+
+
+@settings(max_examples=300, deadline=None)
+@given(runs=runs, cuts=st.sets(st.integers(0, 150)), seam=st.integers(1, 4))
+def test_pieces_gather_to_what_the_whole_set_folds_to(
+    runs: list[tuple[int, int]], cuts: set[int], seam: int
+) -> None:
+    entries: list[int] = []
+    at = 0
+    for size, gap in runs:
+        entries += range(at, at + size)
+        at += size + gap
+    ends = [0, *sorted(cut for cut in cuts if cut < len(entries)), len(entries)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(incremental_fold, "SEAM", seam)
+        pieces = Gathered()
+        for start, end in pairwise(ends):
+            pieces.add(folded(entries[start:end]))
+        assert pieces.folded().values() == folded(entries).values()
+
+
+def test_a_chain_that_falls_in_step_late_is_followed_as_far_as_it_goes() -> None:
+    # Distances that all differ: every run joins the one before it, so one run more in front shifts all pairs.
+    starts = np.cumsum(np.arange(2, 500)).tolist()
+    whole = Gathered()
+    whole.add(folded([0]))
+    whole.add(folded(starts))
+    assert whole.folded().values() == folded([0, *starts]).values()
+
+
+def test_a_run_longer_than_a_group_can_say_is_cut_where_it_would_be_if_it_came_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(maximal, "LONGEST", 10)
+    monkeypatch.setattr("auditor.codecs.availability.fold.LONGEST", 10)
+    pieces = Gathered()
+    for start in range(0, 47, 7):
+        pieces.add(fold_runs(np.array([start]), np.array([7]), np.array([0, 1])))
+    assert pieces.folded().values() == fold_runs(np.array([0]), np.array([49]), np.array([0, 1])).values()
+
+
+def test_groups_are_counted_as_they_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incremental_fold, "MAX_GROUPS", 3)
+    pieces = Gathered()
+    for start in (0, 100, 200):
+        pieces.add(folded([start, start + 1]))
+    for start in (1000, 1003, 1010, 1020):
+        pieces.add(folded([start]))
+    with pytest.raises(CoverageLimitError, match="more than 3 groups"):
+        pieces.add(folded([1050]))
+
+
+def test_nothing_gathers_to_nothing() -> None:
+    empty = Gathered()
+    empty.add(folded([]))
+    assert empty.folded().values() == [b""]

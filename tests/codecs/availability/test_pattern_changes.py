@@ -1,0 +1,81 @@
+"""Rows of entries that are looked at in blocks of any size fold as the plain greedy loop folds them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.availability import pattern_changes as module
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.groups import offsets_of
+from auditor.codecs.availability.pattern_changes import changes
+from tests.codecs.scalar import LONGEST, greedy, packed, runs_of_entries
+
+COUNTS = (st.integers(1, 12), st.integers(1, 5))
+STRIPED = [entry for entry in range(3_000) if entry % 3 != 1]
+
+
+def folded(sets: list[list[int]], block: int) -> list[bytes]:
+    entries = np.array([entry for one in sets for entry in one], np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", block)
+        return fold_entries(entries, offsets_of(np.array([len(one) for one in sets], np.int64))).values()
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> list[int]:
+    """Ascending entries: runs that repeat for a while, one pattern after another."""
+    entries: list[int] = []
+    for size, more, count, gap in draw(st.lists(st.tuples(*[st.integers(0, 3)] * 2, *COUNTS), max_size=5)):
+        at = entries[-1] + gap if entries else gap
+        entries += [at + n * (size + 1 + more) + i for n in range(count) for i in range(size + 1)]
+    return entries
+
+
+@given(st.lists(patterns(), max_size=4), st.integers(1, 9))
+def test_blocks_change_nothing(sets: list[list[int]], block: int) -> None:
+    """Patterns repeat for longer than a block, so blocks are passed over, and end inside one."""
+    assert folded(sets, block) == [packed(greedy(runs_of_entries(one))) for one in sets]
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 64, 1_000])
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param(list(range(2_000)), id="dense"),
+        pytest.param(STRIPED, id="striped"),
+        pytest.param([0, *STRIPED[2:]], id="striped, the second entry missing"),
+        pytest.param(STRIPED[:1_200] + STRIPED[1_201:], id="striped, one entry missing"),
+        pytest.param([*STRIPED[:-1], 3_000], id="striped, the last one moved"),
+        pytest.param(STRIPED[:600] + list(range(900, 1_500)) + STRIPED[1_000:], id="dense in between"),
+        pytest.param([2 * n for n in range(700)] + [2 * n + 1 for n in range(700, 1_400)], id="moved by one"),
+        pytest.param([n * (LONGEST + 1) for n in range(300)], id="distances beyond int32"),
+    ],
+)
+def test_long_patterns_that_break_in_one_place_are_folded_exactly(entries: list[int], block: int) -> None:
+    expected = packed(greedy(runs_of_entries(entries)))
+    assert folded([entries], block) == [expected]
+    assert folded([entries, [], entries, entries[:1]], block) == [
+        expected,
+        b"",
+        expected,
+        packed([(entries[0], entries[0], 1, 0)]),
+    ]
+
+
+def test_a_set_that_goes_on_exactly_as_the_one_before_it_is_a_set_of_its_own() -> None:
+    assert folded([list(range(100)), list(range(100, 200))], 16) == [
+        packed([(0, 0, 100, 0)]),
+        packed([(100, 100, 100, 0)]),
+    ]
+    assert folded([STRIPED[:400], STRIPED[400:]], 16) == [
+        packed(greedy(runs_of_entries(one))) for one in (STRIPED[:400], STRIPED[400:])
+    ]
+
+
+@pytest.mark.parametrize(("entries", "at"), [(range(1_000), [0]), (STRIPED, [0, 1, 3, 1_999])])
+def test_of_a_long_regular_row_its_beginning_and_its_end_are_left(entries: list[int], at: list[int]) -> None:
+    found = changes(np.array(entries), np.array([0]))
+    assert [position for piece in found for position in piece.at.tolist()] == at

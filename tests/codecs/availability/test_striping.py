@@ -1,0 +1,59 @@
+"""The closed form against write sets taken one entry at a time, and against the server's own schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from auditor.codecs.availability.fold import fold
+from auditor.codecs.availability.striping import striped
+from tests.codecs.bp34_vectors import vectors
+from tests.codecs.scalar import entries_of, greedy, packed, runs_of_entries, write_set
+
+SHAPES = [(ensemble, quorum) for ensemble in range(1, 8) for quorum in range(1, ensemble + 1)]
+RANGES = [(first, last) for first in [*range(9), 10**12 + 5] for last in range(first - 2, first + 18)]
+
+
+@pytest.mark.parametrize(("ensemble", "quorum"), SHAPES)
+def test_it_equals_the_write_sets_one_entry_at_a_time(ensemble: int, quorum: int) -> None:
+    rows = [(first, last, index) for first, last in RANGES for index in range(ensemble)]
+    first, last, index = np.array(rows, np.int64).T
+    batch = striped(first, last, index, np.array([ensemble]), np.array([quorum]))
+    folded = fold(batch)
+    groups = list(
+        zip(*(part.tolist() for part in (batch.first, batch.last, batch.size, batch.period)), strict=True)
+    )
+    values = folded.values()
+    for row, (low, high, member) in enumerate(rows):
+        held = [entry for entry in range(low, high + 1) if member in write_set(entry, ensemble, quorum)]
+        start, end = batch.offsets[row : row + 2].tolist()
+        assert entries_of(groups[start:end]) == held
+        assert values[row] == packed(greedy(runs_of_entries(held)))
+        assert end - start <= 3
+        assert len(values[row]) <= 3 * 24
+
+
+def test_it_equals_the_servers_schedule() -> None:
+    """The server refuses an empty segment and an index beyond the ensemble; to us the first holds nothing."""
+    asked = vectors("striping")
+    for vector in asked:
+        shape = (vector["bookieIndex"], vector["ensembleSize"], vector["writeQuorumSize"])
+        if "error" in vector:
+            assert vector["last"] < vector["start"] or shape[0] >= shape[1]
+            continue
+        batch = striped(*(np.array([number]) for number in (vector["start"], vector["last"], *shape)))
+        groups = zip(
+            *(part.tolist() for part in (batch.first, batch.last, batch.size, batch.period)), strict=True
+        )
+        assert entries_of(groups) == vector["entries"]
+    assert len(asked) > 100
+
+
+def test_a_member_of_a_segment_at_the_end_of_the_id_space_does_not_overflow() -> None:
+    last = 2**63 - 2
+    batch = striped(np.array([last - 3]), np.array([last]), np.array([1]), np.array([3]), np.array([2]))
+    groups = zip(
+        *(part.tolist() for part in (batch.first, batch.last, batch.size, batch.period)), strict=True
+    )
+    held = [entry for entry in range(last - 3, last + 1) if 1 in write_set(entry, 3, 2)]
+    assert entries_of(groups) == held

@@ -1,0 +1,181 @@
+"""BP-34 values: the proposal's examples, what a 4.17.2 server wrote, and every way to spoil one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.availability.fold import fold, fold_entries
+from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups
+from auditor.codecs.availability.wire import decode, encode, encode_unfolded, expand
+from auditor.errors import CoverageLimitError, DecodeError
+from tests.codecs.bp34_vectors import bytes_of, entries_of, vectors
+from tests.codecs.scalar import Group, greedy, packed, runs_of_entries
+from tests.codecs.strategies import entry_sets, ragged_groups
+
+ZEROS = "00" * 56
+GOLDEN = {
+    "nothing": ([], f"00000000 00000000 {ZEROS}"),
+    "the proposal's first example": (
+        [1, 2, 4, 5, 7, 8, 10, 11],
+        f"00000000 00000001 {ZEROS} 0000000000000001 000000000000000a 00000002 00000003",
+    ),
+    "the proposal's second example": (
+        [1, 2, 3, 6, 7, 8, 11, 13, 16, 17, 18, 21, 22],
+        f"00000000 00000004 {ZEROS} 0000000000000001 0000000000000006 00000003 00000005"
+        "000000000000000b 000000000000000d 00000001 00000002"
+        "0000000000000010 0000000000000010 00000003 00000000"
+        "0000000000000015 0000000000000015 00000002 00000000",
+    ),
+}
+WRITTEN = vectors("availability")
+DECODED = vectors("availabilityDecode")
+# With one group alone, "same-first" and "overlapping" have nothing to collide with and are good values.
+ACCEPTED = {"good", "reserved-set", "same-first", "overlapping"}
+REFUSED_BESIDES = {
+    "version-negative",
+    "count-negative",
+    "count-too-small",
+    "trailing-bytes",
+    "period-negative",
+    "size-0",
+    "size-negative",
+    "overlapping",
+    "same-first",
+    "last-before-first",
+    "last-not-on-period",
+    "random-bytes",
+}
+
+
+def groups_of(entries: list[int]) -> Groups:
+    return fold_entries(np.array(entries, np.int64), np.array([0, len(entries)])).groups()
+
+
+def record(*groups: Group) -> bytes:
+    return HEADER.pack(0, len(groups)) + packed(groups)
+
+
+@pytest.mark.parametrize(("entries", "golden"), GOLDEN.values(), ids=GOLDEN.keys())
+def test_we_write_what_the_proposal_says(entries: list[int], golden: str) -> None:
+    assert encode(groups_of(entries)) == bytes.fromhex(golden)
+    assert decode(bytes.fromhex(golden), mode="java").total == len(entries)
+
+
+def test_we_write_the_servers_unfolded_form_byte_for_byte() -> None:
+    """Of sets: what order, repetition and -1 do to the server's own writer is tested with its class."""
+    compared: Counter[str] = Counter()
+    for vector in WRITTEN:
+        entries = entries_of(vector)
+        if -1 in entries or vector["kind"] in ("unsorted", "descending"):
+            continue
+        assert encode_unfolded(groups_of(sorted(set(entries)))) == bytes_of(vector), vector["kind"]
+        compared[vector["kind"]] += 1
+    assert set(compared) == {vector["kind"] for vector in WRITTEN} - {"unsorted", "descending"}
+
+
+def test_strict_decoding_reads_all_that_a_server_writes_and_folds_to_the_same_set() -> None:
+    for vector in WRITTEN:
+        if -1 in entries_of(vector):
+            continue
+        entries = sorted(set(entries_of(vector)))
+        groups = decode(bytes_of(vector))
+        assert expand(groups).tolist() == entries
+        assert encode(groups) == HEADER.pack(0, len(greedy(runs_of_entries(entries)))) + packed(
+            greedy(runs_of_entries(entries))
+        )
+
+
+def test_strict_decoding_equals_the_server_wherever_it_accepts_and_refuses_only_damage() -> None:
+    verdicts: Counter[tuple[str, str]] = Counter()
+    for vector in DECODED:
+        try:
+            groups = decode(bytes_of(vector))
+        except DecodeError:
+            verdicts[vector["kind"], "both refuse" if "error" in vector else "only we refuse"] += 1
+            continue
+        held = expand(groups).tolist()
+        assert len(held) == vector["total"]
+        assert [entry for entry in held if entry < 160] == vector["availableBelow160"]
+        assert all((entry in held) == answer for entry, answer in vector["isEntryAvailable"])
+        if "query" in vector:
+            wanted = vector["query"]["wanted"]
+            assert [entry for entry in wanted if entry not in held] == vector["query"]["unavailableExact"]
+        verdicts[vector["kind"], "both accept"] += 1
+    assert {kind for kind, verdict in verdicts if verdict == "both accept"} == ACCEPTED
+    assert {kind for kind, verdict in verdicts if verdict == "only we refuse"} == REFUSED_BESIDES
+
+
+def folded(groups: list[Group]) -> Groups:
+    return fold(GroupBatch.of([groups])).groups()
+
+
+@given(st.one_of(entry_sets.map(groups_of), ragged_groups().map(folded)))
+def test_what_is_written_is_read_back_and_writing_it_again_changes_nothing(groups: Groups) -> None:
+    written = encode(groups)
+    assert encode(decode(written)) == written
+
+
+@given(entry_sets)
+def test_entries_come_back_from_either_form(entries: list[int]) -> None:
+    for written in (encode(groups_of(entries)), encode_unfolded(groups_of(entries))):
+        assert expand(decode(written)).tolist() == entries
+        assert decode(written, mode="java").total == len(entries)
+
+
+@given(entry_sets.filter(bool), st.data())
+def test_a_cut_record_is_refused_and_never_guessed(entries: list[int], data: st.DataObject) -> None:
+    whole = encode(groups_of(entries))
+    with pytest.raises(DecodeError) as damage:
+        decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    assert 0 <= damage.value.offset < len(whole)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "offset"),
+    [
+        pytest.param(b"", 0, id="nothing at all"),
+        pytest.param(bytes(63), 63, id="a short header"),
+        pytest.param(HEADER.pack(1, 0), 0, id="a newer version"),
+        pytest.param(HEADER.pack(-1, 0), 0, id="a negative version"),
+        pytest.param(HEADER.pack(0, -1), 4, id="a negative count"),
+        pytest.param(HEADER.pack(0, 0) + b"\0", 4, id="bytes after the last group"),
+        pytest.param(HEADER.pack(0, 2) + packed([(0, 0, 1, 0)]), 4, id="fewer groups than promised"),
+        pytest.param(record((9, 1, 2, 3)), 64, id="ends before it starts"),
+        pytest.param(record((1, 9, 2, 0)), 64, id="repeats without a period"),
+        pytest.param(record((1, 9, 2, -4)), 64, id="repeats backwards"),
+        pytest.param(record((1, 9, 5, 4)), 64, id="overlaps itself"),
+        pytest.param(record((1, 9, 2, 3)), 64, id="does not end on a run"),
+        pytest.param(record((1, 1, 2, 3)), 64, id="a period for one run"),
+        pytest.param(record((1, 1, 0, 0)), 64, id="holds nothing"),
+        pytest.param(record((1, 1, -1, 0)), 64, id="holds less than nothing"),
+        pytest.param(record((2**63 - 1, 2**63 - 1, 2, 0)), 64, id="beyond the largest entry id"),
+        pytest.param(record((-(2**63), 2**63 - 2, 1, 2)), 64, id="a span beyond 64 bits"),
+        pytest.param(record((1, 1, 2, 0), (2, 2, 5, 0)), 88, id="groups overlap"),
+        pytest.param(record((0, 8, 1, 4), (2, 10, 1, 4)), 88, id="groups interleave"),
+        pytest.param(record((5, 5, 1, 0), (9, 9, 1, 0), (1, 1, 1, 0)), 112, id="groups out of order"),
+    ],
+)
+def test_damage_is_refused_where_it_begins(damaged: bytes, offset: int) -> None:
+    with pytest.raises(DecodeError) as damage:
+        decode(damaged)
+    assert (damage.value.what, damage.value.offset) == ("availability", offset)
+
+
+def test_reserved_bytes_are_ignored() -> None:
+    assert decode(HEADER.pack(0, 1)[:8] + bytes(range(56)) + packed([(3, 3, 1, 0)])).tolist() == [
+        (3, 3, 1, 0)
+    ]
+
+
+def test_a_value_that_would_fill_the_memory_is_not_written_out() -> None:
+    endless = np.array([(0, 2**40, 1, 2)], GROUP)
+    for write_out in (expand, encode_unfolded):
+        with pytest.raises(CoverageLimitError):
+            write_out(endless)
+    with pytest.raises(CoverageLimitError):
+        expand(np.array([(0, 0, 2**31 - 1, 0)], GROUP))

@@ -1,0 +1,70 @@
+"""Entry headers of both versions."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.bookie.entry import DIGESTS, EntryHeader, decode_header
+from auditor.errors import DecodeError
+from auditor.model.ledger_id import LedgerId
+
+LONGS = st.integers(-(2**63), 2**63 - 1)
+NATURALS = st.integers(0, 2**63 - 1)
+# Ledger 0, entry 0 with payload entry-0 under each digest, as a client of 4.17.2 wrote it.
+PREFIX = "00000000000000000000000000000000ffffffffffffffff0000000000000007"
+REAL = {
+    "CRC32": "0000000059580afe",
+    "HMAC": "c0853fbb1bd38ac7dbe02016ee460f0cf2fd2198",
+    "CRC32C": "2e233f22",
+    "DUMMY": "",
+}
+# The example of version 2: scope 1, ledger 2, entry 3, no digest.
+SCOPED = "a400000000000000010000000000000002000000000000000300000000000000020000000000000007656e7472792d33"
+
+
+@pytest.mark.parametrize("digest", REAL.values(), ids=REAL)
+def test_a_header_that_a_client_wrote_is_read_whatever_digest_follows(digest: str) -> None:
+    data = bytes.fromhex(PREFIX + digest) + b"entry-0"
+    assert decode_header(data) == EntryHeader(1, LedgerId(0), 0, -1, 7, None, 32)
+
+
+def test_a_scoped_header_is_told_apart_by_its_first_byte() -> None:
+    header = decode_header(bytes.fromhex(SCOPED))
+    assert header == EntryHeader(2, LedgerId(2, scope=1), 3, 2, 7, "DUMMY", 41)
+
+
+@given(NATURALS, NATURALS, LONGS, NATURALS)
+def test_version_1_says_what_was_written(ledger: int, entry: int, confirmed: int, length: int) -> None:
+    data = struct.pack(">qqqq", ledger, entry, confirmed, length)
+    assert decode_header(data) == EntryHeader(1, LedgerId(ledger), entry, confirmed, length, None, 32)
+
+
+@given(LONGS, LONGS, NATURALS, LONGS, NATURALS, st.sampled_from(sorted(DIGESTS)), st.sampled_from([0, 2]))
+def test_version_2_keeps_both_halves_whatever_their_high_bits(
+    scope: int, ledger: int, entry: int, confirmed: int, length: int, digest: int, version: int
+) -> None:
+    flags = 0x80 | version << 4 | digest
+    data = struct.pack(">Bqqqqq", flags, scope, ledger, entry, confirmed, length)
+    expected = EntryHeader(2, LedgerId(ledger, scope=scope), entry, confirmed, length, DIGESTS[digest], 41)
+    assert decode_header(data) == expected
+
+
+@pytest.mark.parametrize(("data", "wanted"), [(bytes.fromhex(PREFIX), 32), (bytes.fromhex(SCOPED)[:41], 41)])
+def test_a_cut_header_is_refused_where_it_ends(data: bytes, wanted: int) -> None:
+    for length in range(wanted):
+        with pytest.raises(DecodeError) as raised:
+            decode_header(data[:length])
+        assert raised.value.offset == length
+
+
+@pytest.mark.parametrize(
+    "flags", [f for f in range(0x80, 0x100) if f >> 4 & 7 not in (0, 2) or not 1 <= f & 15 <= 4]
+)
+def test_flags_that_nobody_defined_are_refused(flags: int) -> None:
+    with pytest.raises(DecodeError) as raised:
+        decode_header(bytes([flags]) + bytes(40))
+    assert raised.value.offset == 0

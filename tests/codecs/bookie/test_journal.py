@@ -1,0 +1,253 @@
+"""Journals of real bookies (4.17.2), and every way in which one can end."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.bookie import journal as codec
+from auditor.codecs.bookie.journal import Journal
+from auditor.errors import DecodeError
+from tests.codecs.journals import EXPLICIT_LAC, FENCE, MASTER_KEY, header, journal, padding, record
+
+IDLE = Path(__file__).parents[2] / "data" / "idle-journal" / "bookies.tar.gz"
+# A bookie's first records as formats has them: a master key of 20 bytes, entry 0, padding to byte 1024.
+GOLDEN = (
+    header()
+    + bytes.fromhex("00000028 0000000000000000 fffffffffffff000 00000014")
+    + bytes(20)
+    + bytes.fromhex("0000002b 0000000000000000 0000000000000000 ffffffffffffffff 0000000000000007 2e233f22")
+    + b"entry-0"
+    + bytes.fromhex("ffffff00 0000019d")
+    + bytes(413)
+)
+
+
+def opened(data: bytes) -> Journal:
+    return Journal.open(lambda offset, length: data[offset : offset + length], len(data))
+
+
+def read(data: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int | None, bool]:
+    """Ledger and entry of every record, where the journal ended and whether it was cut there."""
+    found = opened(data)
+    pairs = [
+        pair
+        for records in found.records(start)
+        for pair in zip(records.ledger_ids.tolist(), records.entry_ids.tolist(), strict=True)
+    ]
+    return pairs, found.end, found.cut
+
+
+def test_what_a_server_wrote_is_read() -> None:
+    assert len(GOLDEN) == 1024
+    assert read(GOLDEN) == ([(0, MASTER_KEY), (0, 0)], 1024, False)
+    assert read(GOLDEN + bytes(512)) == ([(0, MASTER_KEY), (0, 0)], 1024, False)
+    assert read(GOLDEN, 1024) == ([], 1024, False)
+
+
+def contents(name: str) -> dict[str, bytes]:
+    """The files below a directory of the corpus, by path."""
+    with tarfile.open(IDLE) as archive:
+        files = {member.name: archive.extractfile(member) for member in archive if member.isfile()}
+        return {path: file.read() for path, file in files.items() if file is not None and name in path}
+
+
+@pytest.mark.parametrize("bookie", ["127.0.33.1_3181", "127.0.33.3_3181", "bk-eps"])
+def test_the_journal_of_a_killed_bookie_has_what_a_plain_read_found_on_it(bookie: str) -> None:
+    [data] = [file for path, file in contents(f"/{bookie}/journal").items() if path.endswith(".txn")]
+    [truth] = map(json.loads, contents("truth.json").values())
+    held: dict[int, set[int]] = {}
+    pairs, end, cut = read(data)
+    for ledger, entry in pairs:
+        if entry >= 0:
+            held.setdefault(ledger, set()).add(entry)
+    name = bookie.replace("_3181", ":3181")
+    expected = {int(ledger): listed(said["held"].get(name, "")) for ledger, said in truth.items()}
+    assert held == {ledger: entries for ledger, entries in expected.items() if entries}
+    assert sum(entry == MASTER_KEY for _, entry in pairs) == len(held)
+    assert not cut
+    assert end is not None
+    assert set(data[end:]) == {0}  # what was filled with zeros before it was written to
+
+
+def listed(text: str) -> set[int]:
+    """
+    >>> listed("0-1,3")
+    {0, 1, 3}
+    """
+    ends = [part.split("-") for part in text.split(",") if part]
+    return {entry for end in ends for entry in range(int(end[0]), int(end[-1]) + 1)}
+
+
+PAIRS = [(7, MASTER_KEY), (7, 0), (9, 4), (7, FENCE), (9, 5), (7, EXPLICIT_LAC), (7, -5), (7, 2**40)]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+def test_every_version_is_read(version: int) -> None:
+    since = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
+    pairs = [pair for pair in PAIRS if since.get(pair[1], 1) <= version]
+    found, end, cut = read(journal(pairs, version))
+    assert (found, cut) == (pairs, False)
+    assert end == len(journal(pairs, version, spare=0))
+    assert opened(journal(pairs, version)).version == version
+
+
+def test_entries_are_the_records_whose_ids_are_not_negative() -> None:
+    [records] = opened(journal(PAIRS)).records()
+    kept = records.entries()
+    assert list(zip(kept.ledger_ids.tolist(), kept.entry_ids.tolist(), strict=True)) == [
+        pair for pair in PAIRS if pair[1] >= 0
+    ]
+
+
+# the file, what is read of it, where it ends, whether it is cut there
+WHOLE = journal([(1, 0)], 4, spare=0)
+ENDS = {
+    "an empty file": (b"", [], 0, False),
+    "three bytes": (b"\0\0\1", [], 0, True),
+    "a magic and nothing more": (b"BKLG", [], 0, True),
+    "a header alone": (header(6), [], 512, False),
+    "a header cut in its zeros": (header(6)[:100], [], 512, False),
+    "zeros alone": (bytes(100), [], 0, False),
+    "no byte behind the last record": (WHOLE, [(1, 0)], len(WHOLE), False),
+    "two zeros behind it": (WHOLE + bytes(2), [(1, 0)], len(WHOLE), True),
+    "a length cut": (WHOLE + b"\xff\xff", [(1, 0)], len(WHOLE), True),
+    "ids cut": (WHOLE + record(1, 1)[:9], [(1, 0)], len(WHOLE), True),
+    "a payload cut": (WHOLE + record(1, 1)[:-1], [(1, 0)], len(WHOLE), True),
+    "a record without payload": (WHOLE + record(1, 1, b""), [(1, 0), (1, 1)], len(WHOLE) + 20, False),
+    "padding cut": (GOLDEN[:-1], [(0, MASTER_KEY), (0, 0)], 1024 - 413 - 8, True),
+    "padding cut in its length": (GOLDEN[: -413 - 2], [(0, MASTER_KEY), (0, 0)], 1024 - 413 - 8, True),
+    "padding of nothing": (
+        GOLDEN + padding(0) + record(1, 1),
+        [(0, MASTER_KEY), (0, 0), (1, 1)],
+        1024 + 8 + 27,
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "pairs", "end", "cut"), ENDS.values(), ids=ENDS.keys())
+def test_a_journal_ends_where_a_restart_would_end(
+    data: bytes, pairs: list[tuple[int, int]], end: int, cut: bool
+) -> None:
+    assert read(data) == (pairs, end, cut)
+
+
+# the file, where the damage begins
+DAMAGED = {
+    "a newer version": (header(7), 4),
+    "version 1 with a magic": (header(1) + b"BKLG" + struct.pack(">i", 1), 4),
+    "a negative version": (b"BKLG" + struct.pack(">i", -1), 4),
+    "a negative length": (WHOLE + struct.pack(">i", -2) + bytes(50), len(WHOLE)),
+    "padding before version 5": (WHOLE + padding(8), len(WHOLE)),
+    "padding of less than nothing": (header(6) + struct.pack(">ii", -256, -1) + bytes(50), 512),
+    "a record shorter than its ids": (WHOLE + struct.pack(">i", 15) + bytes(50), len(WHOLE)),
+    "such a record at the very end": (WHOLE + struct.pack(">i", 3) + bytes(3), len(WHOLE)),
+    "a master key before version 3": (journal([(1, MASTER_KEY)], 2), 8),
+    "a fence before version 4": (journal([(1, FENCE)], 3), 8),
+    "an explicit LAC before version 6": (journal([(1, EXPLICIT_LAC)], 5), 512),
+}
+
+
+@pytest.mark.parametrize(("data", "offset"), DAMAGED.values(), ids=DAMAGED.keys())
+def test_damage_is_refused_where_it_begins(data: bytes, offset: int) -> None:
+    pairs, damage = refusal_of(data)
+    assert (damage.what, damage.offset) == ("journal", offset)
+    assert pairs == ([(1, 0)] if data.startswith(WHOLE) else [])
+
+
+def refusal_of(data: bytes) -> tuple[list[tuple[int, int]], DecodeError]:
+    """What comes before the damage, and the damage."""
+    pairs: list[tuple[int, int]] = []
+    try:
+        for records in opened(data).records():
+            pairs += zip(records.ledger_ids.tolist(), records.entry_ids.tolist(), strict=True)
+    except DecodeError as damage:
+        return pairs, damage
+    pytest.fail("it was read")
+
+
+def test_what_comes_before_the_damage_is_given_first() -> None:
+    data = journal([(1, 0), (1, 1)], 4, spare=0) + struct.pack(">i", 2) + bytes(30) + record(5, 5)
+    assert refusal_of(data)[0] == [(1, 0), (1, 1)]
+
+
+def test_long_payloads_are_not_read() -> None:
+    payload = bytes(3 << 20)
+    data = journal([(1, 0)])[:-4096] + b"".join(record(2, entry, payload) for entry in range(8)) + bytes(64)
+    asked: list[int] = []
+
+    def read_at(offset: int, length: int) -> bytes:
+        asked.append(length)
+        return data[offset : offset + length]
+
+    found = Journal.open(read_at, len(data))
+    assert sum(len(records.offsets) for records in found.records()) == 9
+    assert sum(asked) < 2 * codec.BLOCK
+
+
+def test_a_file_that_became_shorter_ends_where_it_ends_now() -> None:
+    data = journal([(1, 0), (1, 1)], 4, spare=0)
+    found = Journal.open(lambda offset, length: data[offset : offset + length], len(data) + 1000)
+    assert [records.entry_ids.tolist() for records in found.records()] == [[0, 1]]
+    assert (found.end, found.cut, found.size) == (len(data), False, len(data))
+
+
+pairs_written = st.lists(
+    st.tuples(st.integers(0, 2**63 - 1), st.one_of(st.integers(-(2**63), 2**63 - 1), st.just(MASTER_KEY))),
+    max_size=30,
+)
+
+
+@given(pairs_written, st.lists(st.integers(0, 3000), min_size=30, max_size=30), st.integers(20, 700))
+def test_every_journal_that_is_written_is_read_back_whatever_the_block(
+    pairs: list[tuple[int, int]], payloads: list[int], block: int
+) -> None:
+    data = header() + b"".join(
+        record(*pair, b"p" * length) + padding(length % 7)
+        for pair, length in zip(pairs, payloads, strict=False)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "BLOCK", block)
+        assert read(data + bytes(64)) == (pairs, len(data), False)
+
+
+@given(pairs_written.filter(bool), st.data())
+def test_a_cut_journal_gives_what_lies_before_the_cut(
+    pairs: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    whole = journal(pairs, 6, spare=0)
+    length = data.draw(st.integers(512, len(whole)))
+    found, end, _ = read(whole[:length])
+    assert found == pairs[: len(found)]
+    assert end is not None
+    assert end <= length
+    [records] = opened(whole).records()
+    ends = [start + 4 + 16 + len(b"payload") for start in records.offsets.tolist()]
+    assert len(found) == sum(end <= length for end in ends)
+
+
+@given(pairs_written.filter(bool), st.data())
+def test_what_lies_before_the_start_is_left_out(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
+    whole = journal(pairs)
+    number = data.draw(st.integers(0, len(pairs) - 1))
+    [records] = opened(whole).records()
+    assert read(whole, int(records.offsets[number]))[0] == pairs[number:]
+
+
+@given(st.binary(max_size=300), st.integers(0, 6), st.integers(0, 400))
+def test_any_bytes_are_read_or_refused_with_an_offset_inside(data: bytes, version: int, start: int) -> None:
+    data = (header(version) if version else b"") + data
+    offset = None
+    try:
+        _, offset, _ = read(data, start)
+    except DecodeError as damage:
+        offset = damage.offset
+    assert offset is not None
+    assert 0 <= offset <= max(len(data), start, 512)

@@ -1,0 +1,98 @@
+"""What 4.17.2 and 4.18.0 bookies wrote of their ledgers, what may not be kept of it, and damage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.bookie.ledger_data import LedgerData, decode, flags, plain
+from auditor.codecs.protobuf.pb.ledger_data_pb2 import LedgerData as Wire
+from auditor.errors import DecodeError
+
+GOLDEN = {
+    "new": ("080110001a00", LedgerData(True, False, False, False, False)),
+    "with a key": (
+        "080110001a14e793cbc379107648537183605cd361d3bb789a39",
+        LedgerData(True, False, True, False, False),
+    ),
+    "fenced and in limbo": ("080110011a036162632801", LedgerData(True, True, True, False, True)),
+    "fenced with an explicit LAC": (
+        "080110011a14850bf1071c5e3d8c24235676f8816ae0cbe2f14f"
+        "2218000000000000000100000000000000020000000015ce3e3a",
+        LedgerData(True, True, True, True, False),
+    ),
+}
+
+values = st.builds(
+    lambda exists, fenced, key, lac, limbo: Wire(
+        exists=exists, fenced=fenced, masterKey=key, explicitLac=lac, limbo=limbo
+    ).SerializeToString(),
+    st.booleans(),
+    st.booleans(),
+    st.binary(max_size=200),
+    st.none() | st.binary(max_size=24),
+    st.none() | st.booleans(),
+)
+
+
+@pytest.mark.parametrize(("golden", "read"), GOLDEN.values(), ids=GOLDEN.keys())
+def test_we_read_what_a_bookie_wrote(golden: str, read: LedgerData) -> None:
+    assert decode(bytes.fromhex(golden)) == read
+
+
+def offsets(data: list[bytes]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.cumsum([0, *map(len, data)])
+
+
+@given(st.lists(values | st.binary(max_size=30), max_size=20))
+def test_a_plain_value_says_that_the_ledger_exists_and_no_more(data: list[bytes]) -> None:
+    joined = np.frombuffer(b"".join(data), np.uint8)
+    for value, is_plain in zip(data, plain(joined, offsets(data)).tolist(), strict=True):
+        try:
+            read = decode(value)
+        except DecodeError:
+            assert not is_plain
+        else:
+            short = len(value) < 0x80 and value[:3] == b"\x08\x01\x10"
+            if is_plain:
+                assert read.exists
+                assert not read.has_explicit_lac
+                assert not read.limbo
+            elif short and value[3:5] in (b"\x00\x1a", b"\x01\x1a"):
+                assert value[5] != len(value) - 6  # more follows the key
+
+
+def test_nearly_all_real_values_are_plain() -> None:
+    data = [bytes.fromhex(golden) for golden, _ in GOLDEN.values()]
+    assert plain(np.frombuffer(b"".join(data), np.uint8), offsets(data)).tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_master_key_is_never_kept() -> None:
+    assert "abc" not in repr(decode(bytes.fromhex("080110011a036162632801")))
+
+
+@pytest.mark.parametrize(("golden", "_"), GOLDEN.values(), ids=GOLDEN.keys())
+def test_a_cut_value_is_refused_unless_only_what_is_optional_went(golden: str, _: LedgerData) -> None:
+    whole = bytes.fromhex(golden)
+    required = 6 + whole[5]
+    for length in range(len(whole)):
+        if length == required:
+            assert not decode(whole[:length]).limbo
+            continue
+        with pytest.raises(DecodeError) as damage:
+            decode(whole[:length])
+        assert 0 <= damage.value.offset <= length
+
+
+@pytest.mark.parametrize("length", [0, 7, 9])
+def test_flags_are_8_bytes(length: int) -> None:
+    with pytest.raises(DecodeError) as damage:
+        flags(bytes(length))
+    assert damage.value.offset == min(length, 8)

@@ -1,0 +1,149 @@
+"""RocksDB's logs: those of a 4.17.2 bookie, every way of cutting records into blocks, and damage."""
+
+from __future__ import annotations
+
+import struct
+import tarfile
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.codecs.rocksdb.log import BLOCK_BYTES, Span, batches, records
+from auditor.errors import DecodeError
+
+BOOKIES = Path(__file__).parents[2] / "data" / "dbledger-long" / "bookies.tar.gz"
+FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+
+
+def physical(kind: int, payload: bytes, log_number: int | None = None) -> bytes:
+    checked = bytes([kind]) + (b"" if log_number is None else struct.pack("<I", log_number)) + payload
+    crc = google_crc32c.value(checked)
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return struct.pack("<IH", masked, len(payload)) + checked
+
+
+def log(payloads: list[bytes], log_number: int | None = None) -> bytes:
+    """As RocksDB's writer does it; with a log number in the form for files that are used again."""
+    out = b""
+    header, again = (7, 0) if log_number is None else (11, 4)
+    for payload in payloads:
+        begin = True
+        while begin or payload:
+            left = BLOCK_BYTES - len(out) % BLOCK_BYTES
+            if left < header:
+                out += bytes(left)
+                continue
+            part, payload = payload[: left - header], payload[left - header :]
+            kind = (FULL if begin else LAST) if not payload else FIRST if begin else MIDDLE
+            out += physical(kind + again, part, log_number)
+            begin = False
+    return out
+
+
+def batch(sequence: int, count: int, size: int = 0) -> bytes:
+    return struct.pack("<QI", sequence, count) + bytes(size)
+
+
+def payloads_of(data: bytes, log_number: int | None = None) -> list[bytes]:
+    return [record.payload for record in records(data, "log", log_number)]
+
+
+def test_the_logs_of_real_bookies_go_on_where_their_tables_end() -> None:
+    found = {}
+    with tarfile.open(BOOKIES) as archive:
+        for member in archive:
+            path = Path(member.name)
+            if path.suffix == ".log" and (file := archive.extractfile(member)) is not None:
+                found["/".join(path.parts[1:])] = batches(file.read(), path.name, int(path.stem))
+    assert len(found) == 14
+    assert found["bk-a.rack1/ledgers0/current/locations/000014.log"] is None
+    assert found["bk-a.rack1/ledgers0/current/locations/000018.log"] == Span(595, 858)
+    assert found["bk-c.rack2/index0/current/ledgers/000031.log"] == Span(51, 80)
+
+
+sizes = st.integers(0, 60) | st.integers(BLOCK_BYTES - 60, BLOCK_BYTES + 60) | st.integers(0, 3 * BLOCK_BYTES)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(sizes, max_size=6), st.none() | st.integers(0, 2**33))
+def test_what_is_written_is_read_back(lengths: list[int], number: int | None) -> None:
+    payloads = [bytes([index % 251]) * length for index, length in enumerate(lengths)]
+    written = None if number is None else number & 0xFFFFFFFF
+    assert payloads_of(log(payloads, written), number) == payloads
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=4), st.data())
+def test_a_flipped_byte_is_found_where_its_record_begins(lengths: list[int], data: st.DataObject) -> None:
+    payloads = [bytes(length) for length in lengths]
+    whole = bytearray(log(payloads))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    whole[at] ^= data.draw(st.integers(1, 255))
+    starts = [len(log(payloads[:count])) for count in range(len(payloads))]
+    with pytest.raises(DecodeError) as damage:
+        payloads_of(bytes(whole))
+    assert damage.value.offset == max(start for start in starts if start <= at)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(sizes, min_size=1, max_size=3), st.data())
+def test_a_cut_is_found_wherever_it_is_not_between_records(lengths: list[int], data: st.DataObject) -> None:
+    payloads = [bytes(length) for length in lengths]
+    ends = [len(log(payloads[:count])) for count in range(len(payloads) + 1)]
+    cut = data.draw(st.integers(0, ends[-1] - 1))
+    whole = log(payloads)[:cut]
+    # Zeros at the end of a block belong to no record.
+    if any(end <= cut and not any(log(payloads)[end:cut]) and cut - end < 7 for end in ends):
+        return
+    with pytest.raises(DecodeError) as damage:
+        payloads_of(whole)
+    assert damage.value.offset <= cut
+
+
+@pytest.mark.parametrize(
+    ("damaged", "offset"),
+    [
+        pytest.param(physical(LAST, b"x"), 0, id="an end without a beginning"),
+        pytest.param(physical(MIDDLE, b"x"), 0, id="a middle without a beginning"),
+        pytest.param(physical(FIRST, b"x") + physical(FULL, b"y"), 0, id="a beginning without an end"),
+        pytest.param(physical(FULL, b"x") + physical(FIRST, b"y"), 8, id="a last record without an end"),
+        pytest.param(physical(FULL, b"x") + bytes(40), 8, id="zeros"),
+        pytest.param(physical(12, b"x"), 0, id="an unknown type"),
+        pytest.param(physical(9, struct.pack("<I", 7)), 0, id="compressed"),
+    ],
+)
+def test_records_that_cannot_follow_each_other_are_refused(damaged: bytes, offset: int) -> None:
+    with pytest.raises(DecodeError) as damage:
+        payloads_of(damaged)
+    assert damage.value.offset == offset
+
+
+def test_what_may_be_passed_over_is_passed_over() -> None:
+    around = [physical(9, bytes(4)), physical(10, bytes(8)), physical(130, b"x"), physical(200, b"new")]
+    assert payloads_of(b"".join(around) + physical(FULL, b"x")) == [b"x"]
+
+
+def test_an_old_writers_empty_first_fragment_is_no_damage() -> None:
+    assert payloads_of(physical(FIRST, b"") + physical(FULL, b"x")) == [b"x"]
+
+
+def test_a_log_that_is_used_again_ends_where_the_old_one_shows() -> None:
+    assert payloads_of(log([b"new"], 9) + log([b"older", b"oldest"], 8), 9) == [b"new"]
+
+
+def test_batches_go_on_where_the_last_one_ended() -> None:
+    assert batches(log([batch(7, 3), batch(10, 0), batch(10, 1, 40_000)]), "log", 9) == Span(7, 11)
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [(batch(11, 1), "writes are missing: 10 is followed by 11"), (b"short", "a write batch of 5 bytes")],
+)
+def test_a_batch_that_does_not_follow_is_found(second: bytes, words: str) -> None:
+    first = log([batch(7, 3)])
+    with pytest.raises(DecodeError, match=words) as damage:
+        batches(first + physical(FULL, second), "log", 9)
+    assert damage.value.offset == len(first)

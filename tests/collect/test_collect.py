@@ -1,0 +1,232 @@
+"""Collecting real bookies' directories, and what is said of those that are not all there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+from pyspark.sql import SparkSession
+
+from auditor.codecs.bookie.last_mark import LastMark
+from auditor.collect.collect import VERSIONS, collect
+from auditor.errors import UsageError
+from auditor.sources.bookies import entry_logs
+from auditor.sources.bookies.collections import place_rows
+from auditor.sources.bookies.collections.collection import Collection
+from auditor.sources.bookies.collections.writer import AVAILABILITY
+from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import parts
+from auditor.sources.bookies.places import find_places
+from tests.codecs.bookie.test_entry_log import HEADER, MAP, MAP_AT, filled
+from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
+
+SCHEMAS = {
+    "places": place_rows.PLACES,
+    "directories": place_rows.DIRECTORIES,
+    "cookies": VERSIONS,
+    "availability": AVAILABILITY,
+    "entry_logs": entry_logs.SCHEMA,
+}
+
+
+def rows_of(collection: str | Path, table: str) -> list[dict[str, Any]]:
+    found = Collection(str(collection))
+    return list(found.read_rows(table, found.manifest()))
+
+
+def read_on_disk(root: Path) -> list[dict[str, Any]]:
+    """What the bookies' own ids have in the directories below ``root``, as an audit would read it."""
+    places = find_places([str(root)])
+    named = {row.cookie_bookie_id for row in attribute(places, set(), {}, None).directories}
+    found = attribute(places, {each for each in named if each}, {}, None).bookies
+    planned = parts([(each.bookie_id, each.index_directories) for each in found.values()], 4)
+    return [row for part in planned for batch in read_part(part) for row in batch.to_pylist()]
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sorted, without stamps: files have them only some time after they were written."""
+    return sorted(({name: row[name] for name in row if name != "stamp"} for row in rows), key=repr)
+
+
+@pytest.mark.parametrize("corpus", ["flat-v1", "interleaved-hier"])
+def test_what_is_collected_is_what_the_disks_say(corpus: str, tmp_path: Path) -> None:
+    root = unpack_bookies(corpus, tmp_path)
+    before = {path: path.stat() for path in root.rglob("*")}
+    collected = collect([str(root)], str(tmp_path / "out"))
+    rows = rows_of(tmp_path / "out", "availability")
+    pieces = {row.pop("piece") for row in rows}
+    assert in_order(rows) == in_order(read_on_disk(root))
+    assert len(rows) == collected.manifest.rows("availability") > 80
+    assert len(pieces) == 4
+    assert all(re.fullmatch(f"{collected.manifest.id}:[0-9]+", piece) for piece in pieces)
+    for table, schema in SCHEMAS.items():
+        for file in collected.manifest.tables[table]:
+            written = pq.read_table(tmp_path / "out" / file.path)
+            assert written.schema.equals(schema)
+            assert written.num_rows == file.rows
+    # Nothing was written, not even a time of last access that a reader could help.
+    after = {path: path.stat() for path in root.rglob("*")}
+    assert {path: (s.st_mtime_ns, s.st_size, s.st_mode) for path, s in after.items()} == {
+        path: (s.st_mtime_ns, s.st_size, s.st_mode) for path, s in before.items()
+    }
+
+
+def test_damaged_indexes_are_rows_and_are_told(tmp_path: Path) -> None:
+    root = unpack_bookies("interleaved-hier", tmp_path)
+    collected = collect([str(root)], str(tmp_path / "out"))
+    states = [row["state"] for row in rows_of(tmp_path / "out", "availability")]
+    assert collected.unread == len(states) - states.count("ok") - states.count("stray") == 5
+    assert any("0/4/4.idx: ends inside a slot" in line for line in collected.told)
+
+
+def test_a_collection_says_when_where_and_how_much(tmp_path: Path) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+    first = collect([str(root)], str(tmp_path / "one"))
+    second = collect([str(root)], str(tmp_path / "two"))
+    assert first.manifest.id != second.manifest.id
+    assert first.manifest.made <= first.manifest.finished <= second.manifest.made
+    written = json.loads((tmp_path / "one" / "collection.json").read_text())
+    assert written["schema"] == "bookkeeper-auditor/collection/1"
+    assert written["sources"] == [str(root)]
+    assert written["tables"]["places"]["rows"] == 4
+    assert Collection(first.path).manifest() == first.manifest
+    Collection(first.path).verify(first.manifest)
+
+
+def test_places_directories_and_cookies_are_kept_as_they_were_found(tmp_path: Path) -> None:
+    root = unpack_bookies("interleaved-hier", tmp_path)
+    collect([str(root)], str(tmp_path / "out"))
+    places = find_places([str(root)])
+    rows = rows_of(tmp_path / "out", "directories")
+    assert place_rows.places_of(rows_of(tmp_path / "out", "places"), rows) == places
+    [marked] = {
+        LastMark(row["mark_file_id"], row["mark_offset"])
+        for row in rows
+        if row["path"].endswith("127.0.101.1_3181/ledgers0")
+    }
+    raw = (root / "127.0.101.1_3181/ledgers0/current/lastMark").read_bytes()
+    assert marked == LastMark(int.from_bytes(raw[:8]), int.from_bytes(raw[8:]))
+    cookies = rows_of(tmp_path / "out", "cookies")
+    assert {row["bookie_id"] for row in cookies} == {f"127.0.101.{n}:3181" for n in (1, 2, 3, 4)}
+    assert all(row["damage"] is None and row["ledger_dirs"] for row in cookies)
+
+
+def test_an_entry_log_is_summed_up_and_none_of_its_entries_is_copied(tmp_path: Path) -> None:
+    version = cookie("bk-a:3181", ["/data/ledgers0"])
+    current = make_directory(tmp_path / "bookies/bk-a_3181/ledgers0", version) / "current"
+    (current / "0.log").write_bytes(filled(HEADER) + b"the entries themselves".ljust(MAP_AT - 1024) + MAP)
+    (current / "1.log").write_bytes(filled(HEADER[:8]) + b"the entries themselves")
+    (current / "2.log").write_bytes(b"the entries themselves")
+    collected = collect([str(tmp_path / "bookies")], str(tmp_path / "out"))
+    rows = rows_of(tmp_path / "out", "entry_logs")
+    assert [(row["log_id"], row["state"], row["entry_bytes"]) for row in rows] == [
+        (0, "ok", 66),
+        (1, "no-map", None),
+        (2, "unreadable", None),
+    ]
+    assert collected.told == (f"{current}/2.log: 22 of 1024 header bytes",)
+    assert b"themselves" not in b"".join(
+        path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()
+    )
+
+
+def test_a_disk_that_its_cookie_names_and_that_is_not_there_is_told(tmp_path: Path) -> None:
+    version = cookie("bk-a:3181", ["/data/ledgers0", "/data/ledgers1"])
+    make_directory(tmp_path / "bookies/bk-a_3181/ledgers0", version)
+    collected = collect([str(tmp_path / "bookies")], str(tmp_path / "out"))
+    index, journal = collected.told
+    assert index == "bk-a:3181: index directory /data/ledgers1: no such directory was found"
+    # The mark from which the journal would be replayed may be on that disk.
+    assert journal.startswith("journal of bk-a:3181: ledger directory /data/ledgers1, which has a lastMark")
+
+
+def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None:
+    version = cookie("bk-a:3181", ["/d/l0", "/d/l1"])
+    for name in ("x", "y"):
+        make_directory(tmp_path / name, version)
+    inventory = tmp_path / "bookies.toml"
+    inventory.write_text('[bookies."bk-a:3181"]\nledgers = ["x", "y"]\n')
+    collected = collect([str(inventory)], str(tmp_path / "out"))
+    assert collected.unread == 0
+    rows = rows_of(tmp_path / "out", "directories")
+    assert place_rows.places_of(rows_of(tmp_path / "out", "places"), rows) == find_places([str(inventory)])
+    assert len({row["piece"] for row in rows}) == 1
+
+
+def test_a_collection_is_never_written_over(tmp_path: Path) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UsageError, match="is there already; name a new directory"):
+        collect([str(root)], str(tmp_path / "out"))
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_what_is_no_bookies_directory_is_a_usage_error(tmp_path: Path) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+    collect([str(root)], str(tmp_path / "one"))
+    for source, said in (
+        ("rpc:", "reads bookies' own directories"),
+        (str(tmp_path / "one"), "reads bookies' own directories"),
+        (str(root / "bookie1.dc1.example_3181/journal/current"), "no directory with current/ lies there"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            collect([source], str(tmp_path / "two"))
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_target_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written"):
+        collect([str(root)], str(tmp_path / "file" / "out"))
+
+
+def test_a_uri_is_written_like_a_path(tmp_path: Path) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+    collected = collect([str(root)], (tmp_path / "out").as_uri())
+    assert collected.path == (tmp_path / "out").as_uri()
+    assert len(rows_of(collected.path, "availability")) == len(rows_of(tmp_path / "out", "availability"))
+
+
+def test_a_collection_that_breaks_off_has_no_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+
+    def broken(directory: str) -> list[dict[str, Any]]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(entry_logs, "read_logs", broken)
+    with pytest.raises(KeyboardInterrupt):
+        collect([str(root)], str(tmp_path / "out"))
+    assert (tmp_path / "out" / "availability").is_dir()
+    assert not (tmp_path / "out" / "collection.json").exists()
+
+
+def test_spark_writes_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    root = unpack_bookies("interleaved-hier", tmp_path)
+    for place in sorted(root.iterdir()):
+        log = place / "ledgers0" / "current" / "0.log"
+        log.write_bytes(filled(HEADER).ljust(MAP_AT, b"e") + MAP)
+        os.utime(log, (70, 70))
+    here = collect([str(root)], str(tmp_path / "here"))
+    there = collect([str(root)], str(tmp_path / "there"), spark=spark)
+    assert (there.unread, sorted(there.told)) == (here.unread, sorted(here.told))
+    for table in SCHEMAS:
+        rows = [rows_of(tmp_path / name, table) for name in ("here", "there")]
+        for each, collected in zip(rows, (here, there), strict=True):
+            for row in each:
+                if row.get("piece"):
+                    row["piece"] = row["piece"].removeprefix(collected.manifest.id)
+        assert in_order(rows[0]) == in_order(rows[1]), table
+    Collection(there.path).verify(there.manifest)
+    assert there.manifest.rows("entry_logs") == 4
+    types = [pq.read_schema(tmp_path / "there" / file.path) for file in there.manifest.tables["availability"]]
+    assert all(isinstance(each, pa.Schema) and each.names == AVAILABILITY.names for each in types)

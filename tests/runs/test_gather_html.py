@@ -1,0 +1,94 @@
+"""The page of a finished run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import RunError
+from auditor.model.finding import Finding
+from auditor.notebook.run import open_run
+from auditor.runs.gather_html import page_of, worst_ledgers
+from auditor.tables.published import TABLES
+from tests.reports.samples import BELOW, LOST, ORPHAN, report
+from tests.runs.test_figures import Rows, bookie, write_tables
+
+LEDGER = 9223372036854770002
+
+
+def tables_of(*findings: Finding) -> dict[str, Rows]:
+    """Two bookies, and the ledgers of these findings: closed, of five entries, all of them missing."""
+    ledgers: Rows = [
+        {
+            "scope_id": finding.scope_id,
+            "ledger_id": finding.ledger_id,
+            "status": "ok",
+            "state": "CLOSED",
+            "last_entry_id": 4,
+            "undecidable": False,
+            "segments": [{"first_entry_id": 0, "ensemble": ["bk-a:3181", "bk-b:3181"]}],
+            "replicas": [{"bookie_id": "bk-a:3181", "groups": bytes(19) + b"\x05" + bytes(4)}],
+        }
+        for finding in findings
+    ]
+    return {"ledgers": ledgers, "bookies": [bookie("bk-a:3181", 2), bookie("bk-b:3181", 2)]}
+
+
+def run_in(directory: Path, finished: int = 0, instance_id: str = "one") -> Path:
+    base = report(findings=(LOST, BELOW, ORPHAN), gaps=[f"/a gap of {directory.name}"])
+    of = replace(base, cluster=replace(base.cluster, instance_id=instance_id))
+    of.run["finished"] += finished
+    directory.mkdir(parents=True)
+    (directory / "report.json").write_text(of.to_json())
+    write_tables(directory, tables_of(LOST, BELOW), TABLES)
+    return directory
+
+
+def test_the_page_of_a_run_has_its_ledgers_drawn_and_the_runs_beside_it(tmp_path: Path) -> None:
+    run_in(tmp_path / "earlier", -1)
+    run_in(tmp_path / "other-cluster", instance_id="two")
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "report.json").write_text("{")
+    page = page_of(open_run(run_in(tmp_path / "now")))
+    assert f"<h3>Ledger {LEDGER}" in page
+    assert "<h3>Ledger 7" in page
+    assert "lacks 0-4 (5 entries)" in page
+    assert "<bdi>earlier</bdi>" in page
+    assert '<bdi>now</bdi> <span class="tag">this run</span>' in page
+    assert "other-cluster" not in page
+    assert f"not in the history: {tmp_path}/broken/report.json" in page
+    assert f"bkaudit explain ledger {LEDGER} --run {tmp_path}/now" in page
+
+
+def test_a_run_opened_twice_is_the_same_page(tmp_path: Path) -> None:
+    run = run_in(tmp_path / "now")
+    assert page_of(open_run(run)) == page_of(open_run(run))
+
+
+def test_a_run_without_a_table_has_no_page(tmp_path: Path) -> None:
+    run = run_in(tmp_path / "now")
+    (run / "tables" / "judged" / "part-00000.parquet").unlink()
+    with pytest.raises(RunError, match="tables/judged"):
+        page_of(open_run(run))
+
+
+def lacking(id: str, ledger_id: int) -> Finding:
+    return replace(LOST, id=id, ledger_id=ledger_id)
+
+
+def test_every_check_with_missing_entries_has_a_ledger_drawn_before_any_has_a_second() -> None:
+    findings = [
+        lacking("entry-lost", 1),
+        lacking("entry-lost", 2),
+        lacking("entry-lost", 3),
+        lacking("below-ack-quorum", 4),
+        lacking("below-ack-quorum", 1),
+        replace(ORPHAN, ledger_id=9),
+        lacking("below-write-quorum", 5),
+    ]
+    assert worst_ledgers(findings, 4) == [(1, 0), (2, 0), (4, 0), (5, 0)]
+    assert worst_ledgers(findings, 99) == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]
+    assert worst_ledgers([ORPHAN], 4) == []

@@ -1,0 +1,125 @@
+"""The runs of a directory: only what is finished, the oldest first."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from auditor.cli import main
+from auditor.errors import RunError
+from auditor.model.report import Cluster
+from auditor.runs.history import history, previous_run, refused
+from tests.findings.changed_runs import INSTANCE, write_run
+from tests.reports.samples import CHANGES, tally
+
+HERE = Cluster(INSTANCE, "zk://h1/ledgers", "flat")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Three finished runs whose names say nothing of their order, and what is no finished run."""
+    found = [tally("entry-lost", "critical", 2), tally("orphan-ledger", "note", 3)]
+    for name, finished in (("c", 1_795_000_000_000), ("a", 1_795_100_000_000), ("b", 1_795_200_000_000)):
+        write_run(tmp_path / name, [], run={"finished": finished, "tally": found})
+    write_run(tmp_path / "other", [], instance_id="another", run={"finished": 1_795_150_000_000})
+    (tmp_path / "at-work" / "tables" / "changes").mkdir(parents=True)
+    (tmp_path / "at-work" / "manifest.json").write_text("{}")
+    (tmp_path / "at-work" / "report.json.part").write_text("{")
+    (tmp_path / "report.json").write_text("a file, and no run")
+    return tmp_path
+
+
+def test_finished_runs_come_by_their_time(runs: Path) -> None:
+    found = history(runs)
+    assert [run.name for run in found] == ["c", "a", "other", "b"]
+    assert found[0].path == f"{runs}/c"
+    assert found[0].severities == {"critical": 2, "error": 0, "warning": 0, "note": 3}
+    assert history(f"file://{runs}")[0].path == f"file://{runs}/c"
+
+
+def test_a_report_of_an_older_version_is_left_out_and_named(runs: Path) -> None:
+    value = json.loads((runs / "a" / "report.json").read_text())
+    del value["run"]["changes"]
+    (runs / "a" / "report.json").write_text(json.dumps(value))
+    assert [run.name for run in history(runs)] == ["c", "other", "b"]
+    [said] = refused(runs)
+    assert said.startswith(f"{runs}/a/report.json: another version of this program wrote this report")
+
+
+def test_a_directory_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="nothing"):
+        history(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_the_run_before_is_the_newest_finished_one_of_the_same_cluster(runs: Path, scheme: str) -> None:
+    def before(finished: int, cluster: Cluster = HERE) -> str | None:
+        found = previous_run(f"{scheme}{runs}/new", cluster, finished)
+        assert found.notes == ()
+        return found.run.name if found.run else None
+
+    assert before(1_795_300_000_000) == "b"
+    assert before(1_795_160_000_000) == "a"
+    assert before(1) is None
+    assert before(1_795_300_000_000, Cluster("another", "zk://h2/ledgers", "flat")) == "other"
+    assert before(1_795_300_000_000, Cluster("unheard-of", "zk://h1/ledgers", "flat")) is None
+
+
+def test_without_an_instance_id_the_metadata_uri_tells_clusters_apart(tmp_path: Path) -> None:
+    write_run(tmp_path / "one", [], instance_id=None)
+    for uri, found in (("zk://h1/ledgers", True), ("zk://h2/ledgers", False)):
+        cluster = Cluster(None, uri, "flat")
+        assert bool(previous_run(str(tmp_path / "new"), cluster, 2**62).run) == found
+
+
+def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
+    (runs / "b" / "tables" / "changes" / "_SUCCESS").unlink()
+    (runs / "c" / "report.json").write_text("[]")
+    found = previous_run(str(runs / "new"), HERE, 2**62)
+    assert found.run is not None
+    assert found.run.name == "a"
+    assert [note.split(": ")[1] for note in found.notes] == [f"{runs}/c/report.json", f"{runs}/b"]
+    assert "it has no tables/changes" in found.notes[1]
+    lost = previous_run(str(runs / "no" / "where" / "new"), HERE, 2**62)
+    assert lost.run is None
+    assert "compared with no earlier run" in lost.notes[0]
+    assert "top of a file system" in previous_run("s3://bucket", HERE, 2**62).notes[0]
+
+
+def bkaudit(*arguments: str) -> Any:
+    return CliRunner().invoke(main, arguments, prog_name="bkaudit")
+
+
+def test_the_history_of_a_directory_is_a_table(runs: Path) -> None:
+    write_run(runs / "d", [], run={"finished": 1_795_300_000_000, "changes": CHANGES})
+    (runs / "broken").mkdir()
+    (runs / "broken" / "report.json").write_text("{")
+    outcome = bkaudit("history", str(runs))
+    lines = outcome.stdout.splitlines()
+    assert lines[0].split() == [
+        "finished", "verdict", "critical", "error", "warning", "note", "new", "fixed", "worse", "run",
+    ]  # fmt: skip
+    assert lines[1].split()[2:] == ["healthy", "2", "0", "0", "3", "-", "-", "-", "c"]
+    assert lines[5].split()[7:] == ["1", "2", "1", "d"]
+    assert "runs of 2 clusters" in lines[6]
+    assert "left out" in outcome.stderr
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_history_is_csv_and_json_too(runs: Path) -> None:
+    rows = list(csv.DictReader(bkaudit("history", str(runs), "--format", "csv").stdout.splitlines()))
+    assert [row["path"].rpartition("/")[2] for row in rows] == ["c", "a", "other", "b"]
+    assert (rows[0]["critical"], rows[0]["previous"], rows[0]["unseen"]) == ("2", "", "")
+    values = json.loads(bkaudit("history", str(runs), "--format", "json").stdout)
+    assert [value["instance_id"] for value in values] == [INSTANCE, INSTANCE, "another", INSTANCE]
+
+
+def test_an_empty_history_says_so(tmp_path: Path) -> None:
+    assert bkaudit("history", str(tmp_path)).stdout == "no finished run is here\n"
+    outcome = bkaudit("history", str(tmp_path / "none"))
+    assert outcome.exit_code == 2

@@ -1,0 +1,99 @@
+"""What a run says of a ledger, read from its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.model.standing import Standing, no_standing
+from auditor.notebook.run import Run, open_run
+from auditor.reports import json
+from auditor.runs.ledger_findings import SHOWN, standings_of, standings_of_report, told_of_ledger
+from auditor.runs.tables import RunTables
+from tests.reports.samples import LOST, report
+
+FINDING: dict[str, Any] = {
+    "id": "entry-lost",
+    "severity": "critical",
+    "confidence": "confirmed",
+    "scope_id": 0,
+    "ledger_id": 42,
+    "bookie_id": None,
+    "missing": [{"bookie_id": "bk-a:3181", "groups": bytes(20) + b"\0\0\0\1", "count": 1}],
+    "unknown": [],
+    "message": "it is lost",
+    "evidence": "{}",
+    "fingerprint": "f0",
+}
+MISSING = pa.list_(pa.struct({"bookie_id": pa.string(), "groups": pa.binary(), "count": pa.int64()}))
+
+
+def write(below: Path, rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> None:
+    below.mkdir(parents=True)
+    if schema is None:
+        kinds = {
+            "scope_id": pa.int64(),
+            "ledger_id": pa.int64(),
+            "missing": MISSING,
+            "unknown": pa.list_(pa.string()),
+        }
+        schema = pa.schema([(name, kinds.get(name, pa.string())) for name in FINDING])
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), below / "part-0.parquet")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    (tmp_path / "report.json").write_text(json.render(report()))
+    (tmp_path / "tables").mkdir()
+    others = [
+        FINDING | {"ledger_id": 43, "fingerprint": "f1"},
+        FINDING | {"scope_id": 7, "fingerprint": "f2"},
+        FINDING | {"ledger_id": None, "scope_id": None, "fingerprint": "f3"},
+    ]
+    orphans = [
+        FINDING | {"id": "orphan-ledger", "severity": "note", "fingerprint": f"o{n}"} for n in range(200)
+    ]
+    write(tmp_path / "findings", [FINDING, *others, *orphans])
+    return open_run(tmp_path)
+
+
+def test_a_ledger_has_the_findings_about_it_and_no_more_than_a_bounded_number(run: Run) -> None:
+    found = told_of_ledger(run, 42)
+    assert [each.finding.fingerprint for each in found] == ["f0", *(f"o{n}" for n in range(SHOWN - 1))]
+    assert found[0].finding.missing[0].count == 1
+    assert {each.standing for each in found} == {None}
+    assert [each.finding.fingerprint for each in told_of_ledger(run, 42, 7)] == ["f2"]
+    assert told_of_ledger(run, 9) == ()
+
+
+def test_since_when_comes_from_the_table_of_changes(run: Run) -> None:
+    rows = [
+        {"fingerprint": "f0", "change": "same", "first_seen": 7, "suppressed": None},
+        {"fingerprint": "gone", "change": "fixed", "first_seen": 1, "suppressed": None},
+        {"fingerprint": "o0", "change": "new", "first_seen": 8, "suppressed": "being emptied"},
+    ]
+    schema = pa.schema(
+        [(name, pa.int64() if name == "first_seen" else pa.string()) for name in rows[0]],
+    )
+    write(Path(run.path) / "tables" / "changes", rows, schema)
+    found = told_of_ledger(run, 42)
+    assert found[0].standing == Standing("same", 7)
+    assert found[1].standing == Standing("new", 8, "being emptied")
+    assert found[2].standing is None
+    assert standings_of(RunTables(run.path), []) == {}
+
+
+def test_of_a_report_only_what_time_can_say_is_read(run: Run, tmp_path: Path) -> None:
+    rows = [{"fingerprint": LOST.fingerprint, "change": "same", "first_seen": 7, "suppressed": None}]
+    schema = pa.schema(
+        [(name, pa.int64() if name == "first_seen" else pa.string()) for name in rows[0]],
+    )
+    write(Path(run.path) / "tables" / "changes", rows, schema)
+    assert standings_of_report(run.path, report())(LOST.fingerprint) == Standing("same", 7)
+    assert standings_of_report(run.path, report())("other") is None
+    first = report(changes=None, suppressions=[])
+    assert standings_of_report(str(tmp_path / "nowhere"), first) is no_standing

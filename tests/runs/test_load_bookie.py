@@ -1,0 +1,124 @@
+"""The problems of a bookie, read from a run's findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from auditor.errors import RunError
+from auditor.model.finding import Severity
+from auditor.model.standing import Standing
+from auditor.notebook.run import Run, open_run
+from auditor.runs.load_bookie import _problems, bookie_view
+from tests.made_runs import made_run
+from tests.reports import samples
+from tests.runs.test_ledger_findings import FINDING, write
+
+
+def run_with_findings(below: Path) -> Run:
+    (below / "tables").mkdir(parents=True)
+    (below / "report.json").write_text(samples.report().to_json())
+    orphans = [
+        FINDING
+        | {
+            "id": "orphan-ledger",
+            "severity": "note",
+            "confidence": "suspect" if number else "confirmed",
+            "ledger_id": number,
+            "bookie_id": "bk-b:3181",
+            "fingerprint": f"o{number}",
+            "message": f"ledger {number}",
+            "missing": [],
+        }
+        for number in range(5)
+    ]
+    elsewhere = orphans[0] | {"bookie_id": "bk-c:3181", "unknown": []}
+    unsure = orphans[0] | {"bookie_id": None, "unknown": ["bk-b:3181"], "id": "surplus-entries"}
+    write(below / "findings", [FINDING, *orphans, elsewhere, unsure])
+    return open_run(below)
+
+
+def test_findings_that_name_a_bookie_are_told_by_check_with_a_ledger_to_look_at(tmp_path: Path) -> None:
+    run = run_with_findings(tmp_path)
+    [orphan, surplus] = _problems(run, "bk-b:3181")
+    assert (orphan.id, orphan.severity, orphan.count, orphan.unsure) == ("orphan-ledger", Severity.NOTE, 5, 4)
+    assert orphan.messages == ("ledger 0", "ledger 1", "ledger 2")
+    assert orphan.standings == (None, None, None)
+    assert orphan.ledger == (0, 0)
+    assert (surplus.id, surplus.count) == ("surplus-entries", 1)
+    [lost] = _problems(run, "bk-a:3181")
+    assert (lost.id, lost.ledger) == ("entry-lost", (0, 42))
+
+
+def test_the_first_of_them_say_since_when(tmp_path: Path) -> None:
+    run = run_with_findings(tmp_path)
+    row = {"fingerprint": "o1", "change": "worse", "first_seen": 7, "suppressed": None}
+    schema = pa.schema([(name, pa.int64() if name == "first_seen" else pa.string()) for name in row])
+    write(tmp_path / "tables" / "changes", [row], schema)
+    assert _problems(run, "bk-b:3181")[0].standings == (None, Standing("worse", 7), None)
+
+
+def test_a_run_whose_tables_do_not_fit_together_is_refused_by_the_table(tmp_path: Path) -> None:
+    bookie = {"bookie_id": "bk-a:3181", "named": True, "found": True, "read": "read"}
+    run = made_run(tmp_path / "run", bookies=[bookie])
+    with pytest.raises(RunError, match=r"/tables/identities: bk-a:3181 is in .* and not here$"):
+        bookie_view(run, "bk-a:3181")
+
+
+IDS = (
+    "127.0.101.1:3181",
+    "127.0.101.10:3181",
+    "127.0.101.2:3181",
+    "127.0.101.2:3182",
+    "bookie-7",
+    "bookie-70",
+)
+
+
+def run_of(path: Path, ids: Sequence[str]) -> Run:
+    """A run with bookies of which nothing but their ids matters."""
+    row = {"read": "read", "suspect": False, "foreign_instance": False, "marked": False, "ledgers": 0}
+    return made_run(
+        path,
+        bookies=[row | {"bookie_id": each, "depending": 0, "replicas": 0} for each in ids],
+        identities=[{"bookie_id": each, "aliases": []} for each in ids],
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("127.0.101.1:3181", "127.0.101.1:3181"),
+        ("127.0.101.1", "127.0.101.1:3181"),
+        ("127.0.101.10", "127.0.101.10:3181"),
+        ("127.0.101.1:", "127.0.101.1:3181"),
+        ("bookie-7", "bookie-7"),
+    ],
+)
+def test_the_beginning_of_one_id_alone_stands_for_it(tmp_path: Path, given: str, meant: str) -> None:
+    run = run_of(tmp_path / "run", IDS)
+    assert bookie_view(run, given).bookie_id == meant
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("127.0.101.2", "2 bookies begin with '127.0.101.2': 127.0.101.2:3181, 127.0.101.2:3182"),
+        ("book", "2 bookies begin with 'book': bookie-7, bookie-70"),
+        ("27.0.101.1:3181", "no bookie '27.0.101.1:3181' is known; did you mean 127.0.101.1:3181"),
+    ],
+)
+def test_the_beginning_of_several_ids_lists_them(tmp_path: Path, given: str, said: str) -> None:
+    run = run_of(tmp_path / "run", IDS)
+    with pytest.raises(RunError, match=re.escape(said)):
+        bookie_view(run, given)
+
+
+def test_of_many_ids_the_first_are_listed(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", [f"bk{number:02}" for number in range(25)])
+    with pytest.raises(RunError, match=r"25 bookies begin with 'bk': bk00, .*, bk19, and 5 more$"):
+        bookie_view(run, "bk")

@@ -1,0 +1,77 @@
+"""What explaining a run needs, read from its directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.errors import RunError
+from auditor.model.finding import Severity
+from auditor.model.run_view import UnreadBookie
+from auditor.notebook.run import open_run
+from auditor.reports import json as whole
+from auditor.runs.load_overview import UNREAD_SHOWN, run_view
+from tests.reports.samples import report
+
+BOOKIE = {
+    "bookie_id": "bk-a:3181",
+    "named": True,
+    "found": True,
+    "read": "read",
+    "reason": None,
+    "replicas": 5,
+}
+KINDS = {"named": pa.bool_(), "found": pa.bool_(), "replicas": pa.int64()}
+
+
+def write(below: Path, rows: list[dict[str, Any]], columns: list[str]) -> None:
+    below.mkdir(parents=True)
+    schema = pa.schema([(name, KINDS.get(name, pa.string())) for name in columns])
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), below / "part-0.parquet")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    unread = [
+        BOOKIE | {"bookie_id": f"bk-{n:03}:3181", "read": "unread", "reason": "gone", "replicas": n % 50}
+        for n in range(100)
+    ]
+    elsewhere = BOOKIE | {"bookie_id": "x", "named": False, "found": False, "read": "unread", "replicas": 99}
+    write(tmp_path / "tables" / "bookies", [BOOKIE, elsewhere, *unread], list(BOOKIE))
+    write(tmp_path / "tables" / "directories", [{"path": "/a"}, {"path": "/b"}], ["path"])
+    write(tmp_path / "tables" / "marks", [{"kind": "mark"}], ["kind"])
+    (tmp_path / "report.json").write_text(whole.render(report()))
+    (tmp_path / "manifest.json").write_text(json.dumps({"identity": {"options": {"fail_on": "warning"}}}))
+    return tmp_path
+
+
+def test_the_most_needed_of_the_unread_bookies_are_named(out: Path) -> None:
+    view = run_view(open_run(out))
+    assert len(view.unread) == UNREAD_SHOWN
+    assert view.unread[:3] == (
+        UnreadBookie("bk-049:3181", "unread", "gone", 49),
+        UnreadBookie("bk-099:3181", "unread", "gone", 49),
+        UnreadBookie("bk-048:3181", "unread", "gone", 48),
+    )
+    assert (view.directories, view.marks_listed, view.fail_on) == (2, True, Severity.WARNING)
+    assert not view.fail_on_suspect  # a run of a version that had no such option
+    assert view.standings == {}
+
+
+def test_a_gap_among_the_marks_is_known(out: Path) -> None:
+    pq.write_table(pa.table({"kind": ["mark", "gap"]}), out / "tables" / "marks" / "part-0.parquet")
+    assert not run_view(open_run(out)).marks_listed
+
+
+@pytest.mark.parametrize("manifest", [None, "{", "[]", '{"identity": {"options": {"fail_on": "x"}}}'])
+def test_a_run_without_its_manifest_is_no_whole_run(out: Path, manifest: str | None) -> None:
+    (out / "manifest.json").unlink()
+    if manifest is not None:
+        (out / "manifest.json").write_text(manifest)
+    with pytest.raises(RunError, match=r"manifest\.json: "):
+        run_view(open_run(out))

@@ -1,0 +1,42 @@
+"""What a run's marks and locks say of one ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from auditor.runs.queue_view import NONE_KEPT, queue_view
+from auditor.sources.metadata.mark_rows import MARKS
+
+MARK = {"kind": "mark", "ledger_id": 7, "replicas": ["bk-a", "bk-b"], "ctime": 1_795_237_669_000}
+LOCK = {"kind": "lock", "ledger_id": 7, "owner": "worker1", "ctime": 1_795_237_670_000}
+
+
+def said(below: Path, *rows: dict[str, Any], layout: str = "flat", scope: int = 0) -> tuple[str, ...]:
+    (below / "tables" / "marks").mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=MARKS), below / "tables/marks/part-0.parquet")
+    return queue_view(str(below), layout, 7, scope)
+
+
+def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
+    marked = "marked for replication since 2026-11-21 05:07:49 UTC, for bk-a, bk-b"
+    held = "held by worker1 since 2026-11-21 05:07:50 UTC"
+    assert said(tmp_path, MARK, LOCK) == (marked, held)
+    assert said(tmp_path, MARK, {**LOCK, "ledger_id": 8}) == (marked, "no worker holds it")
+    assert said(tmp_path, LOCK) == ("not marked for replication", held)
+    assert said(tmp_path) == ("not marked for replication",)
+    assert said(tmp_path, {**MARK, "replicas": [], "ctime": None})[0] == (
+        "marked for replication since an unknown time, for a better placement"
+    )
+
+
+def test_what_could_not_be_listed_is_not_known_and_other_stores_keep_none(tmp_path: Path) -> None:
+    gap = {"kind": "gap", "path": "/l/underreplication", "damage": "cut"}
+    assert said(tmp_path, gap) == ("not known: not all marks could be listed",)
+    assert said(tmp_path, MARK, layout="etcd") == (NONE_KEPT,)
+    assert said(tmp_path, MARK, gap, scope=1) == ("not marked for replication",)
+    (tmp_path / "none" / "tables").mkdir(parents=True)
+    assert queue_view(str(tmp_path / "none"), "flat", 7, 0) == ()

@@ -1,0 +1,61 @@
+"""Standings of all findings of a run, read in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.errors import RunError
+from auditor.model.standing import Standing
+from auditor.runs.standings import standings_in_order
+
+SCHEMA = pa.schema(
+    [
+        ("fingerprint", pa.string()),
+        ("change", pa.string()),
+        ("first_seen", pa.int64()),
+        ("suppressed", pa.string()),
+    ]
+)
+ROWS = [("a", "new", 5, None), ("gone", "fixed", 1, None), ("b", "same", 3, "known"), ("c", "worse", 4, None)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two files of the table, as Spark numbers them."""
+    directory = tmp_path / "tables" / "changes"
+    directory.mkdir(parents=True)
+    for number, rows in enumerate((ROWS[:2], ROWS[2:])):
+        values = [dict(zip(SCHEMA.names, row, strict=True)) for row in rows]
+        table = pa.Table.from_pylist(values, schema=SCHEMA)
+        pq.write_table(table, directory / f"part-0000{number}-x.snappy.parquet")
+    return tmp_path
+
+
+def test_each_finding_gets_its_own_and_what_is_gone_is_passed_over(run: Path) -> None:
+    standing = standings_in_order(str(run))
+    assert [standing(name) for name in "abc"] == [
+        Standing("new", 5, None),
+        Standing("same", 3, "known"),
+        Standing("worse", 4, None),
+    ]
+
+
+def test_a_finding_may_be_left_out_and_none_asked_for_late(run: Path) -> None:
+    standing = standings_in_order(str(run))
+    assert standing("c") == Standing("worse", 4, None)
+    with pytest.raises(RunError, match="tables/changes: no row of the finding a is at its place"):
+        standing("a")
+
+
+def test_what_is_gone_is_no_finding(run: Path) -> None:
+    with pytest.raises(RunError, match="no row of the finding gone"):
+        standings_in_order(str(run))("gone")
+
+
+def test_a_run_without_changes_knows_of_none(tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    assert standings_in_order(str(tmp_path))("a") is None

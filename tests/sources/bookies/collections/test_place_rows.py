@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.bookie.last_mark import LastMark
+from auditor.sources.bookies.collections.place_rows import (
+    DIRECTORIES,
+    PLACES,
+    directory_rows,
+    place_rows,
+    places_of,
+)
+from auditor.sources.bookies.inventory import Declared
+from auditor.sources.bookies.journal.last_marks import read_marks
+from auditor.sources.bookies.places import DirectoryFound, PlaceFound
+
+numbers = st.integers(0, 2**31 - 1)
+longs = st.integers(-(2**63), 2**63 - 1)
+declared = st.builds(Declared, st.text(), st.sampled_from(["journal", "ledger", "index"]), numbers, numbers)
+directories = st.builds(
+    DirectoryFound,
+    path=st.text().map("/no/such/place/{}".format).filter(lambda path: "\0" not in path),
+    inside=st.lists(st.text(), max_size=3).map(tuple),
+    has_current=st.booleans(),
+    version=st.none() | st.binary(max_size=20),
+    version_error=st.none() | st.text(),
+    marked_ms=st.none() | longs,
+    has_rocksdb=st.booleans(),
+    declared=st.none() | declared,
+    marks=st.dictionaries(st.text(), st.builds(LastMark, longs, longs)).map(
+        lambda marks: tuple(marks.items())
+    ),
+    unclean=st.none() | st.booleans(),
+)
+places = st.builds(
+    PlaceFound,
+    st.text(),
+    st.text(),
+    st.booleans(),
+    st.lists(directories, max_size=3).map(tuple),
+    st.lists(st.tuples(st.text(), st.text()), max_size=2).map(tuple),
+)
+
+
+@given(st.lists(places, max_size=3))
+def test_places_come_back_as_they_were_through_their_tables(found: list[PlaceFound]) -> None:
+    tables = [
+        pa.Table.from_pylist(place_rows(found), PLACES),
+        pa.Table.from_pylist(
+            [row for number, place in enumerate(found) for row in directory_rows(number, place, {})],
+            DIRECTORIES,
+        ),
+    ]
+    assert places_of(*(table.to_pylist() for table in tables)) == found
+
+
+def test_all_marks_are_kept_and_what_is_no_mark_is_ignored(tmp_path: Path) -> None:
+    current = tmp_path / "current"
+    current.mkdir()
+    assert read_marks(str(tmp_path)) == {}
+    (current / "lastMark").write_bytes(struct.pack(">qq", 5, 900))
+    (current / "lastMark.1").write_bytes(struct.pack(">qq", 7, 1))
+    (current / "lastMark.2").write_bytes(struct.pack(">qq", 9, 9) + b"x")
+    (current / "lastMark.3").mkdir()
+    assert read_marks(str(tmp_path)) == {"lastMark": LastMark(5, 900), "lastMark.1": LastMark(7, 1)}

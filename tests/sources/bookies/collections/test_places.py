@@ -1,0 +1,362 @@
+"""Collected bookies give what the same bookies give on disk; what is not whole is unread."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from auditor.collect.collect import collect
+from auditor.model.cookie import Cookie
+from auditor.sources.bookies.collections.index import collected_availability
+from auditor.sources.bookies.collections.places import collected_places, settled
+from auditor.sources.bookies.owners import attribute
+from auditor.sources.bookies.part_rows import SCHEMA, read_part
+from auditor.sources.bookies.parts import parts
+from auditor.sources.bookies.places import find_places
+from auditor.sources.bookies.source_kinds import split_sources
+from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
+
+CORPORA = {
+    "flat-v1": [f"bookie{n}.dc1.example:3181" for n in (1, 2, 3, 4)],
+    "interleaved-hier": [f"127.0.101.{n}:3181" for n in (1, 2, 3, 4)],
+    "dbledger-long": ["127.0.103.4:3181", "bk-a.rack1", "bk-b.rack1", "bk-c.rack2"],
+}
+
+
+@dataclass(frozen=True)
+class Read:
+    """How each bookie was read, and every row of availability, however its index came."""
+
+    bookies: dict[str, tuple[str, str | None, int | None, bool]]
+    rows: list[tuple[Any, ...]]
+    notes: tuple[str, ...]
+    broken: tuple[tuple[str, str], ...]
+    overlapping: tuple[str, ...]
+
+
+@pytest.fixture
+def read(spark: SparkSession) -> Any:
+    """What an audit does with its sources, up to the table availability."""
+
+    def read_sources(
+        sources: Sequence[str | Path], known: Set[str], cookies: Mapping[str, Cookie] | None = None
+    ) -> Read:
+        found = split_sources([str(source) for source in sources])
+        collected = collected_places(found.collections)
+        places = [*find_places(found.directories), *collected.places]
+        whole = settled(attribute(places, known, cookies or {}, None), collected)
+        bookies = whole.attribution.bookies
+        planned = parts([(each.bookie_id, each.index_directories) for each in bookies.values()], 4, True)
+        rows = [tuple(row.values()) for part in planned for b in read_part(part) for row in b.to_pylist()]
+        table = collected_availability(spark, collected.whole, whole.owner_of_piece)
+        assert table.columns == SCHEMA.names
+        rows += [(*row[:3], None if row[3] is None else bytes(row[3]), *row[4:]) for row in table.collect()]
+        return Read(
+            {name: (each.read, each.reason, each.index_time, each.suspect) for name, each in bookies.items()},
+            sorted(rows, key=repr),
+            collected.notes,
+            collected.broken,
+            whole.overlapping,
+        )
+
+    return read_sources
+
+
+def collected(source: Path, out: Path) -> Path:
+    return Path(collect([str(source)], str(out)).path)
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize("known", ["all", "none"])
+def test_collected_bookies_read_as_they_do_on_disk(
+    corpus: str, known: str, tmp_path: Path, read: Any
+) -> None:
+    root = unpack_bookies(corpus, tmp_path)
+    ids = set(CORPORA[corpus]) if known == "all" else set()
+    on_disk = read([root], ids)
+    assert len(on_disk.rows) > 80
+    out = read([collected(root, tmp_path / "out")], ids)
+    assert (out.bookies, out.rows) == (on_disk.bookies, on_disk.rows)
+    # Two bookies of this corpus have each other's disks: their index comes in two pieces.
+    assert out.overlapping == (("bk-a.rack1", "bk-b.rack1") if corpus == "dbledger-long" else ())
+
+
+def test_each_bookie_may_be_collected_by_itself(tmp_path: Path, read: Any) -> None:
+    root = unpack_bookies("interleaved-hier", tmp_path)
+    ids = set(CORPORA["interleaved-hier"])
+    on_disk = read([root], ids)
+    for place in sorted(root.iterdir()):
+        alone = tmp_path / "hosts" / place.name / "bookies"
+        alone.mkdir(parents=True)
+        place.rename(alone / place.name)
+        collected(alone, tmp_path / "all" / place.name)
+        shutil.move(alone / place.name, root / place.name)  # as it was: paths in rows are those of its host
+    one_by_one = read([tmp_path / "all" / "*"], ids)
+    assert one_by_one == read([tmp_path / "all"], ids)
+    assert one_by_one.bookies == on_disk.bookies
+    assert [row[:6] for row in one_by_one.rows] == [row[:6] for row in on_disk.rows]
+
+
+def swap(root: Path, one: str, other: str, name: str) -> None:
+    (root / one / name).rename(root / "between")
+    (root / other / name).rename(root / one / name)
+    (root / "between").rename(root / other / name)
+
+
+def test_swapped_disks_lose_nothing_collected_either(tmp_path: Path, read: Any) -> None:
+    root = unpack_bookies("interleaved-hier", tmp_path)
+    swap(root, "127.0.101.3_3181", "127.0.101.1_3181", "ledgers0")
+    ids = set(CORPORA["interleaved-hier"])
+    on_disk = read([root], ids)
+    assert on_disk.bookies["127.0.101.3:3181"][3]
+    assert on_disk.bookies["127.0.101.3:3181"][0] == "read"
+    out = read([collected(root, tmp_path / "out")], ids)
+    assert out.overlapping == ("127.0.101.3:3181",)
+    assert (out.bookies, out.rows) == (on_disk.bookies, on_disk.rows)
+
+
+def test_a_directory_whose_version_is_damaged_stays_with_its_place(tmp_path: Path, read: Any) -> None:
+    root = unpack_bookies("interleaved-hier", tmp_path)
+    (root / "127.0.101.3_3181/ledgers1/current/VERSION").write_bytes(b"5\ndamaged")
+    ids = set(CORPORA["interleaved-hier"])
+    on_disk = read([root], ids)
+    assert on_disk.bookies["127.0.101.3:3181"][0] == "partial"
+    out = read([collected(root, tmp_path / "out")], ids)
+    assert out.rows == on_disk.rows
+    assert out.overlapping == ("127.0.101.3:3181",)
+    assert {name: each[0] for name, each in out.bookies.items()} == {
+        name: each[0] for name, each in on_disk.bookies.items()
+    }
+    assert f"{tmp_path}/out#{root}/127.0.101.3_3181/ledgers1" in out.bookies["127.0.101.3:3181"][1]
+
+
+def test_an_inventory_is_collected_like_a_directory(tmp_path: Path, read: Any) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+    lines = []
+    for number, name in enumerate(sorted(CORPORA["flat-v1"])):
+        (root / name.replace(":", "_")).rename(root / f"disk{number}")
+        lines += [f'[bookies."{name}"]', f'ledgers = ["bookies/disk{number}/ledgers0"]']
+    inventory = tmp_path / "bookies.toml"
+    inventory.write_text("\n".join(lines))
+    ids = set(CORPORA["flat-v1"])
+    on_disk = read([inventory], ids)
+    assert {each[0] for each in on_disk.bookies.values()} == {"read"}
+    assert read([collected(inventory, tmp_path / "out")], ids) == on_disk
+
+
+def test_only_the_directories_that_count_give_rows(tmp_path: Path, read: Any) -> None:
+    root = unpack_bookies("interleaved-hier", tmp_path)
+    out = collected(root, tmp_path / "out")
+    ids = set(CORPORA["interleaved-hier"])
+    # A copy of one disk turns up at another bookie's: either could be it, so neither is read.
+    copied = tmp_path / "more" / "127.0.101.1_3181"
+    shutil.copytree(root / "127.0.101.3_3181" / "ledgers1", copied / "ledgers1")
+    both = read([out, tmp_path / "more"], ids)
+    assert both.bookies["127.0.101.3:3181"][0] == "partial"
+    assert "both could be it" in both.bookies["127.0.101.3:3181"][1]
+    assert not [row for row in both.rows if row[0] == "127.0.101.3:3181" and "/ledgers1/" in row[7]]
+    assert [row for row in both.rows if row[0] == "127.0.101.3:3181" and "/ledgers0/" in row[7]]
+
+
+def test_a_store_cookie_alone_reads_nothing_that_was_not_collected(tmp_path: Path, read: Any) -> None:
+    make_directory(tmp_path / "bookies/bk-a_3181/ledgers0", None)
+    (tmp_path / "bookies/bk-a_3181/ledgers0/current/0/7").mkdir(parents=True)
+    (tmp_path / "bookies/bk-a_3181/ledgers0/current/0/7/7.idx").touch()
+    in_store = {"bk-a:3181": Cookie(5, "bk-a:3181", "/data/journal", ("/data/ledgers0",))}
+    found = read([collected(tmp_path / "bookies", tmp_path / "out")], {"bk-a:3181"}, in_store)
+    state, reason, _, _ = found.bookies["bk-a:3181"]
+    assert state == "unread"
+    assert "was not taken for an index when it was collected" in reason
+    assert found.rows == []
+
+
+def version(bookie_id: str = "bk-a:3181") -> bytes:
+    return cookie(bookie_id, ["/data/ledgers0", "/data/ledgers1"])
+
+
+def disk(place: Path, name: str, ledger: int, bookie_id: str = "bk-a:3181") -> Path:
+    """A ledger directory with one empty index."""
+    made = make_directory(place / name, version(bookie_id))
+    file = made / "current" / "0" / str(ledger) / f"{ledger}.idx"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"BKLE".ljust(1024, b"\0"))
+    return made
+
+
+def ledgers(found: Read) -> dict[str, set[int]]:
+    held: dict[str, set[int]] = {}
+    for row in found.rows:
+        held.setdefault(row[0], set()).add(row[2])
+    return held
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock is a second later: which collection is newer does not depend on speed."""
+    times = iter(range(1_000, 10**9, 1_000))
+    monkeypatch.setattr("auditor.collect.collect._now", lambda: next(times))
+
+
+@pytest.mark.usefixtures("clock")
+def test_the_newer_collection_of_the_same_directories_wins_entirely(tmp_path: Path, read: Any) -> None:
+    place = tmp_path / "bookies" / "bk-a_3181"
+    disk(place, "ledgers0", 1)
+    disk(place, "ledgers1", 2)
+    old = collected(tmp_path / "bookies", tmp_path / "old")
+    shutil.rmtree(place / "ledgers1")
+    disk(place, "ledgers2", 3)  # no path of the cookie's
+    shutil.rmtree(place / "ledgers0/current/0")
+    new = collected(tmp_path / "bookies", tmp_path / "new")
+    for sources in ([old, new], [new, old]):
+        found = read(sources, {"bk-a:3181"})
+        assert ledgers(found) == {}  # neither the old index nor the lost disk
+        assert found.bookies["bk-a:3181"][0] == "partial"
+        assert found.notes == (f"{old}: of bk-a:3181 the collection {new} is used",)
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_bookie_collected_at_another_path_was_collected_again_all_the_same(
+    tmp_path: Path, read: Any
+) -> None:
+    disk(tmp_path / "mounted/bk-a_3181", "ledgers0", 1)
+    disk(tmp_path / "mounted/bk-a_3181", "ledgers1", 2)
+    old = collected(tmp_path / "mounted", tmp_path / "old")
+    disk(tmp_path / "host/data", "ledgers0", 3)
+    disk(tmp_path / "host/data", "ledgers1", 4)
+    new = collected(tmp_path / "host", tmp_path / "new")
+    found = read([old, new], {"bk-a:3181"})
+    assert ledgers(found) == {"bk-a:3181": {3, 4}}
+    assert found.bookies["bk-a:3181"][:2] == ("read", None)
+
+
+@pytest.mark.usefixtures("clock")
+def test_disks_that_were_collected_apart_are_united(tmp_path: Path, read: Any) -> None:
+    disk(tmp_path / "one/bk-a_3181", "ledgers0", 1)
+    disk(tmp_path / "two/bk-a_3181", "ledgers1", 2)
+    parts_of = [collected(tmp_path / name, tmp_path / "all" / name) for name in ("one", "two")]
+    found = read(parts_of, {"bk-a:3181"})
+    assert ledgers(found) == {"bk-a:3181": {1, 2}}
+    assert found.bookies["bk-a:3181"][:2] == ("read", None)
+    assert (found.overlapping, found.notes) == (("bk-a:3181",), ())
+    [alone] = [read([each], {"bk-a:3181"}) for each in parts_of[:1]]
+    assert alone.bookies["bk-a:3181"][0] == "partial"
+
+
+@pytest.mark.usefixtures("clock")
+def test_hosts_with_the_same_paths_are_not_taken_for_one_another(tmp_path: Path, read: Any) -> None:
+    for number, bookie_id in enumerate(("bk-a:3181", "bk-b:3181")):
+        for position in (0, 1):
+            disk(tmp_path / "host/data", f"ledgers{position}", 2 * number + position, bookie_id)
+        collected(tmp_path / "host", tmp_path / "all" / str(number))
+        shutil.rmtree(tmp_path / "host")
+    found = read([tmp_path / "all"], {"bk-a:3181", "bk-b:3181"})
+    assert ledgers(found) == {"bk-a:3181": {0, 1}, "bk-b:3181": {2, 3}}
+    assert {each[0] for each in found.bookies.values()} == {"read"}
+    assert found.notes == ()
+
+
+def test_a_copy_of_a_collection_is_the_same_one(tmp_path: Path, read: Any) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+    out = collected(root, tmp_path / "all/out")
+    once = read([out], set(CORPORA["flat-v1"]))
+    shutil.copytree(out, tmp_path / "all/copy")
+    assert read([tmp_path / "all"], set(CORPORA["flat-v1"])).rows == once.rows
+    (tmp_path / "all/copy/availability/part-00000.parquet").unlink()
+    assert read([tmp_path / "all"], set(CORPORA["flat-v1"])).rows == once.rows
+
+
+def cut(out: Path) -> None:
+    file = out / "availability/part-00000.parquet"
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def missing(out: Path) -> None:
+    (out / "availability/part-00000.parquet").unlink()
+
+
+def miscounted(out: Path) -> None:
+    manifest = json.loads((out / "collection.json").read_text())
+    table = manifest["tables"]["availability"]
+    table["rows"] = table["files"][0]["rows"] = table["rows"] + 1
+    (out / "collection.json").write_text(json.dumps(manifest))
+
+
+def unfinished(out: Path) -> None:
+    (out / "collection.json").unlink()
+
+
+def of_another_version(out: Path) -> None:
+    text = (out / "collection.json").read_text()
+    (out / "collection.json").write_text(text.replace("collection/1", "collection/2"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (cut, "bytes"),
+        (missing, "is missing"),
+        (miscounted, "rows"),
+        (unfinished, "was not finished"),
+        (of_another_version, "collection/2"),
+    ],
+)
+def test_a_collection_that_is_not_whole_leaves_its_bookies_unread_and_no_others(
+    damage: Any, said: str, tmp_path: Path, read: Any
+) -> None:
+    for name in ("bk-a", "bk-b"):
+        for number in (0, 1):
+            disk(tmp_path / name / f"{name}_3181", f"ledgers{number}", number, f"{name}:3181")
+        collected(tmp_path / name, tmp_path / "all" / name)
+    damage(tmp_path / "all" / "bk-a")
+    found = read([tmp_path / "all"], {"bk-a:3181", "bk-b:3181"})
+    state, reason, _, _ = found.bookies["bk-a:3181"]
+    assert state == "unread"
+    assert str(tmp_path / "all" / "bk-a") in reason
+    assert said in reason
+    assert [path for path, _ in found.broken] == [str(tmp_path / "all" / "bk-a")]
+    assert found.bookies["bk-b:3181"][0] == "read"
+    assert ledgers(found) == {"bk-b:3181": {0, 1}}
+
+
+def test_places_that_cannot_be_read_leave_a_collection_without_bookies(tmp_path: Path, read: Any) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+    out = collected(root, tmp_path / "out")
+    for name in ("places", "directories"):
+        (out / name / "part-00000.parquet").write_bytes(b"PAR1")
+    found = read([out], set(CORPORA["flat-v1"]))
+    assert (found.bookies, found.rows) == ({}, [])
+    assert [path for path, _ in found.broken] == [str(out)]
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_collection_that_is_not_whole_gives_way_to_an_older_one_that_is(tmp_path: Path, read: Any) -> None:
+    disk(tmp_path / "bookies/bk-a_3181", "ledgers0", 1)
+    disk(tmp_path / "bookies/bk-a_3181", "ledgers1", 2)
+    old = collected(tmp_path / "bookies", tmp_path / "all/1")
+    new = collected(tmp_path / "bookies", tmp_path / "all/2")
+    unfinished(new)
+    found = read([tmp_path / "all"], {"bk-a:3181"})
+    assert found.bookies["bk-a:3181"][:2] == ("read", None)
+    assert ledgers(found) == {"bk-a:3181": {1, 2}}
+    assert found.broken == ((str(new), "was not finished: it has no collection.json"),)
+    assert found.notes == (f"{new}: of bk-a:3181 the collection {old} is used",)
+
+
+def test_odd_names_and_uris_are_read(tmp_path: Path, read: Any) -> None:
+    root = unpack_bookies("flat-v1", tmp_path)
+    ids = set(CORPORA["flat-v1"])
+    on_disk = read([root], ids)
+    assert read([collected(root, tmp_path / "out [1] {a,b} é")], ids) == on_disk
+    collect([str(root)], f"{tmp_path.as_uri()}/by-uri")
+    assert read([f"{tmp_path.as_uri()}/by-uri"], ids) == on_disk
+
+
+def test_no_collection_gives_no_rows(read: Any) -> None:
+    assert read([], set()) == Read({}, [], (), (), ())

@@ -1,0 +1,108 @@
+"""Where bookies can be asked, and for which ledgers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
+from auditor.sources.bookies.rpc.pairs import NOT_REGISTERED, SHARED, endpoints, every_replica, second_look
+from auditor.sources.metadata.store import ClusterNodes, Znode
+from auditor.tables.registry import registrations
+
+
+def info(*offered: tuple[str, int, str]) -> bytes:
+    message = BookieServiceInfoFormat()
+    for host, port, protocol in offered:
+        message.endpoints.add(id="bookie", host=host, port=port, protocol=protocol)
+    return message.SerializeToString()
+
+
+def registered(*bookies: tuple[str, bytes]) -> list[dict[str, Any]]:
+    """Rows as the audit has them."""
+    nodes = {f"available/{name}": Znode(f"/l/{name}", data, 1, 1, 1, 1, 0, 9) for name, data in bookies}
+    return registrations(ClusterNodes(nodes, 0, "0"))
+
+
+RPC = "bookie-rpc"
+
+
+@pytest.mark.parametrize(
+    ("bookie_id", "data", "endpoint"),
+    [
+        pytest.param("bk-7", info(("h", 3181, RPC)), ("h", 3181), id="its own address"),
+        pytest.param("bk1:3181", info(("h", 1, RPC)), ("h", 1), id="an address that the id does not say"),
+        pytest.param("b", info(("x", 80, "http"), ("h", 2, RPC)), ("h", 2), id="the one for clients"),
+        pytest.param("bk1:3181", b"", ("bk1", 3181), id="none registered, the id is one"),
+    ],
+)
+def test_a_bookie_is_asked_where_it_says(bookie_id: str, data: bytes, endpoint: tuple[str, int]) -> None:
+    assert endpoints(registered((bookie_id, data)), [bookie_id]) == {bookie_id: endpoint}
+
+
+@pytest.mark.parametrize(
+    ("bookie_id", "data", "reason"),
+    [
+        pytest.param("bookie-7", b"", "is no address itself", id="a custom id, and nothing registered"),
+        pytest.param("bk1:3181", b"\x07", "no field", id="damaged"),
+        pytest.param("bk1:3181", info(("x", 80, "http")), "without an endpoint", id="none for clients"),
+        pytest.param("b", info(("h", 0, RPC)), "port 0", id="a port that is none"),
+        pytest.param("b", info(("h", 65_536, RPC)), "port 65536", id="a port beyond them all"),
+        pytest.param("b", info(("", 3181, RPC)), "''", id="no host"),
+    ],
+)
+def test_a_bookie_without_an_address_has_a_reason(bookie_id: str, data: bytes, reason: str) -> None:
+    found = endpoints(registered((bookie_id, data)), [bookie_id])[bookie_id]
+    assert isinstance(found, str)
+    assert reason in found
+
+
+def test_who_is_not_registered_is_not_asked_though_its_id_is_an_address() -> None:
+    assert endpoints(registered(("bk2:3181", b"")), ["bk1:3181"]) == {"bk1:3181": NOT_REGISTERED}
+
+
+def test_one_that_is_registered_twice_is_asked_where_either_says() -> None:
+    nodes = {
+        "available/b": Znode("/l/b", b"\x07", 1, 1, 1, 1, 0, 9),
+        "available/readonly/b": Znode("/l/r/b", info(("h", 3181, RPC)), 1, 1, 1, 1, 0, 9),
+    }
+    rows = registrations(ClusterNodes(nodes, 0, "0"))
+    assert len(rows) == 2
+    assert endpoints(rows, ["b"]) == endpoints(rows[::-1], ["b"]) == {"b": ("h", 3181)}
+
+
+def test_an_address_that_two_bookies_share_is_asked_for_neither() -> None:
+    rows = registered(
+        ("a", info(("h", 3181, RPC))), ("b", info(("h", 3181, RPC))), ("c", info(("h", 1, RPC)))
+    )
+    assert endpoints(rows, ["a", "c"]) == {"a": SHARED, "c": ("h", 1)}
+
+
+LEDGERS = "scope_id long, ledger_id long, replicas array<struct<bookie_id: string, groups: binary>>"
+
+
+def test_every_ledger_of_a_bookie_is_asked_for_whatever_it_should_hold(spark: SparkSession) -> None:
+    ledgers = spark.createDataFrame(
+        [(0, 1, [("a", b""), ("b", b"x")]), (0, 2, [("b", b"x")]), (7, 1, [("a", b"x")]), (None, None, None)],
+        LEDGERS,
+    )
+    found = every_replica(ledgers, ["a"])
+    assert found.columns == ["scope_id", "ledger_id", "bookie_id"]
+    assert sorted(map(tuple, found.collect())) == [(0, 1, "a"), (7, 1, "a")]
+    assert every_replica(ledgers, []).collect() == []
+
+
+def test_a_second_look_is_for_unequal_pairs_of_bookies_that_can_list(spark: SparkSession) -> None:
+    unequal = spark.createDataFrame(
+        [(0, 1, "idx"), (0, 2, "idx"), (0, 1, "rocks"), (0, 1, "unasked")],
+        "scope_id long, ledger_id long, bookie_id string",
+    )
+    availability = spark.createDataFrame(
+        [("idx", "idx"), ("rocks", "rocksdb"), ("rocks", "rocksdb"), ("unasked", "idx")],
+        "bookie_id string, storage string",
+    )
+    found = second_look(unequal, availability, ["idx", "rocks"])
+    assert found.columns == ["scope_id", "ledger_id", "bookie_id"]
+    assert sorted(map(tuple, found.collect())) == [(0, 1, "idx"), (0, 2, "idx")]

@@ -1,0 +1,314 @@
+"""One bookie asked for entries: every kind of answer, silence and broken connection, and both versions."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import struct
+import time
+from collections import deque
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.codecs.bookie.wire import LENGTH, MAX_FRAME_BYTES
+from auditor.model.witness import WitnessAnswer
+from auditor.sources.bookies.rpc import client as bookie_client
+from auditor.sources.bookies.rpc.pairs import Endpoint
+from auditor.sources.bookies.rpc.read_rows import WITNESS, read_rows
+from auditor.sources.bookies.rpc.reads import Entry, ReadClient, ReadHeard
+from auditor.sources.metadata.store import StoreOptions
+from tests.sources.fake_bookie import FakeBookie, Request, read_frame
+
+PATIENT = StoreOptions(rate_limit=0, in_flight=4, timeout_s=10.0)
+HASTY = StoreOptions(rate_limit=0, in_flight=4, timeout_s=0.5)
+SERVED, NO_ENTRY, NO_LEDGER, UNKNOWN = WitnessAnswer
+HOLDS = {1: [0, 2, 4], 2: range(10)}
+WANTED = [Entry(1, 0), Entry(1, 1), Entry(2, 9), Entry(2, 10), Entry(3, 0)]
+SAID = dict(zip(WANTED, [SERVED, NO_ENTRY, SERVED, NO_ENTRY, NO_LEDGER], strict=True))
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bookie_client, "PAUSE_S", 0.001)
+
+
+def asked(
+    bookie: FakeBookie, entries: Iterable[Entry] = WANTED, options: StoreOptions = PATIENT
+) -> tuple[dict[Entry, ReadHeard], ReadClient]:
+    async def ask() -> tuple[dict[Entry, ReadHeard], ReadClient]:
+        client = ReadClient(bookie.host, bookie.port, options)
+        waiting, heard = deque(entries), list[ReadHeard]()
+        while waiting and client.given_up is None:
+            heard += await client.ask(waiting)
+        await client.close()
+        assert len({each.entry for each in heard}) == len(heard)
+        return {each.entry: each for each in heard}, client
+
+    return asyncio.run(ask())
+
+
+def said(heard: dict[Entry, ReadHeard]) -> dict[Entry, WitnessAnswer]:
+    return {entry: each.answer for entry, each in heard.items()}
+
+
+def test_what_a_bookie_says_of_entries_is_heard() -> None:
+    before = int(time.time() * 1000)
+    with FakeBookie(HOLDS, Request.entry) as bookie:
+        heard, client = asked(bookie)
+    assert said(heard) == SAID
+    assert client.given_up is None
+    assert client.operations == {"connect": 1, "read_entry": 5}
+    assert all(each.answered is not None and each.answered >= before for each in heard.values())
+    assert all(each.requests == 1 and each.reason is None for each in heard.values())
+    assert {request.version for request in bookie.requests} == {3}
+
+
+@given(
+    st.dictionaries(st.integers(0, 5), st.sets(st.integers(0, 9)), max_size=4),
+    st.sets(st.builds(Entry, st.integers(0, 6), st.integers(0, 11)), max_size=20),
+)
+@settings(deadline=None, max_examples=20)
+def test_whatever_it_holds_is_heard(holds: dict[int, set[int]], wanted: set[Entry]) -> None:
+    with FakeBookie(holds, Request.entry) as bookie:
+        heard, _ = asked(bookie, sorted(wanted))
+    truth = {
+        entry: (SERVED if entry.entry_id in holds[entry.ledger_id] else NO_ENTRY)
+        if entry.ledger_id in holds
+        else NO_LEDGER
+        for entry in wanted
+    }
+    # Of a ledger that the bookie lacks, one answer is enough.
+    assert said(heard) == {entry: truth[entry] for entry in heard}
+    assert {entry.ledger_id for entry in wanted} == {entry.ledger_id for entry in heard}
+    assert all(truth[entry] is NO_LEDGER for entry in wanted - heard.keys())
+
+
+def test_a_ledger_that_the_bookie_lacks_is_asked_for_once() -> None:
+    with FakeBookie({}, Request.entry) as bookie:
+        heard, _ = asked(
+            bookie, [Entry(7, entry) for entry in range(100)], StoreOptions(rate_limit=0, in_flight=1)
+        )
+    assert said(heard) == {Entry(7, 0): NO_LEDGER}
+    assert len(bookie.asked) == 1
+
+
+def test_an_entry_of_megabytes_is_seen_and_dropped() -> None:
+    secret = b"SECRET-PAYLOAD!!" * (5 << 16)  # 5 MiB
+
+    async def large(request: Request) -> None:
+        await request.entry(secret)
+
+    with FakeBookie(HOLDS, large) as bookie:
+        heard, client = asked(bookie)
+    assert said(heard) == SAID
+    gc.collect()
+    assert "SECRET" not in repr((heard, vars(client)))
+
+
+def test_one_entry_without_an_answer_is_unknown_and_no_other() -> None:
+    async def silent_on_one(request: Request) -> None:
+        if request.entry_id != 1:
+            await request.entry()
+
+    with FakeBookie(HOLDS, silent_on_one) as bookie:
+        heard, client = asked(bookie, options=HASTY)
+    assert client.given_up is None
+    assert said(heard) == {**SAID, Entry(1, 1): UNKNOWN}
+    assert "no answer within 0.5 s, though the bookie answers for other entries" in str(
+        heard[Entry(1, 1)].reason
+    )
+    assert (heard[Entry(1, 1)].answered, heard[Entry(1, 1)].requests) == (None, 1)
+
+
+def test_a_bookie_that_never_answers_is_given_up_and_not_tried_in_another_version() -> None:
+    async def dead(request: Request) -> None:
+        pass
+
+    with FakeBookie(HOLDS, dead) as bookie:
+        heard, client = asked(bookie, options=StoreOptions(rate_limit=0, timeout_s=0.1))
+    assert set(said(heard).values()) <= {UNKNOWN}
+    assert "4 connections in a row without an answer" in str(client.given_up)
+    assert bookie.connections == bookie_client.CONNECTIONS
+    assert {request.version for request in bookie.requests} == {3}
+
+
+def test_a_bookie_that_hangs_up_on_version_3_is_asked_in_version_2() -> None:
+    async def hanging_up(request: Request) -> None:
+        if request.version == 2:
+            await request.entry()
+        else:
+            request.reset()
+
+    with FakeBookie(HOLDS, hanging_up) as bookie:
+        heard, client = asked(bookie)
+    assert said(heard) == SAID
+    assert (client.given_up, bookie.connections) == (None, 2)
+
+
+@pytest.mark.parametrize("status", [404, 503])
+def test_a_bookie_that_refuses_version_3_is_asked_in_version_2(status: int) -> None:
+    async def only_2(request: Request) -> None:
+        await (request.entry() if request.version == 2 else request.status(status))
+
+    with FakeBookie(HOLDS, only_2) as bookie:
+        heard, client = asked(bookie)
+    assert said(heard) == SAID
+    assert client.given_up is None
+
+
+def test_a_bookie_that_answers_version_3_in_version_2_is_asked_in_that() -> None:
+    async def before_version_3(request: Request) -> None:
+        if request.version == 2:
+            await request.entry()
+        else:  # it takes the protobuf's first byte for a version that it does not know
+            await request.raw(read_frame(0, 503, 0, 0, None, 2))
+
+    with FakeBookie(HOLDS, before_version_3) as bookie:
+        heard, client = asked(bookie)
+    assert said(heard) == SAID
+    assert client.given_up is None
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_bookie_that_wants_authentication_is_given_up(version: int) -> None:
+    async def refusing(request: Request) -> None:
+        if request.version == version == 3:
+            await request.refused_at_the_door(502)
+        elif request.version == version:
+            await request.status(502)
+        else:
+            await request.status(503)
+
+    with FakeBookie(HOLDS, refusing) as bookie:
+        heard, client = asked(bookie)
+    assert heard == {}
+    assert client.given_up == ("not authorised: the bookie wants its clients to authenticate: EUA (502)")
+
+
+def test_a_bookie_that_knows_neither_version_is_given_up() -> None:
+    async def refusing(request: Request) -> None:
+        await request.status(503)
+
+    with FakeBookie(HOLDS, refusing) as bookie:
+        heard, client = asked(bookie)
+    assert heard == {}
+    assert "neither protocol version 3 nor 2" in str(client.given_up)
+
+
+@pytest.mark.parametrize("status", [501, 504, 505, 507, 999])
+def test_a_refusal_of_one_entry_leaves_that_unknown(status: int) -> None:
+    async def refusing_one(request: Request) -> None:
+        await (request.status(status) if request.entry_id == 9 else request.entry())
+
+    with FakeBookie(HOLDS, refusing_one) as bookie:
+        heard, client = asked(bookie)
+    assert client.given_up is None
+    assert said(heard) == {**SAID, Entry(2, 9): UNKNOWN}
+    assert str(status) in str(heard[Entry(2, 9)].reason)
+    assert heard[Entry(2, 9)].answered is not None
+
+
+def test_a_busy_bookie_is_asked_again_and_not_for_ever() -> None:
+    async def busy(request: Request) -> None:
+        await request.status(506)
+
+    with FakeBookie(HOLDS, busy) as bookie:
+        heard, _ = asked(bookie, WANTED[:2])
+    assert set(said(heard).values()) == {UNKNOWN}
+    assert [each.requests for each in heard.values()] == [bookie_client.BUSY] * 2
+
+
+STRANGE = {
+    "a reset": (None, "connection"),
+    "an announcement beyond the limit": (LENGTH.pack(MAX_FRAME_BYTES + 1), "a frame of"),
+    "garbage": (LENGTH.pack(5) + b"\xff" * 5, "no field"),
+    "an answer to no request": (read_frame(2**40, 403, 1, 1), "which was never made"),
+    "another entry": ("entry", "of entry 2 of ledger 1; asked was 1 of 1"),
+    "another ledger": ("ledger", "of entry 1 of ledger 2; asked was 1 of 1"),
+    "an entry with other ids": ("ids", "entry 2 of ledger 1, announced as 1 of 1"),
+    "half an entry, then the end": ("half", "in the middle"),
+}
+
+
+@pytest.mark.parametrize(("sent", "reason"), STRANGE.values(), ids=STRANGE)
+def test_what_is_no_answer_to_the_question_is_not_believed(sent: bytes | str | None, reason: str) -> None:
+    async def strange(request: Request) -> None:
+        body = struct.pack(">qq", 1, 1) + bytes(1000)
+        frames = {
+            "entry": lambda: read_frame(request.txn_id, 403, 1, 2),
+            "ledger": lambda: read_frame(request.txn_id, 403, 2, 1),
+            "ids": lambda: read_frame(request.txn_id, 0, 1, 1, struct.pack(">qq", 1, 2) + bytes(1000)),
+            "half": lambda: read_frame(request.txn_id, 0, 1, 1, body)[:600],
+        }
+        if request.entry_id != 1:
+            await request.entry()
+        elif isinstance(sent, str):
+            await request.raw(frames[sent]())
+            if sent == "half":
+                request.end()
+        elif sent is None:
+            request.reset()
+        else:
+            await request.raw(sent)
+
+    one_by_one = StoreOptions(rate_limit=0, in_flight=1)
+    with FakeBookie(HOLDS, strange) as bookie:
+        heard, client = asked(bookie, options=one_by_one)
+    assert client.given_up is None
+    assert said(heard) == {**SAID, Entry(1, 1): UNKNOWN}
+    assert reason in str(heard[Entry(1, 1)].reason)
+
+
+def test_no_request_that_is_sent_can_fence() -> None:
+    async def only_2(request: Request) -> None:
+        await (request.entry() if request.version == 2 else request.status(503))
+
+    with FakeBookie(HOLDS, only_2) as bookie:
+        asked(bookie)
+    for request in bookie.requests:
+        if request.version == 2:
+            assert (len(request.data), request.data[:4]) == (20, bytes([2, 2, 0, 0]))
+        else:
+            assert request.data[:8].hex().startswith("0a0608031001")  # READ_ENTRY
+            assert b"\xa0\x06" not in request.data  # field 100, a number: the flag
+
+
+def rows(wanted: list[tuple[str, int, int, int]], endpoints: dict[str, Endpoint]) -> list[dict[str, object]]:
+    names = ("bookie_id", "scope_id", "ledger_id", "entry_id")
+    batch = pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in wanted])
+    found = list(read_rows([batch], endpoints, PATIENT))
+    assert all(each.schema.equals(WITNESS, check_metadata=True) for each in found)
+    return [row for each in found for row in each.to_pylist()]
+
+
+def test_every_entry_of_every_bookie_has_a_row() -> None:
+    async def refusing(request: Request) -> None:
+        await request.refused_at_the_door(502)
+
+    with FakeBookie(HOLDS, Request.entry) as a, FakeBookie(behaviour=refusing) as b:
+        found = rows(
+            [("a", 0, 1, 0), ("a", 0, 1, 1), ("a", 7, 1, 0), ("b", 0, 1, 0), ("b", 0, 2, 0), ("c", 0, 1, 0)],
+            {"a": (a.host, a.port), "b": (b.host, b.port), "c": "not registered"},
+        )
+        assert a.connections == b.connections == 1
+    answers = {
+        (row["bookie_id"], row["scope_id"], row["ledger_id"], row["entry_id"]): row["answer"] for row in found
+    }
+    assert answers == {
+        ("a", 0, 1, 0): "served",
+        ("a", 0, 1, 1): "no-such-entry",
+        ("a", 7, 1, 0): "unknown",
+        ("b", 0, 1, 0): "unknown",
+        ("b", 0, 2, 0): "unknown",
+        ("c", 0, 1, 0): "unknown",
+    }
+    assert len(found) == len(answers)
+    reasons = {row["bookie_id"]: str(row["reason"]) for row in found if row["answer"] == "unknown"}
+    assert "scope 7" in reasons["a"]
+    assert "not authorised" in reasons["b"]
+    assert reasons["c"] == "not registered"
+    assert {row["requests"] for row in found if row["bookie_id"] == "c"} == {0}

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.sources.bookies.cookie_paths import match, parts, shared
+
+names = st.sampled_from(["data", "disk1", "disk2", "ledgers", "ledgers0"])
+paths = st.lists(names, min_size=1, max_size=3).map(lambda each: "/" + "/".join(each))
+insides = st.dictionaries(st.integers(0, 5), st.lists(names, max_size=3).map(lambda each: ("bk", *each)))
+
+
+@given(st.lists(paths, unique=True, max_size=5), insides)
+def test_every_path_is_matched_with_one_directory_of_its_own_or_has_a_reason(
+    asked: list[str], directories: dict[int, tuple[str, ...]]
+) -> None:
+    matched = match(asked, directories)
+    assert sorted([*matched.found, *matched.reasons]) == sorted(asked)
+    assert len(set(matched.found.values())) == len(matched.found)
+    for path, key in matched.found.items():
+        mine = shared(parts(path), directories[key])
+        others = [shared(parts(path), inside) for other, inside in directories.items() if other != key]
+        rivals = [shared(parts(other), directories[key]) for other in matched.found if other != path]
+        assert mine > max([0, *others, *rivals])
+
+
+def test_the_longer_match_keeps_the_directory_and_the_other_path_has_none() -> None:
+    matched = match(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], {1: ("bk", "disk1", "ledgers")})
+    assert matched.found == {"/mnt/disk1/ledgers": 1}
+    assert matched.reasons == {"/mnt/disk2/ledgers": "bk/disk1/ledgers could as well be /mnt/disk1/ledgers"}
+
+
+def test_a_path_without_any_name_in_common_is_not_matched() -> None:
+    assert match(["/mnt/a"], {1: ("bk", "b")}).reasons == {"/mnt/a": "no such directory was found"}
+    assert match(["/"], {1: ("bk", "b")}).reasons == {"/": "no such directory was found"}

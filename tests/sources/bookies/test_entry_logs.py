@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from auditor.sources.bookies.entry_logs import SCHEMA, read_logs
+from tests.codecs.bookie.test_entry_log import HEADER, MAP, MAP_AT, filled
+
+LOGS = Path(__file__).parents[2] / "data" / "entry-logs"
+CLOSED = filled(HEADER).ljust(MAP_AT, b"e") + MAP
+
+
+@pytest.fixture
+def current(tmp_path: Path) -> Path:
+    made = tmp_path / "ledgers0" / "current"
+    made.mkdir(parents=True)
+    return made
+
+
+def test_a_closed_log_says_how_much_of_how_many_ledgers_it_holds(current: Path) -> None:
+    (current / "1f.log").write_bytes(CLOSED)
+    os.utime(current / "1f.log", (70.25, 70.25))
+    (row,) = read_logs(str(current.parent))
+    assert row == {
+        "directory": str(current.parent), "path": str(current / "1f.log"), "log_id": 31, "bytes": 1146,
+        "mtime": 70_250, "version": 1, "ledgers": 2, "entry_bytes": 66, "state": "ok", "reason": None,
+        "offset": None,
+    }  # fmt: skip
+    assert pa.Table.from_pylist([row], SCHEMA).num_rows == 1
+
+
+def test_a_log_that_a_real_bookie_left_open_has_no_map_and_is_not_damaged(current: Path) -> None:
+    for name, log in (("0.log", "interleaved"), ("1.log", "dbledger")):
+        (current / name).write_bytes(gzip.decompress((LOGS / f"{log}.log.gz").read_bytes()))
+    rows = list(read_logs(str(current.parent)))
+    assert [(row["log_id"], row["bytes"], row["state"]) for row in rows] == [
+        (0, 1368, "no-map"),
+        (1, 10_276, "no-map"),
+    ]
+    assert {row["entry_bytes"] for row in rows} == {None}
+
+
+def test_damage_is_a_row_with_its_offset_and_the_others_are_read(current: Path) -> None:
+    (current / "0.log").write_bytes(CLOSED[:-1])
+    (current / "1.log").write_bytes(b"")
+    (current / "2.log").write_bytes(CLOSED[:1024])
+    (current / "3.log").write_bytes(CLOSED)
+    (current / "4.log").mkdir()
+    rows = list(read_logs(str(current.parent)))
+    assert [(row["state"], row["offset"]) for row in rows] == [
+        ("unreadable", 1145),
+        ("unreadable", 0),
+        ("unreadable", MAP_AT),
+        ("ok", None),
+        ("unreadable", None),
+    ]
+    assert all(row["reason"] for row in rows if row["state"] == "unreadable")
+    assert rows[0]["version"] == 1
+
+
+def test_only_finished_names_of_logs_are_read_in_the_order_of_their_ids(current: Path) -> None:
+    for name in (
+        "a.log",
+        "9.log",
+        "b.log.compacting",
+        "b.log.9.compacted",
+        "lastId",
+        "xyz.log",
+        "ffffffff.log",
+    ):
+        (current / name).write_bytes(CLOSED)
+    assert [row["log_id"] for row in read_logs(str(current.parent))] == [9, 10]
+
+
+def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path) -> None:
+    (row,) = read_logs(str(tmp_path / "gone"))
+    assert (row["state"], row["reason"], row["log_id"]) == ("unreadable", "No such file or directory", None)

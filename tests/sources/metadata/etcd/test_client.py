@@ -1,0 +1,288 @@
+"""Reaching etcd, or not: against real servers with users, certificates and members that die."""
+
+from __future__ import annotations
+
+import ast
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import auditor
+from auditor.errors import StoreError
+from auditor.sources.metadata.etcd.client import Asked, EtcdClient
+from auditor.sources.metadata.store import StoreOptions
+from tests.servers.etcd import Certificates, Etcd, certificates, free_port, running, running_cluster
+
+KEYS = [(f"/bk/ledgers/{number:03d}", b"value") for number in range(20)]
+ALL = Asked(b"/bk/", b"/bk0", 0)
+SECRET = "correct-horse-7261"
+
+Writing = Callable[[str], str]
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> Writing:
+    """Write a credentials file that nobody else may read."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "credentials.toml"
+        path.touch(0o600)
+        path.write_text(text, "utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Etcd]:
+    with running(tmp_path / "etcd") as member:
+        member.load(KEYS)
+        yield member
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    return []
+
+
+def client(hosts: list[str], options: StoreOptions, waits: list[float] | None = None) -> EtcdClient:
+    return EtcdClient(hosts, options, sleep=(waits if waits is not None else []).append)
+
+
+def test_keys_come_in_order_with_what_etcd_says_of_them(server: Etcd) -> None:
+    reader = client([server.host], StoreOptions())
+    answer = reader.ask(ALL)
+    assert list(zip(map(bytes.decode, answer.keys.names), answer.keys.values, strict=True)) == KEYS
+    assert set(zip(*answer.keys[2:], strict=True)) == {(2, 2, 0, 1)}
+    assert (answer.count, answer.more, answer.revision) == (20, False, server.revision())
+    assert reader.operations == {"connect": 1, "range": 1, "keys_read": 20}
+    reader.close()
+    assert reader.ask(Asked(b"/bk/", b"/bk0", 0, counted=True)).count == 20
+    reader.close()
+
+
+def test_what_can_be_asked_cannot_write(server: Etcd) -> None:
+    reader = client([server.host], StoreOptions())
+    before = server.revision()
+    assert [name for name in dir(reader) if not name.startswith("_")] == [
+        "ask", "begin", "close", "cluster_id", "expect_cluster", "finish", "log_index", "name", "operations",
+        "version",
+    ]  # fmt: skip
+    reader.ask(ALL)
+    reader.log_index()
+    reader.close()
+    assert server.revision() == before
+
+
+def test_the_log_grows_with_every_change(server: Etcd) -> None:
+    reader = client([server.host], StoreOptions())
+    before = reader.log_index()
+    assert before >= server.revision()
+    for number in range(3):
+        server.load([("/bk/other", b"%d" % number)])
+    assert reader.log_index() >= before + 3
+    assert reader.operations == {"connect": 1, "status": 2}
+    reader.close()
+
+
+def test_without_an_endpoint_nothing_is_known_of_the_log() -> None:
+    reader = client([f"127.0.0.1:{free_port()}"], StoreOptions(timeout_s=5))
+    with pytest.raises(StoreError, match="cannot reach etcd"):
+        reader.log_index()
+    reader.close()
+
+
+def test_an_endpoint_that_is_not_there_is_left_for_the_next(server: Etcd, waits: list[float]) -> None:
+    dead = f"127.0.0.1:{free_port()}"
+    reader = client([dead, server.host], StoreOptions(rate_limit=0), waits)
+    assert reader.ask(ALL).count == 20
+    assert reader.ask(ALL).count == 20
+    assert (reader.operations["failover"], reader.operations["connect"]) == (1, 2)
+    assert not waits
+    reader.close()
+
+
+def test_questions_on_their_way_survive_their_endpoint(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "etcd") as members:
+        members[0].load(KEYS)
+        reader = EtcdClient([member.host for member in members], StoreOptions(timeout_s=5))
+        revision = reader.ask(ALL).revision
+        asked = Asked(b"/bk/", b"/bk0", revision)
+        sent = [reader.begin(asked) for _ in range(2)]
+        members[0].stop()
+        sent += [reader.begin(asked) for _ in range(2)]
+        assert [reader.finish(pending).count for pending in sent] == [20] * 4
+        assert reader.operations["failover"] >= 1
+        reader.close()
+
+
+def test_endpoints_of_two_clusters_are_not_read_as_one(server: Etcd, tmp_path: Path) -> None:
+    with running(tmp_path / "other") as other:
+        other.load(KEYS)
+        reader = client([server.host, other.host], StoreOptions())
+        reader.ask(ALL)
+        server.stop()
+        with pytest.raises(StoreError, match="not of one cluster"):
+            reader.ask(ALL)
+        reader.close()
+
+
+def test_a_server_that_comes_back_is_waited_for(server: Etcd) -> None:
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        server.start().wait()
+
+    reader = EtcdClient([server.host], StoreOptions(rate_limit=0), sleep=wait)
+    revision = reader.ask(ALL).revision
+    server.stop()
+    assert reader.ask(Asked(b"/bk/", b"/bk0", revision)).count == 20
+    assert waited == [0.5]
+    reader.close()
+
+
+def test_nobody_there_is_said_after_three_rounds(waits: list[float]) -> None:
+    hosts = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    reader = client(hosts, StoreOptions(timeout_s=2), waits)
+    with pytest.raises(StoreError, match=f"cannot reach etcd at {hosts[0]},{hosts[1]}") as refused:
+        reader.ask(ALL)
+    assert "check the hosts" in str(refused.value)
+    assert waits == [0.5, 2.0]
+    assert reader.operations["connect"] == 6
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_for_ever(server: Etcd, waits: list[float]) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        host = f"127.0.0.1:{silent.getsockname()[1]}"
+        reader = client([host], StoreOptions(timeout_s=0.3), waits)
+        with pytest.raises(StoreError, match=r"no answer within 0\.3 s"):
+            reader.ask(ALL)
+        reader.close()
+        reader = client([host, server.host], StoreOptions(timeout_s=0.3), waits)
+        assert reader.ask(ALL).count == 20
+        reader.close()
+
+
+def test_users_read_what_their_role_may(server: Etcd, credentials: Writing) -> None:
+    server.ctl("role", "add", "auditor")
+    server.ctl("role", "grant-permission", "auditor", "read", "--prefix=true", "/bk/")
+    server.ctl("user", "add", f"auditor:{SECRET}")
+    server.ctl("user", "grant-role", "auditor", "auditor")
+    server.enable_auth("root-of-all")
+
+    named = StoreOptions(credentials=credentials(f'[etcd]\nuser = "auditor"\npassword = "{SECRET}"\n'))
+    reader = client([server.host], named)
+    assert reader.ask(ALL).count == 20
+    assert reader.ask(ALL).count == 20
+    assert reader.operations["authenticate"] == 1
+    with pytest.raises(StoreError, match="not authorised to read /other/"):
+        reader.ask(Asked(b"/other/", b"/other0", 0))
+    with pytest.raises(StoreError, match="not authorised to read /bj/"):
+        reader.ask(Asked(b"/bj/", b"/bk0", 0))  # more than the role may
+
+    # A token that the server no longer takes is asked for again.
+    server.ctl("user", "delete", "auditor")
+    server.ctl("user", "add", f"auditor:{SECRET}")
+    server.ctl("user", "grant-role", "auditor", "auditor")
+    assert reader.ask(ALL).count == 20
+    assert (reader.operations["authenticate"], reader.operations["retry"]) == (2, 1)
+    assert SECRET not in f"{reader.__dict__!r} {named!r}"
+    reader.close()
+
+    wrong = credentials('[etcd]\nuser = "auditor"\npassword = "wrong-horse"\n')
+    reader = client([server.host], StoreOptions(credentials=wrong))
+    with pytest.raises(StoreError, match="not authorised") as refused:
+        reader.ask(ALL)
+    assert "wrong-horse" not in "".join(map(repr, (refused.value, refused.value.__cause__)))
+    reader.close()
+
+    reader = client([server.host], StoreOptions())
+    with pytest.raises(StoreError, match="credentials file"):
+        reader.ask(ALL)
+    reader.close()
+
+
+def test_a_user_does_no_harm_where_none_is_asked_for(server: Etcd, credentials: Writing) -> None:
+    path = credentials('[etcd]\nuser = "auditor"\npassword = "whatever"\n')
+    reader = client([server.host], StoreOptions(credentials=path))
+    assert reader.ask(ALL).count == 20
+    reader.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory, made: Certificates) -> Iterator[Etcd]:
+    with running(tmp_path_factory.mktemp("secured"), tls=made) as member:
+        member.ctl("put", "/bk/one", "1")
+        yield member
+
+
+def test_certificates_open_a_server_that_asks_for_them(
+    secured: Etcd, made: Certificates, credentials: Writing
+) -> None:
+    path = credentials(
+        f'[etcd.tls]\nca = "{made.ca}"\ncertificate = "{made.client}"\nkey = "{made.client_key}"\n'
+    )
+    reader = client([secured.host], StoreOptions(credentials=path))
+    assert reader.ask(ALL).keys.values == [b"1"]
+    reader.close()
+
+
+def test_no_tls_where_it_is_asked_for_is_said(secured: Etcd, waits: list[float]) -> None:
+    reader = client([secured.host], StoreOptions(timeout_s=2), waits)
+    with pytest.raises(StoreError, match=r"whether they ask for TLS, which needs an \[etcd.tls\]"):
+        reader.ask(ALL)
+
+
+def test_a_server_that_another_authority_signed_is_refused(
+    secured: Etcd, credentials: Writing, tmp_path: Path, waits: list[float]
+) -> None:
+    path = credentials(f'[etcd.tls]\nca = "{certificates(tmp_path / "others").ca}"\n')
+    reader = client([secured.host], StoreOptions(timeout_s=2, credentials=path), waits)
+    with pytest.raises(StoreError, match="no TLS connection"):
+        reader.ask(ALL)
+
+
+def test_no_client_certificate_where_one_is_asked_for_is_said(
+    secured: Etcd, made: Certificates, credentials: Writing, waits: list[float]
+) -> None:
+    path = credentials(f'[etcd.tls]\nca = "{made.ca}"\n')
+    reader = client([secured.host], StoreOptions(timeout_s=2, credentials=path), waits)
+    with pytest.raises(StoreError, match=r"TLS|etcd\.tls"):
+        reader.ask(ALL)
+
+
+def test_a_certificate_that_cannot_be_read_is_named(credentials: Writing) -> None:
+    path = credentials('[etcd.tls]\nca = "/proc/self/mem"\n')  # is there, and gives an error to its reader
+    with pytest.raises(StoreError, match="cannot read /proc/self/mem, which the credentials file names"):
+        client(["127.0.0.1:1"], StoreOptions(credentials=path)).ask(ALL)
+
+
+def test_a_rate_is_kept(server: Etcd) -> None:
+    waits: list[float] = []
+    reader = client([server.host], StoreOptions(rate_limit=10), waits)
+    reader.ask(ALL)
+    reader.ask(ALL)
+    assert sum(waits) > 2
+    reader.close()
+
+
+def test_one_module_knows_the_client_package() -> None:
+    house = Path(auditor.__file__).parent
+    knowing = [
+        path.name
+        for path in house.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        and ast.unparse(node).replace(",", " ").split()[1].split(".")[0] in ("etcd3", "grpc")
+    ]
+    assert set(knowing) == {"etcd_client.py"}

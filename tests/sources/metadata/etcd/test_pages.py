@@ -1,0 +1,158 @@
+"""Pages of etcd keys: never too large for a message, never short of a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from auditor.errors import StoreError
+from auditor.sources.metadata.etcd.client import MESSAGE_LIMIT, Answer, Asked, EtcdClient, Keys
+from auditor.sources.metadata.etcd.pages import LARGEST_PAGE, PAGE_BYTES, Changed, EtcdPages, Page
+from auditor.sources.metadata.store import StoreOptions
+from tests.servers.etcd import Etcd, running
+
+START, END = b"/bk/ledgers/", b"/bk/ledgers0"
+OPTIONS = StoreOptions(rate_limit=0)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    """Takes values that no message of ours holds."""
+    folder = tmp_path_factory.mktemp("etcd")
+    with running(folder, flags=("--max-request-bytes", str(8 << 20))) as member:
+        yield member
+
+
+@pytest.fixture
+def client(server: Etcd) -> Iterator[EtcdClient]:
+    server.ctl("del", "--prefix", "/")
+    opened = EtcdClient([server.host], OPTIONS)
+    yield opened
+    opened.close()
+
+
+def pages(client: EtcdClient, revision: int, options: StoreOptions = OPTIONS) -> list[Page]:
+    return list(EtcdPages(client, options).read(START, END, revision))
+
+
+def held(found: list[Page]) -> list[tuple[str, bytes]]:
+    return [
+        (name.decode(), value)
+        for page in found
+        for name, value in zip(page.keys.names, page.keys.values, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("in_flight", [1, 4])
+def test_pages_grow_to_what_half_a_message_holds(server: Etcd, client: EtcdClient, in_flight: int) -> None:
+    items = [(f"/bk/ledgers/{number:05d}", b"x" * 300) for number in range(12_000)]
+    revision = server.load([*items, ("/bk/ledgers-other", b""), ("/bk/ledgers", b"")])
+    found = pages(client, revision, StoreOptions(rate_limit=0, in_flight=in_flight))
+    assert held(found) == items
+    sizes = [len(page.keys.names) for page in found]
+    assert sizes[:3] == [500, 1000, 2000]
+    assert max(sizes) <= LARGEST_PAGE
+    assert all(not page.gaps for page in found)
+
+
+def test_a_page_that_is_too_large_is_asked_for_by_halves(server: Etcd, client: EtcdClient) -> None:
+    small = [(f"/bk/ledgers/{number:05d}", b"x") for number in range(3000)]
+    large = [(f"/bk/ledgers/L{number:02d}", b"x" * 1_400_000) for number in range(7)]
+    revision = server.load([*small, *large])
+    found = pages(client, revision)
+    assert held(found) == small + large
+    assert client.operations["keys_read"] == 3007
+    assert min(len(page.keys.names) for page in found) in (1, 2)
+
+
+def test_a_value_that_no_message_holds_is_a_gap_at_its_key(server: Etcd, client: EtcdClient) -> None:
+    items = [(f"/bk/ledgers/{number:02d}", b"x" * (5 << 20 if number == 3 else 10)) for number in range(6)]
+    revision = server.load(items)
+    found = pages(client, revision)
+    assert held(found) == items[:3] + items[4:]
+    assert [gap for page in found for gap in page.gaps] == [
+        ("/bk/ledgers/03", "its value is larger than a message of 4194304 bytes")
+    ]
+
+
+def test_an_empty_range_is_one_empty_page(server: Etcd, client: EtcdClient) -> None:
+    revision = server.load([("/bk/ledgers", b"")])
+    assert pages(client, revision) == [Page(Keys([], [], [], [], [], []))]
+    assert EtcdPages(client, OPTIONS).first(START, END, revision) is None
+
+
+def test_keys_are_counted_and_the_first_is_found_without_values(server: Etcd, client: EtcdClient) -> None:
+    revision = server.load([(f"/bk/ledgers/{number:03d}", b"x") for number in range(100)])
+    reader = EtcdPages(client, StoreOptions(in_flight=3))
+    ranges = [
+        (b"/bk/ledgers/%03d" % number, b"/bk/ledgers/%03d" % (number + 10)) for number in range(0, 100, 10)
+    ]
+    assert reader.counts(ranges, revision) == [10] * 10
+    assert reader.first(b"/bk/ledgers/0400", END, revision) == b"/bk/ledgers/041"
+    assert client.operations["keys_read"] == 1
+
+
+def test_a_low_rate_makes_small_pages(server: Etcd, client: EtcdClient) -> None:
+    revision = server.load([(f"/bk/ledgers/{number:03d}", b"x") for number in range(100)])
+    found = pages(client, revision, StoreOptions(rate_limit=30))
+    assert [len(page.keys.names) for page in found] == [30, 30, 30, 10]
+
+
+class Forgetful(EtcdClient):
+    """Leaves a key out of a page, as no etcd should."""
+
+    def finish(self, pending: object) -> Answer:
+        keys = Keys([b"/bk/ledgers/0", b"/bk/ledgers/1"], [b"", b""], [1, 1], [1, 1], [0, 0], [1, 1])
+        return Answer(keys, 3, False, 100, 7)
+
+    def begin(self, asked: Asked) -> object:  # type: ignore[override]
+        return type("Sent", (), {"asked": asked})()
+
+
+def test_fewer_keys_than_were_counted_are_no_answer() -> None:
+    client = Forgetful(["127.0.0.1:1"], OPTIONS)
+    with pytest.raises(
+        StoreError, match="gave 2 keys from /bk/ledgers/ on, of 3 that it counted at revision 7"
+    ):
+        pages(client, 7)
+
+
+def test_pages_keep_below_grpcs_own_limit() -> None:
+    assert PAGE_BYTES * 2 == MESSAGE_LIMIT == 4 << 20
+
+
+def changed_since(reader: EtcdPages, end: bytes, revision: int, since: int) -> Changed | None:
+    return reader.changed(reader.ask_changed(START, end, revision, since))
+
+
+def test_what_changed_comes_with_the_number_of_all_keys(server: Etcd, client: EtcdClient) -> None:
+    items = [(f"/bk/ledgers/{number:03d}", b"x") for number in range(100)]
+    since = server.load(items) + 1
+    revision = server.load([("/bk/ledgers/007", b"y"), ("/bk/ledgers/~", b"z"), ("/bk/other", b"")])
+    server.load([("/bk/ledgers/008", b"later")])
+    changed = changed_since(EtcdPages(client, OPTIONS), END, revision, since)
+    assert changed is not None
+    assert held(changed.pages) == [("/bk/ledgers/007", b"y"), ("/bk/ledgers/~", b"z")]
+    assert changed.count == 101
+    unchanged = changed_since(EtcdPages(client, OPTIONS), END, revision, revision + 1)
+    assert unchanged is not None
+    assert (held(unchanged.pages), unchanged.count) == ([], 101)
+
+
+def test_of_more_changes_than_a_few_pages_hold_there_is_no_answer(server: Etcd, client: EtcdClient) -> None:
+    revision = server.load([(f"/bk/ledgers/{number:03d}", b"x") for number in range(13)])
+    reader = EtcdPages(client, StoreOptions(rate_limit=3))
+    assert changed_since(reader, END, revision, 1) is None
+    changed = changed_since(reader, b"/bk/ledgers/012", revision, 1)
+    assert changed is not None
+    assert len(held(changed.pages)) == 12
+
+
+def test_names_come_without_values(server: Etcd, client: EtcdClient) -> None:
+    items = [(f"/bk/ledgers/{number:05d}", b"x" * 100) for number in range(LARGEST_PAGE + 100)]
+    revision = server.load(items)
+    found = list(EtcdPages(client, OPTIONS).names(START, END, revision))
+    assert [name.decode() for keys in found for name in keys.names] == [path for path, _ in items]
+    assert [len(keys.names) for keys in found] == [LARGEST_PAGE, 100]
+    assert {value for keys in found for value in keys.values} == {b""}

@@ -1,0 +1,80 @@
+"""The layout is the store's, and one that belongs to another kind of store is refused."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import StoreError, UsageError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.layout import choose_layout
+from auditor.sources.metadata.stores import open_store
+
+FLAT = b"2\norg.apache.bookkeeper.meta.FlatLedgerManagerFactory:1"
+ETCD = b"2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0"
+
+
+def chosen(kind: str, layout: bytes | None, folder: Path) -> tuple[LayoutKind, str]:
+    """What is chosen for a dump of that kind of store with that layout."""
+    nodes = {"/bk": b""} | (
+        {} if layout is None else {f"/bk/{'LAYOUT' if kind == 'zk' else 'layout'}": layout}
+    )
+    lines = []
+    for path, data in nodes.items():
+        record: dict[str, object] = {"path": path, "data": b64encode(data).decode(), "version": 0}
+        if kind == "zk":
+            record |= {"czxid": 1, "mzxid": 1, "ctime": 1, "mtime": 1, "ephemeralOwner": 0}
+        else:
+            record |= {
+                "key": b64encode(path.encode()).decode(),
+                "createRevision": 2,
+                "modRevision": 2,
+                "lease": 0,
+            }
+        lines.append(json.dumps(record))
+    (folder / "dump").write_text("\n".join(lines) + "\n")
+    store = open_store(f"dump://{folder}/dump?root=/bk")
+    return choose_layout(store, store.cluster())
+
+
+@pytest.mark.parametrize(
+    ("kind", "layout", "expected"),
+    [
+        ("zk", FLAT, LayoutKind.FLAT),
+        ("zk", None, LayoutKind.HIERARCHICAL),
+        ("etcd", ETCD, LayoutKind.ETCD),
+        ("etcd", None, LayoutKind.ETCD),
+        # There is one layout in etcd, so a broken key does not stop anything.
+        ("etcd", b"\xff", LayoutKind.ETCD),
+    ],
+)
+def test_the_store_decides(kind: str, layout: bytes | None, expected: LayoutKind, tmp_path: Path) -> None:
+    assert chosen(kind, layout, tmp_path)[0] is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "layout", "words"),
+    [
+        ("zk", ETCD, "this is ZooKeeper, and its LAYOUT znode names etcd's ledger manager"),
+        ("etcd", FLAT, "this is etcd, and /bk/layout names .*FlatLedgerManagerFactory"),
+        ("zk", b"\xff", "cannot be understood"),
+        ("etcd", ETCD.replace(b":0", b":1"), "cannot be understood: .*version 1"),
+        ("etcd", b"2\norg.example.Other:1", "cannot be understood"),
+    ],
+)
+def test_what_lies_elsewhere_is_refused_in_words(
+    kind: str, layout: bytes, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreError, match=words):
+        chosen(kind, layout, tmp_path)
+
+
+def test_a_uri_may_only_agree(tmp_path: Path) -> None:
+    chosen("zk", FLAT, tmp_path)
+    store = open_store(f"dump://{tmp_path}/dump?root=/bk")
+    store.uri = "zk+hierarchical://h1:2181/bk"
+    with pytest.raises(UsageError, match="the URI says hierarchical, the LAYOUT znode says flat"):
+        choose_layout(store, store.cluster())

@@ -1,0 +1,78 @@
+"""Servers that answer ``srvr`` otherwise than most do; the usual ones are in tests/doctor."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.metadata.store_facts import Server
+from auditor.sources.metadata.stores import probe_servers
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that says the same to everybody, once; and what it was asked."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.settimeout(10)
+                asked.append(connection.recv(64))
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}", asked
+        thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("answer", "version", "mode", "trouble"),
+    [
+        (b"srvr is not executed because it is not in the whitelist.\n", None, None, "it does not allow srvr"),
+        (
+            b"Zookeeper version: 3.4.14-4c25d48, built on 03/06/2019\nMode: follower\n",
+            "3.4.14",
+            "follower",
+            None,
+        ),
+        (
+            b"This ZooKeeper instance is not currently serving requests\n",
+            None,
+            None,
+            "it does not answer srvr",
+        ),
+        (b"", None, None, "it does not answer srvr"),
+    ],
+)
+def test_a_zookeeper_says_what_it_may(
+    answer: bytes, version: str | None, mode: str | None, trouble: str | None
+) -> None:
+    with answering(answer) as (host, asked):
+        [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(timeout_s=10))
+    assert (found.reached, found.version, found.mode, found.trouble) == (True, version, mode, trouble)
+    assert asked == [b"srvr"]
+
+
+def test_a_port_that_speaks_tls_is_only_knocked_at(tmp_path: Path) -> None:
+    file = tmp_path / "credentials.toml"
+    file.write_text("[zookeeper.tls]\n")
+    file.chmod(0o600)
+    with answering(b"") as (host, asked):
+        [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(credentials=str(file)))
+    assert (found.reached, found.trouble) == (True, "srvr is not asked over TLS")
+    assert asked == [b""]
+
+
+def test_a_host_that_is_unknown_is_not_reached() -> None:
+    [found] = probe_servers("zk://no-such-host.invalid:2181/ledgers", StoreOptions(timeout_s=1))
+    assert isinstance(found, Server)
+    assert (found.reached, bool(found.trouble)) == (False, True)

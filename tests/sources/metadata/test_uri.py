@@ -1,0 +1,122 @@
+"""The URI forms of design section 6, and what is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.errors import UsageError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.uri import parse_metadata_uri
+
+
+@pytest.mark.parametrize(
+    ("scheme", "layout"),
+    [
+        ("zk", None),
+        ("zk+null", None),
+        ("zk+flat", LayoutKind.FLAT),
+        ("zk+hierarchical", LayoutKind.HIERARCHICAL),
+        ("zk+longhierarchical", LayoutKind.LONG_HIERARCHICAL),
+        ("zk+longlonghierarchical", LayoutKind.LONG_HIERARCHICAL),
+    ],
+)
+@pytest.mark.parametrize("separator", [";", ","])
+def test_a_live_store_is_named_as_bookkeeper_names_it(
+    scheme: str, layout: LayoutKind | None, separator: str
+) -> None:
+    parsed = parse_metadata_uri(f"{scheme}://h1:2181{separator}h2:2182/bk/ledgers")
+    assert (parsed.scheme, parsed.hosts) == ("zk", ("h1:2181", "h2:2182"))
+    assert (parsed.root, parsed.layout, parsed.path) == ("/bk/ledgers", layout, "")
+
+
+def test_a_host_without_a_port_has_zookeepers() -> None:
+    assert parse_metadata_uri("zk://h1,[::1]:99/ledgers/").hosts == ("h1:2181", "[::1]:99")
+
+
+@pytest.mark.parametrize("scheme", ["zk-snapshot", "dump"])
+def test_saved_metadata_is_named_by_its_path(scheme: str) -> None:
+    parsed = parse_metadata_uri(f"{scheme}:///saved/version-2?root=/bk")
+    assert (parsed.scheme, parsed.path, parsed.root, parsed.hosts) == (scheme, "/saved/version-2", "/bk", ())
+    assert parse_metadata_uri(f"{scheme}:///saved%20here").path == "/saved here"
+    assert parse_metadata_uri(f"{scheme}:///saved").root == "/ledgers"
+
+
+@pytest.mark.parametrize("separator", [";", ","])
+def test_an_etcd_is_named_as_bookkeeper_names_it(separator: str) -> None:
+    parsed = parse_metadata_uri(f"etcd://h1:2380{separator}[::1]/bk/cluster%201")
+    assert (parsed.scheme, parsed.hosts) == ("etcd", ("h1:2380", "[::1]:2379"))
+    assert (parsed.root, parsed.layout, parsed.path) == ("/bk/cluster 1", LayoutKind.ETCD, "")
+
+
+def test_a_scope_is_taken_as_it_is_written() -> None:
+    assert parse_metadata_uri("etcd://h/bk/").root == "/bk/"
+
+
+def test_a_saved_etcd_is_named_by_its_file_and_scope() -> None:
+    parsed = parse_metadata_uri("etcd-snapshot:///saved/etcd.db?scope=/bk/cluster1")
+    assert (parsed.scheme, parsed.path, parsed.root) == ("etcd-snapshot", "/saved/etcd.db", "/bk/cluster1")
+    assert parsed.layout is LayoutKind.ETCD
+    assert parse_metadata_uri("etcd-snapshot:///etcd.db").root == "/ledgers"
+
+
+@pytest.mark.parametrize(
+    ("uri", "word"),
+    [
+        ("/ledgers", "known forms"),
+        ("ftp://h/ledgers", "unknown scheme 'ftp'"),
+        ("zk+ms://h:2181/ledgers", "+ms"),
+        ("zk+legacyhierarchical://h:2181/ledgers", "unknown scheme"),
+        ("etcd+hierarchical://h:2379/scope", "takes no suffix; known forms"),
+        ("etcd-snapshot+null:///file.db", "takes no suffix"),
+        ("etcd://h:2379", "scope"),
+        ("etcd://h:2379//", "scope"),
+        ("etcd:///scope", "no host:port"),
+        ("etcd://h1;h2:0/scope", "no host:port"),
+        ("etcd://h:2379/scope?scope=/x", "no query"),
+        ("etcd-snapshot:///file.db?scope=x", "scope"),
+        ("etcd-snapshot:///file.db?root=/x", "there is scope="),
+        ("etcd-snapshot://file.db", "absolute path"),
+        ("zk:///ledgers", "no host:port"),
+        ("zk://h:2181", "root"),
+        ("zk://h:2181/", "root"),
+        ("zk://h:2181/a//b", "root"),
+        ("zk://h:0/ledgers", "no host:port"),
+        ("zk://h:99999/ledgers", "no host:port"),
+        ("zk://user@h:1/ledgers", "credentials file"),
+        ("zk://h:1;/ledgers", "no host:port"),
+        ("zk://h:1/ledgers?root=/x", "no query"),
+        ("dump://relative/path", "absolute path"),
+        ("dump:///", "absolute path"),
+        ("dump:///x?rooot=/ledgers", "'rooot'"),
+        ("zk-snapshot:///x?root=ledgers", "root"),
+        ("zk-snapshot:///x?root=/a/../b", "root"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_way_out(uri: str, word: str) -> None:
+    with pytest.raises(UsageError, match=word.replace("+", r"\+")):
+        parse_metadata_uri(uri)
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.builds("zk://{}".format, st.text()),
+        st.builds("dump://{}".format, st.text()),
+        st.builds("etcd://h/{}".format, st.text()),
+    )
+)
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    try:
+        parsed = parse_metadata_uri(text)
+    except UsageError:
+        return
+    assert parsed.root.startswith("/")
+
+
+@pytest.mark.parametrize(
+    "uri", ["zk://me:secret@h1:2181/ledgers", "etcd://me:secret@h1:2379/l", "zk+ms://a:secret@h/l"]
+)
+def test_credentials_in_a_uri_are_never_repeated(uri: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_metadata_uri(uri)
+    assert "secret" not in str(refused.value)

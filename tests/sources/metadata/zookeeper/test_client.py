@@ -1,0 +1,62 @@
+"""The reader can only read: that is a property of its text, not a habit."""
+
+import ast
+from pathlib import Path
+
+from auditor.sources.metadata.zookeeper import client as zk_client
+from auditor.sources.metadata.zookeeper.client import ZooKeeperReader
+from auditor.sources.metadata.zookeeper.session import Session
+
+SOURCES = Path(zk_client.__file__).parent
+KAZOO_CALLS = {
+    "get_async",  # reads
+    "get_children_async",
+    "sync_async",
+    "_call",  # multiRead, whose two operations are reads
+    "handler",
+    "last_zxid",
+    "add_listener",
+    "client_state",
+    "start",
+    "stop",
+    "close",
+}
+
+
+def used(module: Path) -> set[str]:
+    """Every attribute of a kazoo client that a module touches."""
+    tree = ast.parse(module.read_text("utf-8"))
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("client", "self._client")
+    }
+
+
+def test_the_reader_offers_nothing_but_reads() -> None:
+    public = {name for name in vars(ZooKeeperReader) if not name.startswith("_")}
+    assert public == {"data", "children", "last_zxid", "be_at", "catch_up", "close"}
+    public = {name for name in vars(Session) if not name.startswith("_")}
+    assert public == {"sync", "multi_read", "read", "answers", "answer", "last_zxid", "close"}
+
+
+def test_of_the_client_library_only_reads_are_used() -> None:
+    assert used(SOURCES / "zk_session.py") == KAZOO_CALLS
+    assert used(SOURCES / "zk_client.py") == set()
+
+
+def test_no_other_source_touches_the_client_library() -> None:
+    for module in SOURCES.glob("*.py"):
+        if module.name != "zk_session.py":
+            assert {
+                name
+                for node in ast.walk(ast.parse(module.read_text("utf-8")))
+                for name in (
+                    [node.module or ""]
+                    if isinstance(node, ast.ImportFrom)
+                    else [alias.name for alias in node.names]
+                    if isinstance(node, ast.Import)
+                    else []
+                )
+                if name.split(".")[0] == "kazoo"
+            } <= {"kazoo.exceptions"}

@@ -1,0 +1,120 @@
+"""Rows of an earlier run's ledgers, the ranges of keys that they stand for, and what is wrong with them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from auditor.errors import RunError
+from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.sources.reuse.earlier_ledgers import PIECE_BYTES, EarlierLedgers, find_ledgers, pieces
+
+START, END = b"/bk/ledgers/", b"/bk/ledgers0"
+
+
+def row(name: str, status: str = "ok", **more: Any) -> dict[str, Any]:
+    return {"path": f"/bk/ledgers/{name}", "status": status, "version": 7, **more}
+
+
+def write(folder: Path, files: list[list[dict[str, Any]]], statistics: bool = True) -> list[str]:
+    folder.mkdir(exist_ok=True)
+    names = [f"part-{number:05}.parquet" for number in range(len(files))]
+    for name, rows in zip(names, files, strict=True):
+        table = pa.Table.from_pylist(rows, LEDGERS)
+        pq.write_table(table, folder / name, row_group_size=2, write_statistics=statistics)
+    return names
+
+
+def found(folder: Path, *files: list[dict[str, Any]], statistics: bool = True) -> EarlierLedgers:
+    return find_ledgers(str(folder), write(folder, list(files), statistics))
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 3, 9])
+def test_pieces_cover_every_key_once_with_the_rows_that_lie_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: int
+) -> None:
+    monkeypatch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", 2)
+    names = [f"{number:02}" for number in range(9)]
+    files = [[row(name) for name in part] for part in (names[:5], [], names[5:6], names[6:])]
+    earlier = found(tmp_path, *files)
+    assert (len(earlier.files), earlier.whole) == (3, True)
+    lots = earlier.dealt(START, END, wanted)
+    assert len(lots) == min(3, wanted)
+    cut = [piece for lot, start, end in lots for piece in pieces(lot, start, end)]
+    assert (cut[0].start, cut[-1].end) == (START, END)
+    assert all(one.end == other.start for one, other in pairwise(cut))
+    for piece in cut:
+        paths = [path.encode() for path in piece.rows["path"].to_pylist()]
+        assert len(paths) in (1, 2)
+        assert all(piece.start <= path < piece.end for path in paths)
+    assert [path[-2:] for piece in cut for path in piece.rows["path"].to_pylist()] == names
+
+
+def test_of_no_rows_there_is_one_piece_of_every_key(tmp_path: Path) -> None:
+    earlier = found(tmp_path, [], [row("~", "misplaced")])
+    assert earlier.files == ()
+    assert not earlier.whole
+    [(lot, *ends)] = earlier.dealt(START, END, 4)
+    [piece] = pieces(lot, *ends)
+    assert (piece.start, piece.end, piece.rows.num_rows) == (START, END, 0)
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize(
+    ("odd", "whole"),
+    [
+        ([], True),
+        ([row("03", "unreadable"), row("04", "broken")], True),
+        ([row("03", "broken"), row("00z", "misplaced")], False),
+        ([row("03"), row("\\xff", "gap")], False),
+    ],
+)
+def test_only_ledgers_in_their_places_come_and_what_else_there_is_is_told(
+    tmp_path: Path, odd: list[dict[str, Any]], whole: bool, statistics: bool
+) -> None:
+    earlier = found(tmp_path, [row("01"), row("02"), *odd], [row("05")], statistics=statistics)
+    assert earlier.whole == whole
+    assert [file.first[-2:] for file in earlier.files] == ["01", "05"]
+    rows = [each for piece in pieces(earlier, START, END) for each in piece.rows.to_pylist()]
+    listed = [each["path"][-2:] for each in odd if each["status"] in ("ok", "broken", "unreadable")]
+    assert [each["path"][-2:] for each in rows] == ["01", "02", *listed, "05"]
+
+
+def test_large_rows_come_in_small_pieces(tmp_path: Path) -> None:
+    large = "x" * (PIECE_BYTES // 3)
+    rows = [row(f"{number:02}", "unreadable", damage=large) for number in range(10)]
+    sizes = [piece.rows.num_rows for piece in pieces(found(tmp_path, rows), START, END)]
+    assert sum(sizes) == 10
+    assert max(sizes) <= 3
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [[row("02"), row("01")]],
+        [[row("01"), row("01")]],
+        [[row("01"), row("03")], [row("02")]],
+        [[row("03")], [row("01")]],
+    ],
+)
+def test_rows_that_are_not_in_order_are_refused(tmp_path: Path, files: list[list[dict[str, Any]]]) -> None:
+    with pytest.raises(RunError, match="not in the order of their keys"):
+        list(pieces(found(tmp_path, *files), START, END))
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    names = write(tmp_path, [[row("01"), row("02")]])
+    (tmp_path / names[0]).write_bytes(b"PAR1")
+    with pytest.raises(RunError, match=f"{tmp_path}/{names[0]}: "):
+        find_ledgers(str(tmp_path), names)
+
+
+def test_other_columns_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"path": ["/bk/ledgers/01"]}), tmp_path / "part-00000.parquet")
+    with pytest.raises(RunError, match="its columns are not those of this version's table"):
+        find_ledgers(str(tmp_path), ["part-00000.parquet"])

@@ -1,0 +1,229 @@
+"""Ledgers of a running etcd read against an earlier run are those that a full read gives."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.sources.metadata.etcd.live import EtcdStore
+from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
+from auditor.sources.metadata.store import History
+from tests.servers.etcd import Etcd, running
+from tests.sources.earlier_etcd import (
+    CLOSED,
+    DOUBLED,
+    GARBAGE,
+    LONGER,
+    OPEN,
+    kept,
+    key,
+    opened,
+    since,
+    taken,
+    told,
+    whole,
+)
+
+MESSAGE_BYTES = 30_000
+"""What no value of a test but one is larger than."""
+
+HUGE = bytes(2 * MESSAGE_BYTES)
+SCOPES = count()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    with running(tmp_path_factory.mktemp("etcd")) as member:
+        yield member
+
+
+LEDGERS = [key("", (bucket << 56) + number) for bucket in (0, 1, 127) for number in range(1, 6)]
+KEYS = [
+    *LEDGERS,
+    key("", 7, of=1),
+    key("", -7, of=-1),
+    "/ledgers/",
+    "/ledgers/0-0-0-0-1",
+    "/ledgers/00000000-0000-0000-0100-000000000003/x",
+    "/ledgers/~",
+    "/ledgers/\udcff",
+    "/buckets/001",
+]
+VALUES = [CLOSED, CLOSED, OPEN, LONGER, GARBAGE, DOUBLED, b"", HUGE]
+LIKELY = st.one_of(st.sampled_from(LEDGERS), st.sampled_from(LEDGERS), st.sampled_from(KEYS))
+PUT = st.tuples(LIKELY, st.sampled_from(VALUES))
+CHANGE = st.one_of(PUT, st.tuples(LIKELY, st.none()), st.tuples(LIKELY, st.just("again")))
+
+
+def change(server: Etcd, path: str, value: bytes | str | None) -> None:
+    """Put a value, delete the key, or delete it and make it again as it may have been."""
+    if not isinstance(value, bytes):
+        server.delete(path)
+    if value is not None:
+        server.load([(path, value if isinstance(value, bytes) else CLOSED)])
+
+
+def history(server: Etcd, scope: str) -> History:
+    store = opened(server, scope)
+    store.cluster()
+    found = store.history()
+    store.close()
+    return found
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES[:6]), max_size=4),
+    st.lists(st.lists(CHANGE, max_size=6), min_size=1, max_size=3),
+    st.integers(1, 3),
+    st.sampled_from([2, 4, 5_000]),
+    st.sampled_from([1, 500]),
+    st.sampled_from([1, 4]),
+    st.booleans(),
+)
+def test_what_is_read_since_an_earlier_run_is_what_a_full_read_gives(
+    server: Etcd,
+    odd: dict[str, bytes],
+    steps: list[list[tuple[str, bytes | str | None]]],
+    wanted: int,
+    piece: int,
+    page: int,
+    in_flight: int,
+    compacted: bool,
+) -> None:
+    scope = f"/bk{next(SCOPES)}"
+    first = {**dict.fromkeys(LEDGERS, CLOSED), **odd, "/layout": b""}
+    server.load([(scope + path, value) for path, value in first.items()])
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", piece)
+        patch.setattr("auditor.sources.metadata.etcd.pages.FIRST_PAGE", page)
+        patch.setattr("auditor.sources.metadata.etcd.client.MESSAGE_LIMIT", MESSAGE_BYTES)
+        store = opened(server, scope, in_flight=in_flight)
+        store.cluster()
+        before, then = whole(store), store.history()
+        for number, changes in enumerate(steps):
+            earlier = kept(Path(folder, str(number)), before, wanted)
+            for path, value in changes:
+                change(server, scope + path, value)
+            if compacted:
+                server.compact(server.load([(f"{scope}/other", b"")]))
+            store.cluster()
+            before, now = since(store, earlier, wanted), store.history()
+            assert told(before) == told(whole(store))
+            again = since(store, earlier, wanted, LEDGERS_AGAIN)
+            assert told(again) == told(whole(store, columns=LEDGERS_AGAIN))
+            assert now.continues(then)
+            then = now
+        store.close()
+
+
+def made(server: Etcd, scope: str, ledgers: range) -> EtcdStore:
+    """Ledgers in as many revisions."""
+    server.load([(f"{scope}/layout", b"")])
+    for ledger in ledgers:
+        server.load([(key(scope, ledger), CLOSED)])
+    store = opened(server, scope)
+    store.cluster()
+    return store
+
+
+def test_only_what_has_changed_is_read_and_a_few_of_the_newest(
+    server: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", 10)
+    store = made(server, "/few", range(40))
+    earlier = kept(tmp_path / "run", whole(store), 3)
+    server.load([(key("/few", 3), OPEN), (key("/few", 100), OPEN)])
+    server.delete(key("/few", 12))
+    store.cluster()
+    before = store.operations()
+    found = since(store, earlier, 3)
+    assert told(found) == told(whole(store))
+    # Files of 14, 14 and 12 rows: of each piece, of 10 or fewer, the newest are asked for again.
+    newest = {7, 8, 9, 12, 13, 21, 22, 23, 26, 27, 35, 36, 37, 39}
+    assert {*range(40)} - taken(found) - {3, 12} <= newest
+    assert len(taken(found)) >= 24
+    assert store.operations()["keys_read"] - before["keys_read"] < 40 + 40
+    assert found["path"].to_pylist() == sorted(found["path"].to_pylist())
+    store.close()
+
+
+def test_nothing_is_listed_where_nothing_is_gone(server: Etcd, tmp_path: Path) -> None:
+    store = made(server, "/same", range(40))
+    earlier = kept(tmp_path / "run", whole(store))
+    server.load([(key("/same", 5), OPEN)])
+    store.cluster()
+    before = store.operations()["keys_read"]
+    # Files of 21 and 19 rows.
+    assert taken(since(store, earlier)) == {*range(15), *range(21, 35)} - {5}
+    assert store.operations()["keys_read"] - before == 1 + 6 + 5
+    store.close()
+
+
+def test_a_stray_key_has_its_neighbours_read_and_no_others(
+    server: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", 10)
+    server.load([("/stray/ledgers/00000000-0000-0000-0000-00000000000z", b"")])
+    store = made(server, "/stray", range(40))
+    earlier = kept(tmp_path / "run", whole(store), 1)
+    assert not earlier.whole
+    server.delete(key("/stray", 12))  # so that there are as many keys as rows
+    store.cluster()
+    found = since(store, earlier)
+    assert told(found) == told(whole(store))
+    assert {row["path"][-1] for row in told(found) if row["status"] == "misplaced"} == {"z"}
+    assert not taken(found) & {*range(10, 20)}
+    assert taken(found) >= {*range(7), *range(20, 27), *range(30, 37)}
+    store.close()
+
+
+@settings(max_examples=2, deadline=None)
+@given(st.integers(1, 4), st.integers(0, 30))
+def test_a_restored_etcd_is_found_out_whatever_revision_it_has_reached(
+    server: Etcd, lost: int, anew: int
+) -> None:
+    scope = f"/restored{next(SCOPES)}"
+    with tempfile.TemporaryDirectory() as folder:
+        made(server, scope, range(12)).close()
+        server.save(Path(folder, "snapshot.db"))
+        for ledger in range(lost):
+            server.load([(key(scope, ledger), OPEN)])
+        then = history(server, scope)
+        server.put_back(Path(folder, "snapshot.db"))
+        for ledger in range(anew):
+            server.load([(key(scope, ledger), LONGER)])
+        now = history(server, scope)
+    assert now.cluster == then.cluster, "nothing else tells them apart"
+    assert not now.continues(then)
+
+
+def test_a_server_that_was_put_back_is_found_out_by_the_newest_of_what_it_forgot(
+    server: Etcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auditor.sources.reuse.earlier_ledgers.PIECE_ROWS", 10)
+    store = made(server, "/back", range(0, 80, 2))
+    server.save(tmp_path / "snapshot.db")
+    for ledger in (64, 66, 25, 27, 29):  # the last three are new
+        server.load([(key("/back", ledger), OPEN)])
+    store.cluster()
+    earlier, then = kept(tmp_path / "run", whole(store), 1), store.history()
+    store.close()
+    server.put_back(tmp_path / "snapshot.db")
+    for ledger in (22, 24, 64):  # at revisions that it had reached before
+        server.load([(key("/back", ledger), LONGER)])
+    server.load([("/back/other", b"")])
+    server.load([("/back/other", b"")])
+    store = opened(server, "/back")
+    assert store.cluster().revision == then.revision
+    found = since(store, earlier)
+    assert told(found) == told(whole(store))
+    assert taken(found) >= {0, 2, 4, 34, 36, 38}
+    assert not taken(found) & {*range(20, 33)}
+    store.close()

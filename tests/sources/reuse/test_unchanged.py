@@ -1,0 +1,342 @@
+"""Reading against an earlier run gives what reading everything does, whatever was done to the files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auditor.errors import RunError
+from auditor.keys import index_path
+from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart
+from tests.corpora.cluster import index_bytes
+from tests.sources.earlier_runs import TICK, cut, kept, quick_clocks, read, settle, since, told
+
+# Two ledgers a directory, of three first-level names; all of a part's files lie in few places.
+LEDGERS = [0x101, 0x10101, 0x102, 0x201, 0x10201, 0x301]
+PAGE = 1024
+
+
+def place(root: Path, ledger: int, directory: int | None = None) -> Path:
+    """Where a ledger's file lies: all of one second-level directory in one index directory."""
+    number = sum(ledger.to_bytes(4, "big")[2:]) % 2 if directory is None else directory
+    return root / f"ledgers{number}" / "current" / index_path.to_path(ledger)
+
+
+def write(path: Path, entries: list[int], pages: int = 1) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(index_bytes(entries).ljust(1024 + PAGE * pages, b"\0"))
+
+
+def made(root: Path) -> list[IndexDirectory]:
+    for number in (0, 1):
+        current = root / f"ledgers{number}" / "current"
+        current.mkdir(parents=True)
+        (current / "VERSION").write_bytes(b"5\n")
+    for ledger in LEDGERS:
+        write(place(root, ledger), [0, 2, ledger % 7])
+    return seen(root)
+
+
+def seen(root: Path) -> list[IndexDirectory]:
+    paths = [root / f"ledgers{number}" for number in (0, 1)]
+    return [IndexDirectory.seen(str(path), (path / "current/VERSION").read_bytes()) for path in paths]
+
+
+def other_entries(path: Path) -> None:
+    write(path, [1, 3])
+
+
+def grown(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(index_bytes([1])[1024:].ljust(PAGE, b"\0"))
+
+
+def cut_short(path: Path) -> None:
+    os.truncate(path, 1024 + 11)
+
+
+def emptied(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+def set_back(path: Path) -> None:
+    """Other entries, of the same length and with the same time of modification."""
+    before = path.stat()
+    content = path.read_bytes()
+    path.write_bytes(content[:1024] + content[1024:][::-1])
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replaced(path: Path) -> None:
+    """The same by another file that is put in its place."""
+    other = path.with_name("other")
+    shutil.copyfile(path, other)
+    set_back(other)
+    before = path.stat()
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+
+
+def touched(path: Path) -> None:
+    path.touch()
+
+
+def misnamed(path: Path) -> None:
+    path.rename(path.with_name("77.idx"))
+
+
+def relocating(path: Path) -> None:
+    path.rename(path.with_name(path.name + ".rloc"))
+
+
+def stray_beside(path: Path) -> None:
+    (path.parent / "notes.txt").touch()
+
+
+def filled_below(path: Path) -> None:
+    """A directory beside it, which dates its place; what is put into that one later does not."""
+    inner = path.parent / "inner"
+    if inner.exists():
+        (inner / "notes.txt").touch()
+    inner.mkdir(exist_ok=True)
+
+
+def in_both(path: Path) -> None:
+    """The ledger's file in the other index directory, too."""
+    number = 1 - int(path.parts[-5][-1])
+    other = path.parents[4] / f"ledgers{number}" / Path(*path.parts[-4:])
+    write(other, [5])
+
+
+def moved(path: Path) -> None:
+    in_both(path)
+    path.unlink()
+
+
+def a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+CHANGES: list[Callable[[Path], None]] = [
+    other_entries, grown, cut_short, emptied, gone, set_back, replaced, touched, misnamed, relocating,
+    stray_beside, filled_below, in_both, moved, a_directory,
+]  # fmt: skip
+
+
+def change(root: Path, what: Callable[[Path], None], ledger: int) -> None:
+    """Do it to the ledger's file, wherever that is by now; to none where it is gone."""
+    for number in (0, 1):
+        path = place(root, ledger, number)
+        if path.is_file():
+            what(path)
+            return
+    if what is other_entries:
+        write(place(root, ledger), [4])
+
+
+def swapped(root: Path) -> None:
+    """The two disks in each other's place."""
+    (root / "ledgers0").rename(root / "other")
+    (root / "ledgers1").rename(root / "ledgers0")
+    (root / "other").rename(root / "ledgers1")
+
+
+def another_version(root: Path) -> None:
+    (root / "ledgers1/current/VERSION").write_bytes(b"5\nanother\n")
+
+
+def as_it_was(root: Path) -> None:
+    """Nothing happens to the directories as such."""
+
+
+CHANGED = st.lists(
+    st.tuples(st.sampled_from(CHANGES), st.sampled_from([*LEDGERS, 0x401, 0x10102])), max_size=4
+)
+STEP = st.tuples(
+    CHANGED,
+    st.sampled_from([as_it_was] * 6 + [swapped, another_version]),
+    st.integers(1, 3),
+    st.sampled_from([1, 1, 4]),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(STEP, min_size=1, max_size=2), st.integers(1, 3), st.sampled_from([3, 250_000]))
+def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
+    steps: list[Any], wanted: int, group_rows: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        quick_clocks(patch)
+        patch.setattr("auditor.sources.reuse.unchanged.GROUP_ROWS", group_rows)
+        root = Path(folder, "bookie")
+        directories = made(root)
+        began = settle()
+        before = read(cut(directories, wanted))
+        for number, (changes, whole, again, threads) in enumerate(steps):
+            earlier = kept(Path(folder, f"run{number}"), before, began)
+            time.sleep(TICK)
+            for what, ledger in changes:
+                change(root, what, ledger)
+            whole(root)
+            began = settle()
+            all_parts = [
+                IndexPart(part.bookie_id, part.directories, part.names, part.elsewhere, threads)
+                for part in cut(directories, again)
+            ]
+            before = read(since(all_parts, earlier))
+            assert told(before) == told(read(all_parts))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_clocks(monkeypatch)
+
+
+def earlier_of(root: Path) -> Earlier:
+    """A bookie that was read, and has been left alone."""
+    directories = made(root / "bookie")
+    began = settle()
+    earlier = kept(root / "run", read(cut(directories, 1)), began)
+    time.sleep(TICK)
+    return earlier
+
+
+def reads(monkeypatch: pytest.MonkeyPatch, parts: list[IndexPart]) -> tuple[set[str], set[str]]:
+    """Which files and second-level directories are opened when some parts are read."""
+    opened: set[str] = set()
+    listed: set[str] = set()
+    listdir = os.listdir
+
+    def reading(pieces: Any, threads: int) -> Any:
+        for files in pieces:
+            assert isinstance(files, IndexFiles)
+            opened.update(os.fsdecode(path).rpartition("/")[2] for path in files.paths)
+        return iter(())
+
+    def listing(path: Any) -> list[Any]:
+        below = os.fsdecode(path).partition("/current/")[2]
+        if "/" in below:
+            listed.add(below)
+        return listdir(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("auditor.sources.bookies.part_rows.read_files", reading)
+        patch.setattr(os, "listdir", listing)
+        read(parts)
+    return opened, listed
+
+
+@pytest.mark.usefixtures("quick")
+def test_nothing_is_opened_where_nothing_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = earlier_of(tmp_path)
+    found = since(cut(seen(tmp_path / "bookie"), 2), earlier)
+    assert reads(monkeypatch, found) == (set(), set())
+    table = read(found)
+    assert table["reused"].to_pylist() == [True] * len(LEDGERS)
+    assert table.schema.equals(read(cut(seen(tmp_path / "bookie"), 1)).schema, check_metadata=True)
+
+
+@pytest.mark.usefixtures("quick")
+def test_only_what_has_changed_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = earlier_of(tmp_path)
+    set_back(place(tmp_path / "bookie", 0x10101))
+    found = since(cut(seen(tmp_path / "bookie"), 2), earlier)
+    assert reads(monkeypatch, found) == ({"10101.idx"}, {"1/1"})
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_directory_dated_after_the_earlier_run_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = earlier_of(tmp_path)
+    write(place(tmp_path / "bookie", 0x20301), [1])
+    found = since(cut(seen(tmp_path / "bookie"), 2), earlier)
+    assert reads(monkeypatch, found) == ({"20301.idx"}, {"3/1"})
+
+
+def test_what_was_written_a_moment_before_it_was_read_is_read_again(tmp_path: Path) -> None:
+    directories = made(tmp_path / "bookie")
+    table = read(cut(directories, 1))
+    assert table["stamp"].null_count == table.num_rows == len(LEDGERS)
+    earlier = kept(tmp_path / "run", table, time.time_ns() // 1_000_000)
+    assert not any(read(since(cut(directories, 1), earlier))["reused"].to_pylist())
+
+
+@pytest.mark.usefixtures("quick")
+def test_rows_of_another_bookie_are_not_taken(tmp_path: Path) -> None:
+    earlier = earlier_of(tmp_path)
+    directories = tuple(seen(tmp_path / "bookie"))
+    part = IndexPart("bk-b:3181", directories, (), (), earlier=earlier)
+    rows = [row for batch in read_part(part) for row in batch.to_pylist()]
+    assert {(row["bookie_id"], row["reused"]) for row in rows} == {("bk-b:3181", False)}
+    assert len(rows) == len(LEDGERS)
+
+
+def lost(file: Path) -> None:
+    file.unlink()
+
+
+def cut_file(file: Path) -> None:
+    os.truncate(file, file.stat().st_size - 100)
+
+
+def other_columns(file: Path) -> None:
+    pq.write_table(pq.read_table(file).drop_columns(["stamp"]), file)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("spoil", [lost, cut_file, other_columns])
+def test_a_damaged_table_of_the_earlier_run_is_an_error_that_names_it(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    earlier = earlier_of(tmp_path)
+    spoil(tmp_path / "run" / earlier.files[0])
+    with pytest.raises(RunError, match=rf"{tmp_path}/run/part-00000\.parquet: "):
+        read(since(cut(seen(tmp_path / "bookie"), 1), earlier))
+
+
+@pytest.mark.usefixtures("quick")
+def test_no_flipped_bit_of_an_earlier_table_gives_another_answer(tmp_path: Path) -> None:
+    earlier = earlier_of(tmp_path)
+    all_parts = cut(seen(tmp_path / "bookie"), 1)
+    whole = told(read(all_parts))
+    file = tmp_path / "run" / earlier.files[0]
+    content = file.read_bytes()
+    refused = 0
+    for at in range(0, len(content), 61):
+        file.write_bytes(content[:at] + bytes([content[at] ^ 0x20]) + content[at + 1 :])
+        try:
+            assert told(read(since(all_parts, earlier))) == whole, at
+        except RunError:
+            refused += 1
+    assert refused > 10
+
+
+@pytest.mark.usefixtures("quick")
+def test_stamps_are_those_of_the_files_that_were_read(tmp_path: Path) -> None:
+    earlier_of(tmp_path)
+    table = read(cut(seen(tmp_path / "bookie"), 1))
+    assert table["stamp"].null_count == 0
+    assert len(np.unique(table["stamp"].to_numpy())) == len(LEDGERS)
+    cut_short(place(tmp_path / "bookie", 0x301))
+    settle()
+    rows = read(cut(seen(tmp_path / "bookie"), 1)).to_pylist()
+    assert {(row["ledger_id"], row["state"]) for row in rows if row["stamp"] is None} == {(0x301, "cut")}

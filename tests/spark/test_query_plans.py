@@ -1,0 +1,56 @@
+"""Settings by the size of the tables: set for an audit alone, and taken back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from auditor.spark.query_plans import SMALL_BYTES, plan_for, settings_kept
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEYS = (
+    "spark.sql.adaptive.enabled",
+    "spark.sql.codegen.wholeStage",
+    "spark.sql.codegen.factoryMode",
+    "spark.sql.shuffle.partitions",
+)
+
+
+def settings(spark: SparkSession) -> list[str | None]:
+    return [spark.conf.get(key) for key in KEYS]
+
+
+def broken_off(spark: SparkSession) -> None:
+    with settings_kept(spark):
+        plan_for(spark, SMALL_BYTES, 0)
+        assert settings(spark) == ["false", "false", "NO_CODEGEN", "2"]
+        raise KeyError
+
+
+def test_a_session_is_set_for_small_tables_and_given_back_as_it_was(spark: SparkSession) -> None:
+    had = settings(spark)
+    with pytest.raises(KeyError):
+        broken_off(spark)
+    assert settings(spark) == had
+
+
+def test_large_tables_are_joined_in_partitions_that_fit_in_memory(spark: SparkSession) -> None:
+    had = settings(spark)
+    sizes = ("spark.sql.adaptive.advisoryPartitionSizeInBytes", "spark.sql.sources.fileCompressionFactor")
+    believed = [spark.conf.get(size) for size in sizes]
+    with settings_kept(spark):
+        plan_for(spark, SMALL_BYTES + 1, 300_000_000)
+        assert settings(spark) == [*had[:3], "600"]
+        assert [spark.conf.get(size) for size in sizes] == ["8m", "20"]
+    assert settings(spark) == had
+    assert [spark.conf.get(size) for size in sizes] == believed
+
+
+def test_a_session_of_few_partitions_gets_no_more_of_them(spark: SparkSession) -> None:
+    with settings_kept(spark):
+        spark.conf.set("spark.sql.shuffle.partitions", "1")
+        plan_for(spark, 0, 0)
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "1"

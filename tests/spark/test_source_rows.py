@@ -1,0 +1,69 @@
+"""The rows of a source are the same whether Spark is asked for it by name or not."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql.datasource import DataSource
+
+import auditor
+from auditor.errors import StoreError, UsageError
+from auditor.sources.bookies.spark_source import IndexSource
+from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource
+from auditor.spark.source_rows import source_rows
+from tests.sources.bookie_corpora import unpack_bookies
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DATA = Path(__file__).parents[1] / "data" / "interleaved-hier"
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    path = tmp_path / "metadata.jsonl"
+    path.write_bytes(gzip.decompress((DATA / "metadata.jsonl.gz").read_bytes()))
+    return f"dump://{path}"
+
+
+def contents(table: DataFrame) -> Counter[str]:
+    # A file has a stamp only when it has lain for a while.
+    return Counter(map(str, table.drop("stamp").collect()))
+
+
+def same_by_name(spark: SparkSession, source: type[DataSource], options: dict[str, str]) -> None:
+    auditor.register(spark)
+    spark.dataSource.register(source)
+    named = spark.read.format(source.name()).options(**options).load()
+    table = source_rows(spark, source(options))
+    assert table.schema == named.schema
+    assert contents(table) == contents(named)
+    assert not table.isEmpty()
+
+
+@pytest.mark.parametrize("source", [LedgerSource, LedgerAgainSource, MarkSource])
+@pytest.mark.parametrize("parts", ["1", "5"])
+def test_a_store_reads_alike(spark: SparkSession, dump: str, source: type[DataSource], parts: str) -> None:
+    same_by_name(spark, source, {"metadata": dump, "parts": parts})
+
+
+def test_indexes_read_alike(spark: SparkSession, tmp_path: Path) -> None:
+    bookies = unpack_bookies("interleaved-hier", tmp_path)
+    same_by_name(spark, IndexSource, {"bookies": str(bookies), "tasks": "3"})
+
+
+def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
+    table = source_rows(spark, IndexSource({"parts": "[]"}))
+    assert table.isEmpty()
+    assert table.columns == [field.name for field in IndexSource({}).schema()]
+
+
+def test_what_the_source_cannot_be_asked_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="give the option metadata"):
+        source_rows(spark, LedgerSource({}))
+    with pytest.raises(StoreError, match=r"missing\.jsonl"):
+        source_rows(spark, LedgerSource({"metadata": f"dump://{tmp_path / 'missing.jsonl'}"}))

@@ -1,0 +1,78 @@
+"""Errors of tasks, on a real Spark with a real ZooKeeper that goes away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import auditor
+from auditor.errors import StoreError, UsageError
+from auditor.spark.task_errors import own_errors
+from tests.servers.zookeeper import ZooKeeperProcess, write, writer
+
+
+def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, tmp_path: Path) -> None:
+    auditor.register(spark)
+    with ZooKeeperProcess(tmp_path / "server") as server:
+        with writer(server.hosts) as client:
+            write(client, {f"/bk/00/0000/L{n:04}": b"" for n in range(900)})
+        options = {
+            "metadata": f"zk://{server.hosts}/bk",
+            "rate_limit": "20",
+            "timeout_s": "1",
+            "batch": "10",
+        }
+        ledgers = spark.read.format("bookkeeper_ledgers").options(**options, parts="2").load()
+
+        def end_amid() -> None:
+            while not (reading(spark) and server.connections()):
+                time.sleep(0.05)
+            server.kill()
+
+        spark.sparkContext.setJobGroup(GROUP, "reads a store that goes away")
+        away = threading.Thread(target=end_amid, daemon=True)  # a test that fails must not keep the run
+        away.start()
+        with (
+            pytest.raises(StoreError, match=rf"^cannot connect to ZooKeeper at {server.hosts} .*TLS$"),
+            own_errors(),
+        ):
+            ledgers.write.parquet(str(tmp_path / "ledgers"))
+        away.join()
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # unsets it
+
+
+GROUP = "a store that goes away"
+
+
+def reading(spark: SparkSession) -> bool:
+    """Whether tasks of the group run; they are planned before that, over another connection."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(GROUP)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return any(stage is not None and stage.numActiveTasks > 0 for stage in stages)
+
+
+def test_a_wrong_option_is_a_usage_error(spark: SparkSession) -> None:
+    auditor.register(spark)
+    with (
+        pytest.raises(UsageError, match=r"^bookkeeper_ledgers: give the option metadata, such as"),
+        own_errors(),
+    ):
+        spark.read.format("bookkeeper_ledgers").load().count()
+
+
+def test_other_errors_pass_as_they_are(spark: SparkSession) -> None:
+    @F.udf("long", useArrow=False)
+    def broken(_: int) -> int:
+        raise ValueError("nothing of ours")
+
+    with pytest.raises(Exception, match="nothing of ours") as other, own_errors():
+        spark.range(1).select(broken("id")).collect()
+    assert not isinstance(other.value, (StoreError, UsageError))
+    with pytest.raises(UsageError, match=r"^mine$"), own_errors():
+        raise UsageError("mine")
