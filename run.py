@@ -25,6 +25,8 @@ ENVIRONMENT = HERE / ".venv"
 STAMP = ENVIRONMENT / "installed"
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
+SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
+"""How all tests are run: files beside each other, one for each core, each with a Spark of its own."""
 JAVA_LIMIT_S = 60
 """A Java that has not printed its version by then is none."""
 
@@ -50,7 +52,7 @@ def _test(arguments: list[str]) -> int:
         code = _run(*tool)
         if code:
             return _say(f"{' '.join(tool)} failed", code)
-    return _run("pytest", *arguments)
+    return _run("pytest", *(arguments or SIDE_BY_SIDE))
 
 
 def _prepared(*extras: str) -> bool:

@@ -46,9 +46,11 @@ GENERATED = HOUSE / "codecs" / "pb"
 MODULES = sorted(path for path in HOUSE.rglob("*.py") if GENERATED not in path.parents)
 FOLDERS = (HOUSE, *(ROOT / name for name in ("jobs", "conf", "schemas", "benchmarks", ".ci")))
 SUFFIXES = ("py", "md", "toml", "conf", "properties", "json", "proto")
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = [
     *sorted(path for folder in FOLDERS for suffix in SUFFIXES for path in folder.rglob(f"*.{suffix}")),
-    *(ROOT / name for name in ("README.md", "run.py", "pyproject.toml", ".ci/run")),
+    *DOCUMENTS,
+    *(ROOT / name for name in ("run.py", "pyproject.toml", ".ci/run")),
 ]
 
 
@@ -249,12 +251,23 @@ def test_every_check_has_an_id_of_words_and_its_own_module() -> None:
     assert len({check.id for check in ALL}) == len(ALL)
 
 
-def test_the_readme_describes_every_command_and_names_every_check() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
+def test_the_documents_describe_every_command() -> None:
+    page = (ROOT / "docs" / "getting-started.md").read_text("utf-8")
     for command in COMMANDS:
-        assert f"bkaudit {command}" in readme, command
-    for check in ALL:
-        assert f"`{check.id}`" in readme, check.id
+        assert f"| `bkaudit {command}" in page, command
+
+
+def test_the_readme_is_short_and_leads_to_every_document() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert len(readme.splitlines()) <= 150
+    there = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert there - set(re.findall(r"\]\((docs/[\w.-]+)\)", readme)) <= {"docs/dumps.md"}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_of_a_document_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
 
 
 def test_the_readme_opens_with_the_two_commands() -> None:

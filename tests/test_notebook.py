@@ -39,7 +39,7 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def executed(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The notebook with its outputs, run where the README says: in a directory beside ``runs``."""
+    """The notebook with its outputs, run where docs/python.md says: in a directory beside ``runs``."""
     place = runs.parent / "notebooks"
     place.mkdir()
     private = tmp_path_factory.mktemp("kernel")

@@ -20,7 +20,7 @@ RUNS = Path("runs")
 """Where runs go, and are looked for, that have no directory given."""
 
 metadata_option = click.option(
-    "--metadata", metavar="URI", required=True, help="Where the metadata is; see README."
+    "--metadata", metavar="URI", required=True, help="Where the metadata is; see docs/sources.md."
 )
 
 credentials_option = click.option(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 # Tables that only a source with two scans has: the second scan of a live store, and what moved between them.
 LIVE_ONLY = {"ledgers_again", "moved"}
-# When a finding was seen, and a journal read, is the moment of the run; a file has no stamp until some time after it was written;
-# a bookie without journals is told apart by whether it runs.
+# When a finding was seen, and a journal read, is the moment of the run; a file has no stamp until some time
+# after it was written; a bookie without journals is told apart by whether it runs.
 OF_THE_RUN = {
     "changes": {"first_seen", "last_seen"},
     "availability": {"stamp"},

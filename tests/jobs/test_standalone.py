@@ -1,4 +1,4 @@
-"""Jobs on a real standalone cluster: executors take package and interpreter as README says."""
+"""Jobs on a real standalone cluster: executors take package and interpreter as docs/operate.md says."""
 
 from __future__ import annotations
 

@@ -1,0 +1,50 @@
+"""docs/adding.md does what it says: its check finds, its form writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from auditor.checks import Check
+from auditor.findings.table import found
+from auditor.notebook.run import open_run
+from auditor.reports.forms import FORMS
+from tests.checks.tables_builder import ledger, tables
+from tests.made_runs import made_run
+
+PAGE = (Path(__file__).parents[1] / "docs" / "adding.md").read_text("utf-8")
+
+
+def told(name: str) -> dict[str, Any]:
+    """What the page's code of this name defines."""
+    [code] = re.findall(rf"<!-- {name} -->\n```python\n(.*?)```", PAGE, re.DOTALL)
+    defined: dict[str, Any] = {}
+    exec(compile(code, "docs/adding.md", "exec"), defined)
+    return defined
+
+
+def test_the_check_of_the_page_finds_and_leaves_alone(spark: SparkSession) -> None:
+    made = told("check")["ledger_unreplicated"]
+    assert isinstance(made, Check)
+    asked = tables(
+        spark,
+        ledgers=[ledger(1, "bk1", write_quorum=1, ack_quorum=1), ledger(2, "bk1", "bk2", write_quorum=2)],
+    )
+    rows = found([made], asked).collect()
+    assert [(row["id"], row["ledger_id"], row["severity"]) for row in rows] == [
+        ("ledger-unreplicated", 1, "note")
+    ]
+
+
+def test_the_form_of_the_page_is_written_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auditor.reports.forms.FORMS", dict(FORMS))
+    told("form")
+    run = open_run(made_run(tmp_path / "run").path)
+    run.write("ids", tmp_path / "file")
+    lines = (tmp_path / "file").read_text("utf-8").splitlines()
+    assert lines == [f"{finding.id} {finding.fingerprint}" for finding in run.findings]
+    assert "ids" not in FORMS
