@@ -104,7 +104,9 @@ def _metadata(ledger: LedgerView) -> list[str]:
         ("doubts", ledger.doubts),
     )
     for label, words in told:
-        lines += [f"  {label:<9} {word}" for word in words]
+        for word in words:
+            line, indent = f"  {label:<9} {word}", " " * 12
+            lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [line]
     return lines
 
 

@@ -293,13 +293,14 @@ def test_every_orphan_may_be_younger_than_a_scan_that_lists_nothing(spark: Spark
     assert [row["newer_than_scan"] for row in found] == [True, True]
 
 
-def test_an_answer_is_as_new_as_the_moment_it_was_given(spark: SparkSession) -> None:
+def test_a_listing_is_as_new_as_the_moment_it_was_given_and_proves_no_absence(spark: SparkSession) -> None:
     metadata = [ledger(1, {"bk1": {0, 1}}, mtime=SCAN + 5)]
     [late] = judged_of(spark, metadata, [index(1, "bk1", {0})]).values()
     assert late["doubts"] == ["the ledger changed too shortly before the index of bk1 was written"]
     asked = index(1, "bk1", {0}, storage="rpc", answered=SCAN + 9)
     [answered] = judged_of(spark, metadata, [asked]).values()
-    assert (answered["m"], answered["doubts"]) == (1, [])
+    doubts = ["a listing of bk1 proves what it holds, not what it lacks"]
+    assert (answered["m"], answered["doubts"]) == (1, doubts)
 
 
 def test_a_store_that_keeps_no_times_casts_no_doubt(spark: SparkSession) -> None:
