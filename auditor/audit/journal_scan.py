@@ -174,9 +174,13 @@ def unread_note(reasons: Sequence[tuple[str, str | None]]) -> list[str]:
         return []
     named = "; ".join(f"{name} ({reason})" for name, reason in reasons[:_NAMED])
     more = f"; and {len(reasons) - _NAMED:,} more" if len(reasons) > _NAMED else ""
-    whose = f"{reasons[0][0]} was" if len(reasons) == 1 else f"{len(reasons):,} bookies were"
+    whose = (
+        f"journal of {reasons[0][0]} was"
+        if len(reasons) == 1
+        else f"journals of {len(reasons):,} bookies were"
+    )
     return [
-        f"the journal of {whose} not read whole, so what is missing there of ledgers that changed after the "
+        f"the {whose} not read whole, so what is missing there of ledgers that changed after the "
         f"last mark is suspect at most: {named}{more}"
     ]
 

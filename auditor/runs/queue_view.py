@@ -24,7 +24,7 @@ def queue_view(run: str, layout: str, ledger_id: int, scope_id: int) -> tuple[st
     if layout == "etcd":
         return (NONE_KEPT,)
     wanted = (ds.field("ledger_id") == ledger_id) | (ds.field("kind") == "gap")
-    rows = tables.read("tables/marks", ["kind", "ledger_id", "replicas", "owner", "ctime", "mtime"], wanted)
+    rows = tables.read("tables/marks", filter=wanted)
     found = rows.to_pylist()
     its = [row for row in found if row["kind"] != "gap"] if scope_id == 0 else []
     return _sentences(its, gaps=len(found) > len(its) and scope_id == 0)

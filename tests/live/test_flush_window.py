@@ -11,7 +11,7 @@ import pytest
 from auditor.model.options import YesNo
 from tests.live.metadata import ETCD, metadata_store
 from tests.live.scenario import KINDS, Kind, LiveCluster
-from tests.live.ways import BOTH, COLLECTED, DISK, RPC, Way, answers
+from tests.live.ways import BOTH, COLLECTED, DISK, RPC, Way, answers, without_journals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,17 +49,3 @@ def test_what_is_not_flushed_is_held_by_the_journal_and_suspect_at_most_without_
         alone = replace(DISK, name="no-journals", sources=lambda *_: [str(disks)])
         assert found(alone, "no") == {(UNFLUSHED, "suspect")}
         assert found(alone, "yes") == set()
-
-
-def without_journals(directory: Path, inventory: Path) -> Path:
-    """An inventory of the ledger directories alone."""
-    lines = []
-    for place in sorted(path for path in directory.iterdir() if path.is_dir()):
-        lists = {
-            role: sorted(str(found.parent) for found in place.rglob("current") if name in found.parent.name)
-            for role, name in (("ledgers", "ledgers"), ("index", "index"))
-        }
-        lines += [f'[bookies."{place.name.replace("_", ":")}"]']
-        lines += [f"{role} = {paths}" for role, paths in lists.items() if paths]
-    inventory.write_text("\n".join([*lines, ""]))
-    return inventory

@@ -24,6 +24,7 @@ from tests.corpora.audited import Audited, Row, missing
 from tests.live.metadata import ETCD, metadata_store
 from tests.live.scenario import KINDS, Kind, LiveCluster
 from tests.live.traces import traces
+from tests.live.ways import without_journals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,9 +66,12 @@ def audited(
     out: Path,
     witness: YesNo = "yes",
     reads: int = 10_000,
+    journals: bool = True,
 ) -> Audited:
+    """Audit by disk; without ``journals`` what is in memory alone is on no disk that the audit sees."""
     options = AuditOptions(grace=0, timeout=5, witness=witness, witness_reads=reads)
-    disks = [str(cluster.bookies.directory)]
+    where = cluster.bookies.directory
+    disks = [str(where if journals else without_journals(where, out.with_suffix(".toml")))]
     return Audited(Audit(cluster.metadata.uri, disks, str(out), options).run(spark), out)
 
 
@@ -84,7 +88,7 @@ def test_what_is_in_memory_alone_is_held_and_small_ledgers_are_decided(
     cluster: LiveCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     before = traces(cluster)
-    run = audited(cluster, spark, tmp_path / "run")
+    run = audited(cluster, spark, tmp_path / "run", journals=False)
     # Of the large one a sample was asked for: the rest is unknown, and said to be.
     assert about_ledgers(run) in ({}, {LARGE: ("replication-undecided", "unknown")})
     said = run.table("witness")
@@ -99,7 +103,7 @@ def test_what_is_in_memory_alone_is_held_and_small_ledgers_are_decided(
 
 @every_kind
 def test_without_a_witness_it_is_suspect(cluster: LiveCluster, spark: SparkSession, tmp_path: Path) -> None:
-    run = audited(cluster, spark, tmp_path / "run", witness="no")
+    run = audited(cluster, spark, tmp_path / "run", witness="no", journals=False)
     assert about_ledgers(run) == dict.fromkeys((UNFLUSHED, LARGE), ("entry-lost", "suspect"))
     assert not (tmp_path / "run" / "tables" / "witness").exists()
     assert "entries read from bookies" not in run.report.run["operations"]
@@ -107,7 +111,7 @@ def test_without_a_witness_it_is_suspect(cluster: LiveCluster, spark: SparkSessi
 
 @every_kind
 def test_a_bound_is_kept_and_said(cluster: LiveCluster, spark: SparkSession, tmp_path: Path) -> None:
-    run = audited(cluster, spark, tmp_path / "run", reads=2)
+    run = audited(cluster, spark, tmp_path / "run", reads=2, journals=False)
     assert len(run.table("witness")) <= 2
     assert {confidence for _, confidence in about_ledgers(run).values()} <= {"suspect", "unknown"}
     assert any("--witness-reads" in note for note in run.report.run["notes"])

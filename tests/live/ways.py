@@ -78,3 +78,17 @@ def answers(kind: Kind, way: Way) -> bool:
 
 
 COMBINATIONS = [(kind, way) for kind in KINDS for way in WAYS if answers(kind, way)]
+
+
+def without_journals(directory: Path, inventory: Path) -> Path:
+    """An inventory of the ledger directories alone."""
+    lines = []
+    for place in sorted(path for path in directory.iterdir() if path.is_dir()):
+        lists = {
+            role: sorted(str(found.parent) for found in place.rglob("current") if name in found.parent.name)
+            for role, name in (("ledgers", "ledgers"), ("index", "index"))
+        }
+        lines += [f'[bookies."{place.name.replace("_", ":")}"]']
+        lines += [f"{role} = {paths}" for role, paths in lists.items() if paths]
+    inventory.write_text("\n".join([*lines, ""]))
+    return inventory

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
-GENERATED = Path(__file__).parents[3] / "auditor" / "codecs" / "pb"
+GENERATED = Path(__file__).parents[3] / "auditor" / "codecs" / "protobuf" / "pb"
 
 
 def test_generating_again_changes_nothing(tmp_path: Path) -> None:
@@ -16,4 +16,5 @@ def test_generating_again_changes_nothing(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"-I{SCHEMAS}", *into, *protos], check=True)
     made = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
     kept = {path.name: path.read_text("utf-8") for path in GENERATED.glob("*_pb2.py*")}
+    assert made
     assert made == kept
