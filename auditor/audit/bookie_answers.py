@@ -1,8 +1,9 @@
 """What bookies say themselves, where ``--bookies rpc:`` was given: asked last of all sources, and least.
 
-A bookie that no directory and no collection shows is asked for every ledger whose ensembles name it. One that
-they do show is asked only for the ledgers in which they differ from the metadata: a second look, which sees
-what a bookie has not yet written to its index. Nobody is asked what ledgers it has: the protocol cannot.
+A bookie that no directory and no collection shows is asked for every ledger of which it may hold an entry.
+One that they do show is asked only for the ledgers in which they differ from the metadata: a second look,
+which sees what a bookie has not yet written to its index. Nobody is asked what ledgers it has: the protocol
+cannot.
 """
 
 from __future__ import annotations

@@ -49,16 +49,19 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
 
 
 def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """The pairs that no other source can answer: all ledgers whose ensembles name one of ``bookies``.
+    """The pairs that no other source can answer: of each of ``bookies``, every ledger that it may hold.
 
-    Returns scope_id, ledger_id, bookie_id.
+    A bookie logs an ERROR with a stack trace for each ledger that it lacks, and lacks most closed ledgers of
+    which it should hold no entry: it is not asked for these. Of a ledger that is not closed nobody knows the
+    end, so all members are asked. Returns scope_id, ledger_id, bookie_id.
     """
     from pyspark.sql import functions as F
 
     return (
-        ledgers.select("scope_id", "ledger_id", F.explode("replicas").alias("replica"))
+        ledgers.select("scope_id", "ledger_id", "state", F.explode("replicas").alias("replica"))
+        .where(F.col("replica.bookie_id").isin(list(bookies)))
+        .where((F.col("state") != "CLOSED") | (F.length("replica.groups") > 0))
         .select("scope_id", "ledger_id", "replica.bookie_id")
-        .where(F.col("bookie_id").isin(list(bookies)))
     )
 
 

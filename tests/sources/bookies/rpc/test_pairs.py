@@ -80,17 +80,27 @@ def test_an_address_that_two_bookies_share_is_asked_for_neither() -> None:
     assert endpoints(rows, ["a", "c"]) == {"a": SHARED, "c": ("h", 1)}
 
 
-LEDGERS = "scope_id long, ledger_id long, replicas array<struct<bookie_id: string, groups: binary>>"
+LEDGERS = (
+    "scope_id long, ledger_id long, state string, replicas array<struct<bookie_id: string, groups: binary>>"
+)
 
 
-def test_every_ledger_of_a_bookie_is_asked_for_whatever_it_should_hold(spark: SparkSession) -> None:
+def test_a_bookie_is_asked_for_ledgers_of_which_it_may_hold_something(spark: SparkSession) -> None:
     ledgers = spark.createDataFrame(
-        [(0, 1, [("a", b""), ("b", b"x")]), (0, 2, [("b", b"x")]), (7, 1, [("a", b"x")]), (None, None, None)],
+        [
+            (0, 1, "CLOSED", [("a", b"x"), ("b", b"x")]),
+            (0, 2, "CLOSED", [("b", b"x")]),
+            (0, 3, "CLOSED", [("a", b""), ("b", b"x")]),  # striped to others, or without entries
+            (0, 4, "OPEN", [("a", b""), ("b", b"")]),  # nobody knows its end
+            (0, 5, "IN_RECOVERY", [("a", b""), ("b", b"")]),
+            (7, 1, "OPEN", [("a", b"x")]),
+            (None, None, None, None),
+        ],
         LEDGERS,
     )
     found = every_replica(ledgers, ["a"])
     assert found.columns == ["scope_id", "ledger_id", "bookie_id"]
-    assert sorted(map(tuple, found.collect())) == [(0, 1, "a"), (7, 1, "a")]
+    assert sorted(map(tuple, found.collect())) == [(0, 1, "a"), (0, 4, "a"), (0, 5, "a"), (7, 1, "a")]
     assert every_replica(ledgers, []).collect() == []
 
 
