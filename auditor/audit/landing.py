@@ -5,6 +5,9 @@
     RUN/findings/           Parquet: every finding
     RUN/report.json
 
+What has landed is read from its files, or from memory if it is small: a plan over rows that are at hand needs
+no scan of files and no job before a broadcast, and that is most of the time of an audit of a small cluster.
+
 A table is whole once Spark has written its _SUCCESS file; a resumed run does not read it again, unless it is
 of a live store and too old by then (`auditor.audit.resumption`).
 """
@@ -28,11 +31,14 @@ from auditor.spark.task_errors import own_errors
 from auditor.spark.task_progress import tasks_told
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 MANIFEST = "manifest.json"
 WHOLE = "_SUCCESS"
 """Spark's mark of a table that it has written to the end."""
+IN_MEMORY_BYTES = 256 << 10
+"""Of Parquet: a table that is no larger is held by the driver: some thousands of ledgers."""
 
 
 class RunDirectory:
@@ -78,10 +84,7 @@ class RunDirectory:
 
     def read_rows(self, name: str) -> list[dict[str, Any]]:
         """The rows of a small table that has landed: one of `Landing.rows`."""
-        from pyarrow import parquet
-
-        table = parquet.read_table(f"{self._base}/{name}", filesystem=self._files, partitioning=None)
-        rows: list[dict[str, Any]] = table.to_pylist()
+        rows: list[dict[str, Any]] = self.read_table(name).to_pylist()
         return rows
 
     def size(self, name: str) -> int:
@@ -98,6 +101,12 @@ class RunDirectory:
         if len(tables) > 1:  # Spark writes one file of an empty table, for its columns
             return False
         return not any(parquet.read_metadata(path, filesystem=self._files).num_rows for path in tables)
+
+    def read_table(self, name: str) -> pa.Table:
+        """A table that has landed, all of it in memory."""
+        from pyarrow import parquet
+
+        return parquet.read_table(f"{self._base}/{name}", filesystem=self._files, partitioning=None)
 
     def remove(self, name: str) -> None:
         """Take away a directory that was only a step on the way."""
@@ -167,14 +176,14 @@ class Landing:
         """The table as it lies on disk, made first where it is not whole yet."""
         if name not in self._landed:
             where = self.run.where(f"{below}/{name}")
-            read = self.spark.read
+            schema = None
             if not self.run.exists(f"{below}/{name}/{WHOLE}"):
                 self.progress.stage(name)
                 with tasks_told(self.spark, self.progress), own_errors():
                     made = make()
                     made.write.mode("overwrite").parquet(where)
-                read = read.schema(made.schema)  # else Spark runs a job to look what it has written
-            self._landed[name] = self._landed_at(name, below, read)
+                    schema = made.schema  # else Spark runs a job to look what it has written
+            self._landed[name] = self._landed_at(name, below, schema)
         return self._landed[name]
 
     def rows(self, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
@@ -185,17 +194,20 @@ class Landing:
             if not self.run.exists(f"tables/{name}/{WHOLE}"):
                 self.progress.stage(name)
                 self.run.write_table(f"tables/{name}", pa.Table.from_pylist(rows, schema=schema))
-            read = self.spark.read.schema(from_arrow_schema(schema))
-            self._landed[name] = self._landed_at(name, "tables", read)
+            self._landed[name] = self._landed_at(name, "tables", from_arrow_schema(schema))
         return self._landed[name]
 
-    def _landed_at(self, name: str, below: str, read: DataFrameReader) -> DataFrame:
-        table = read.parquet(self.run.where(f"{below}/{name}"))
-        if not self.run.is_empty(f"{below}/{name}"):
+    def _landed_at(self, name: str, below: str, schema: StructType | None) -> DataFrame:
+        where = f"{below}/{name}"
+        read = self.spark.read.schema(schema) if schema else self.spark.read
+        table = read.parquet(self.run.where(where))
+        if self.run.is_empty(where):
+            self.empty.add(name)
+            # Told so, Spark drops every join with an empty table from the plans of the queries to come.
+            return table.where("false")
+        if self.run.size(where) > IN_MEMORY_BYTES:
             return table
-        self.empty.add(name)
-        # Told so, Spark drops every join with an empty table from the plans of the queries to come.
-        return table.where("false")
+        return self.spark.createDataFrame(self.run.read_table(where), table.schema)
 
     def remember(self, key: str, value: Any) -> Any:
         """A fact that a resumed run must not see afresh: the first value it was given."""
