@@ -45,6 +45,7 @@ from auditor.model.version import program_version
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
+from auditor.sources.metadata.stores import recognise
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.query_plans import partitions, plan_for, settings_kept
 from auditor.spark.session import build_session
@@ -172,6 +173,7 @@ class Audit:
         read_credentials(credentials_file(self.options.credentials))
         check_suppressions(self.options)
         check_since(self.options.since)
+        recognise(self.metadata)
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
         find_places(split_sources(self.bookies).directories)
         run = RunDirectory(self.out)

@@ -24,11 +24,13 @@ class StoreKind:
     """Where the code of one kind of store is, each as ``module:function``.
 
     ``opener`` takes the URI and its parts, of a ``live`` store also `StoreOptions`, and connects to nothing
-    yet. ``counter`` takes hosts, root, layout and options, ``prober`` one host and options; a saved store has
-    neither.
+    yet. ``recogniser`` takes the URI's parts, and raises `StoreError` where what is saved there is nothing of
+    this kind; a live store has none. ``counter`` takes hosts, root, layout and options, ``prober`` one host
+    and options; a saved store has neither.
     """
 
     opener: str
+    recogniser: str | None = None
     live: bool = False
     counter: str | None = None
     prober: str | None = None
@@ -41,15 +43,24 @@ STORES = {
         counter="auditor.sources.metadata.zookeeper.facts:count_ledgers",
         prober="auditor.sources.metadata.zookeeper.facts:probe",
     ),
-    "zk-snapshot": StoreKind("auditor.sources.metadata.zookeeper.snapshot:SnapshotStore"),
+    "zk-snapshot": StoreKind(
+        "auditor.sources.metadata.zookeeper.snapshot:SnapshotStore",
+        recogniser="auditor.sources.metadata.zookeeper.files:recognise",
+    ),
     "etcd": StoreKind(
         "auditor.sources.metadata.etcd.live:EtcdStore",
         live=True,
         counter="auditor.sources.metadata.etcd.facts:count_ledgers",
         prober="auditor.sources.metadata.etcd.facts:probe",
     ),
-    "etcd-snapshot": StoreKind("auditor.sources.metadata.etcd.snapshot:EtcdSnapshotStore"),
-    "dump": StoreKind("auditor.sources.metadata.dump.zookeeper:open_dump"),
+    "etcd-snapshot": StoreKind(
+        "auditor.sources.metadata.etcd.snapshot:EtcdSnapshotStore",
+        recogniser="auditor.sources.metadata.etcd.snapshot:recognise",
+    ),
+    "dump": StoreKind(
+        "auditor.sources.metadata.dump.zookeeper:open_dump",
+        recogniser="auditor.sources.metadata.dump.records:recognise",
+    ),
 }
 """By the scheme of `MetadataUri`."""
 
@@ -68,6 +79,19 @@ def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
     bounds = (options or StoreOptions(),) if kind.live else ()
     store: MetadataStore = _load(kind.opener)(uri, parsed, *bounds)
     return store
+
+
+def recognise(uri: str) -> None:
+    """Look at the first bytes of a saved store, long before it is read: is it what its URI says?
+
+    Raises:
+        UsageError: a URI that cannot be meant.
+        StoreError: it is nothing of the kind, and what it seems to be; or it is not there.
+    """
+    parsed = parse_metadata_uri(uri)
+    recogniser = STORES[parsed.scheme].recogniser
+    if recogniser is not None:
+        _load(recogniser)(parsed)
 
 
 def count_ledgers(uri: str, layout: LayoutKind, options: StoreOptions) -> LedgerCount:

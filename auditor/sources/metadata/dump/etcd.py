@@ -12,7 +12,8 @@ from __future__ import annotations
 from auditor.errors import StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.dump.lines import DamagedLineError, LineStore, base64_of, int64s_of, json_record
+from auditor.sources.metadata.dump.lines import LineStore
+from auditor.sources.metadata.dump.records import DamagedLineError, base64_of, int64s_of, json_record
 from auditor.sources.metadata.etcd.nodes import NOTE, is_ledger, key_znode, named
 from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode
 
@@ -60,11 +61,11 @@ class EtcdDumpStore(LineStore):
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""
         found, gaps, newest = self._whole()
-        if newest is None and not gaps:
-            raise StoreError(
+        if newest is None:
+            raise self._nothing_read(
                 f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
-                "?root=/path, taken as it is written"
+                "?root=/path, taken as it is written",
+                gaps,
             )
-        changed = self._stat().st_mtime_ns // 1_000_000
-        revision = max(newest.czxid, newest.mzxid) if newest else 0
-        return ClusterNodes(named(self.root, found), changed, f"revision {revision}", tuple(gaps), (NOTE,))
+        revision = f"revision {max(newest.czxid, newest.mzxid)}"
+        return ClusterNodes(named(self.root, found), self._modified(), revision, tuple(gaps), (NOTE,))

@@ -1,31 +1,27 @@
 """What the dumps of ZooKeeper and of etcd have in common: JSON lines, cut into byte ranges, damage as gaps.
 
-Every line is an object with ``path`` (absolute) and ``data`` (base64); what else it has depends on the store.
-A line that cannot be read becomes a gap: at its path where that much can be read, else at the root, because
-it could stand for anything.
+A file that is packed (gzip, zstd) is unpacked as it is read; offsets are those of its lines. A line that
+cannot be read becomes a gap: at its path where that much can be read, else at the root, because it could
+stand for anything.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.dump.records import LINE_LIMIT, DamagedLineError, next_line, no_dump, recognise
+from auditor.sources.metadata.packed_file import held_bytes, opened, packing_of
 from auditor.sources.metadata.store import BATCH_ZNODES, Part, Tree, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
 
-LINE_LIMIT = 16 * 1024 * 1024
-"""Bytes in one line. Servers take 1 to 1.5 MB in a request; one told otherwise may hold more."""
-
-_NUMBER_LIMIT = 2**63
+PACKED_PARTS = 4
+"""Every part of a packed dump unpacks it anew, so there are few of them."""
 
 
 @dataclass(frozen=True)
@@ -37,51 +33,6 @@ class DumpPart(Part):
     end: int
 
 
-class DamagedLineError(ValueError):
-    """A line that is no record; ``path`` where it says so much. Never leaves the dumps' modules."""
-
-    def __init__(self, path: str | None, reason: str) -> None:
-        super().__init__(reason)
-        self.path = path
-        self.reason = reason
-
-
-def json_record(line: bytes) -> dict[str, Any]:
-    """A line as a JSON object with a path.
-
-    >>> json_record(b'{"path": "/a", "x": 1}')["x"]
-    1
-    """
-    try:
-        record: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DamagedLineError(None, f"no JSON: {error}") from error
-    path = record.get("path") if isinstance(record, dict) else None
-    if not isinstance(path, str) or not path.startswith("/"):
-        raise DamagedLineError(None, "no JSON object with a path")
-    return dict(record)
-
-
-def base64_of(record: dict[str, Any], name: str) -> bytes:
-    """The bytes of a field in base64."""
-    text = record.get(name)
-    if not isinstance(text, str):
-        raise DamagedLineError(record["path"], f"no {name}")
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise DamagedLineError(record["path"], f"{name} is no base64: {error}") from error
-
-
-def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
-    """The values of fields that are 64-bit numbers."""
-    numbers = [record.get(name) for name in names]
-    for name, number in zip(names, numbers, strict=True):
-        if type(number) is not int or not -_NUMBER_LIMIT <= number < _NUMBER_LIMIT:
-            raise DamagedLineError(record["path"], f"no {name}")
-    return [int(number) for number in numbers if number is not None]
-
-
 class LineStore(ABC):
     """The part of a `MetadataStore` that all dumps share."""
 
@@ -90,6 +41,7 @@ class LineStore(ABC):
     def __init__(self, uri: str, parsed: MetadataUri) -> None:
         self.uri = uri
         self.root = parsed.root
+        self._parsed = parsed
         self._file = Path(parsed.path)
         self._lines = 0
 
@@ -104,6 +56,8 @@ class LineStore(ABC):
     def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
         """Equal byte ranges; a line belongs to the range in which it begins."""
         size = self._size()
+        if self._packed():
+            wanted = min(wanted, PACKED_PARTS)
         step = max(1, -(-size // max(1, wanted)))
         return [DumpPart(tree, start, min(start + step, size)) for start in range(0, size, step)]
 
@@ -157,13 +111,27 @@ class LineStore(ABC):
         return nodes, [gap for gap in gaps if self._concerns(gap, None)], newest
 
     def _size(self) -> int:
-        return self._stat().st_size
+        """How many bytes the lines have, and one more where the file is damaged before its end."""
+        with self._readable():
+            return held_bytes(self._file)
 
-    def _stat(self) -> os.stat_result:
+    def _packed(self) -> bool:
+        with self._readable():
+            return packing_of(self._file) is not None
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
         try:
-            return self._file.stat()
+            yield
         except OSError as error:
-            raise StoreError(f"cannot read the dump {self._file}: {error.strerror}") from error
+            if self._file.is_dir():
+                raise no_dump(self._file) from error
+            raise StoreError(f"cannot read the dump {self._file}: {error.strerror or error}") from error
+
+    def _modified(self) -> int:
+        """When the file was written, in ms."""
+        with self._readable():
+            return self._file.stat().st_mtime_ns // 1_000_000
 
     def _concerns(self, gap: tuple[str, str], tree: Tree | None) -> bool:
         return gap[0] == self.root or self.tree_of(gap[0]) is tree
@@ -172,8 +140,8 @@ class LineStore(ABC):
         """Every line that begins in the range: a znode at or below the root, or a gap."""
         prefix = self.root + "/"
         for offset, line in self._range(start, end):
-            if line is None:
-                yield self.root, f"line at byte {offset}: cut off, or longer than {LINE_LIMIT} bytes"
+            if isinstance(line, str):
+                yield self.root, f"line at byte {offset}: {line}"
                 continue
             try:
                 znode = self.parse(line)
@@ -185,36 +153,29 @@ class LineStore(ABC):
             if znode.path == self.root or znode.path.startswith(prefix):
                 yield znode
 
-    def _range(self, start: int, end: int) -> Iterator[tuple[int, bytes | None]]:
-        """The lines that begin in the range, by offset; None for one that is too long or gone."""
-        try:
-            with self._file.open("rb") as file:
-                # One byte early: a range that begins exactly at a line must not skip that line.
-                offset = max(0, start - 1)
-                file.seek(offset)
-                if start:
-                    offset += next_line(file)[1]
-                while offset < end:
-                    line, length = next_line(file)
-                    if not length:
-                        # Shorter than when it was measured: what is gone could have been anything.
-                        yield offset, None
-                        return
-                    self._lines += 1
-                    if line is None or line.strip():
-                        yield offset, line
-                    offset += length
-        except OSError as error:
-            raise StoreError(f"cannot read the dump {self._file}: {error.strerror}") from error
+    def _range(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
+        """The lines that begin in the range, by offset; a reason instead of one that is too long or gone."""
+        # One byte early: a range that begins exactly at a line must not skip that line.
+        offset = max(0, start - 1)
+        with self._readable(), opened(self._file, offset) as (file, unpacked):
+            if start:
+                offset += next_line(file)[1]
+            while offset < end:
+                line, length = next_line(file)
+                if not length:
+                    # Shorter than when it was measured: what is gone could have been anything.
+                    damage = unpacked.damage if unpacked else None
+                    yield offset, damage or "cut off"
+                    return
+                self._lines += 1
+                if line is None:
+                    yield offset, f"longer than {LINE_LIMIT} bytes"
+                elif line.strip():
+                    yield offset, line
+                offset += length
 
-
-def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
-    """The next line and its length; None instead of a line that passes the limit."""
-    piece = file.readline(LINE_LIMIT)
-    length = len(piece)
-    if length < LINE_LIMIT or piece.endswith(b"\n"):
-        return piece, length
-    while len(piece) == LINE_LIMIT and not piece.endswith(b"\n"):
-        piece = file.readline(LINE_LIMIT)
-        length += len(piece)
-    return None, length
+    def _nothing_read(self, way_out: str, damage: Sequence[tuple[str, str]]) -> StoreError:
+        """The error of a dump that shows nothing of the cluster."""
+        recognise(self._parsed)
+        said = f" ({len(damage)} places could not be read, as {damage[0][1]})" if damage else ""
+        return StoreError(f"{way_out}{said}")

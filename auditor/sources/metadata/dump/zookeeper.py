@@ -15,14 +15,8 @@ from pathlib import Path
 
 from auditor.errors import StoreError
 from auditor.sources.metadata.dump.etcd import EtcdDumpStore
-from auditor.sources.metadata.dump.lines import (
-    DamagedLineError,
-    LineStore,
-    base64_of,
-    int64s_of,
-    json_record,
-    next_line,
-)
+from auditor.sources.metadata.dump.lines import LineStore
+from auditor.sources.metadata.dump.records import base64_of, first_record, int64s_of, json_record
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, MetadataStore, Tree, Znode, tree_of
 from auditor.sources.metadata.uri import MetadataUri
 
@@ -32,24 +26,13 @@ _NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
 def open_dump(uri: str, parsed: MetadataUri) -> MetadataStore:
     """The store for a dump, by the first record that can be read: ZooKeeper's has czxid, etcd's modRevision.
 
-    A file that is not there is taken for ZooKeeper's: whoever reads it says that it is gone.
+    A file that is none is taken for ZooKeeper's: whoever reads it says what it seems to be.
     """
     try:
-        with Path(parsed.path).open("rb") as file:
-            length = -1
-            while length:
-                line, length = next_line(file)
-                try:
-                    record = json_record(line or b"")
-                except DamagedLineError:
-                    continue
-                if "modRevision" in record:
-                    return EtcdDumpStore(uri, parsed)
-                if "czxid" in record:
-                    break
+        record = first_record(Path(parsed.path))
     except OSError:
-        pass
-    return DumpStore(uri, parsed)
+        record = None
+    return EtcdDumpStore(uri, parsed) if record and "modRevision" in record else DumpStore(uri, parsed)
 
 
 def parse_line(line: bytes) -> Znode:
@@ -87,11 +70,13 @@ class DumpStore(LineStore):
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""
         found, gaps, newest = self._whole()
-        if newest is None and not gaps:
-            raise StoreError(f"{self._file} has no znode {self.root}; name the right root with ?root=/path")
+        if newest is None:
+            raise self._nothing_read(
+                f"{self._file} has no znode {self.root}; name the right root with ?root=/path", gaps
+            )
         nodes = _counted({znode.path[len(self.root) + 1 :]: znode for znode in found})
-        times = (newest.ctime, newest.mtime, newest.czxid, newest.mzxid) if newest else (0, 0, 0, 0)
-        return ClusterNodes(nodes, max(times[:2]), hex(max(times[2:])), tuple(gaps))
+        scan_time, zxid = max(newest.ctime, newest.mtime), max(newest.czxid, newest.mzxid)
+        return ClusterNodes(nodes, scan_time, hex(zxid), tuple(gaps))
 
 
 def _counted(nodes: dict[str, Znode]) -> dict[str, Znode]:

@@ -25,6 +25,7 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.nodes import NOTE, key_znode, named
 from auditor.sources.metadata.etcd.snapshot_index import SnapshotIndex, build_index
+from auditor.sources.metadata.file_kind import BBOLT, file_kind, not_a
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import mapped
@@ -206,16 +207,39 @@ class EtcdSnapshotStore:
                 nodes, unread = _nodes(data, index)
                 size = len(data)
         except DecodeError as damage:
-            raise StoreError(f"{self._file} is no etcd snapshot that can be read: {damage}") from damage
+            raise _unreadable(self._file, damage) from damage
         gaps = tuple([(self.root, f"{self._file.name}: {reason}") for reason in reasons] + unread)
-        if not (nodes or index.leaves.holds.any() or gaps):
+        if not (nodes or index.leaves.holds.any()):
+            also = f" ({gaps[0][1]})" if gaps else ""
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
-                "?scope=/path, taken as it is written"
+                f"?scope=/path, taken as it is written{also}"
             )
         said = (NOTE, *(f"{self._file.name}: {said}" for said in (*notes, *reasons)))
         self._loaded = _Loaded(size, meta, index, named(self.root, nodes), gaps, said, changed)
         return self._loaded
+
+
+def recognise(parsed: MetadataUri) -> None:
+    """Look at the first two pages of a file.
+
+    Raises:
+        StoreError: it is no bbolt database, and what it seems to be.
+    """
+    file = Path(parsed.path)
+    try:
+        with mapped(file) as data:
+            read_meta(data)
+    except DecodeError as damage:
+        raise _unreadable(file, damage) from damage
+
+
+def _unreadable(file: Path, damage: DecodeError) -> StoreError:
+    """The error of a file of which nothing can be read."""
+    instead = "name what `etcdctl snapshot save` wrote"
+    if file_kind(file) == BBOLT:
+        return StoreError(f"{file} is no etcd snapshot that can be read: {damage}")
+    return StoreError(f"{not_a('etcd snapshot that can be read', file, instead)} ({damage})")
 
 
 def _refuse_other(data: memoryview, part: LeavesPart) -> None:

@@ -17,8 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from auditor.codecs.zookeeper.snappy_java import decompress
+from auditor.codecs.zookeeper import snappy_java
 from auditor.errors import DecodeError, StoreError
+from auditor.sources.metadata.file_kind import not_a
+from auditor.sources.metadata.uri import MetadataUri
 
 _NAME = re.compile(r"(snapshot|log)\.([0-9a-f]{1,16})(\.gz|\.snappy)?")
 _COPY_BYTES = 1024 * 1024
@@ -45,12 +47,38 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
             if match and (match[1] == "snapshot" or not match[3]):
                 found[match[1]].append(ZxidFile(int(match[2], 16), path))
     except OSError as error:
+        if directory.is_file():
+            raise StoreError(_not_snapshots(directory)) from error
         raise StoreError(f"cannot read the snapshot directory {directory}: {error.strerror}") from error
     if not found["snapshot"]:
         raise StoreError(
             f"{directory} holds no snapshot.<zxid>; name a ZooKeeper server's version-2 directory"
         )
     return sorted(found["snapshot"], reverse=True), sorted(found["log"])
+
+
+def recognise(parsed: MetadataUri) -> None:
+    """Look at the first bytes of the snapshots of a directory.
+
+    Raises:
+        StoreError: as `snapshots_and_logs`; or none of its snapshots begins like one.
+    """
+    snapshots, _ = snapshots_and_logs(Path(parsed.path))
+    if not any(_begins_like_a_snapshot(path) for _, path in snapshots):
+        raise StoreError(_not_snapshots(snapshots[0].path))
+
+
+def _not_snapshots(path: Path) -> str:
+    return not_a("ZooKeeper snapshot", path, "name a ZooKeeper server's version-2 directory")
+
+
+def _begins_like_a_snapshot(path: Path) -> bool:
+    magic = {".gz": b"\x1f\x8b", ".snappy": snappy_java.MAGIC}.get(path.suffix, b"ZKSN")
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
 
 
 @contextmanager
@@ -76,7 +104,7 @@ def mapped(path: Path) -> Iterator[memoryview]:
 
 def _unpack(file: IO[bytes], suffix: str, plain: IO[bytes]) -> None:
     if suffix == ".snappy":
-        for block in decompress(file):  # type: ignore[arg-type]  # IO[bytes] is what open() gives
+        for block in snappy_java.decompress(file):  # type: ignore[arg-type]  # IO[bytes] is what open() gives
             plain.write(block)
         return
     try:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.dump.lines import LINE_LIMIT
+from auditor.sources.metadata.dump.records import LINE_LIMIT
 from auditor.sources.metadata.store import MetadataStore, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 

@@ -1,0 +1,119 @@
+"""One line of a dump: found in a file, as a JSON object, and its fields.
+
+Every line is an object with ``path`` (absolute) and ``data`` (base64); what else it has depends on the store.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from auditor.errors import StoreError
+from auditor.sources.metadata.file_kind import HEAD, is_binary, kind_of_bytes, not_a
+from auditor.sources.metadata.packed_file import opened
+from auditor.sources.metadata.uri import MetadataUri
+
+LINE_LIMIT = 16 * 1024 * 1024
+"""Bytes in one line. Servers take 1 to 1.5 MB in a request; one told otherwise may hold more."""
+
+_NUMBER_LIMIT = 2**63
+
+
+class DamagedLineError(ValueError):
+    """A line that is no record; ``path`` where it says so much. Never leaves the dumps' modules."""
+
+    def __init__(self, path: str | None, reason: str) -> None:
+        super().__init__(reason)
+        self.path = path
+        self.reason = reason
+
+
+def json_record(line: bytes) -> dict[str, Any]:
+    """A line as a JSON object with a path.
+
+    >>> json_record(b'{"path": "/a", "x": 1}')["x"]
+    1
+    """
+    try:
+        record: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DamagedLineError(None, f"no JSON: {error}") from error
+    path = record.get("path") if isinstance(record, dict) else None
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise DamagedLineError(None, "no JSON object with a path")
+    return dict(record)
+
+
+def base64_of(record: dict[str, Any], name: str) -> bytes:
+    """The bytes of a field in base64."""
+    text = record.get(name)
+    if not isinstance(text, str):
+        raise DamagedLineError(record["path"], f"no {name}")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DamagedLineError(record["path"], f"{name} is no base64: {error}") from error
+
+
+def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
+    """The values of fields that are 64-bit numbers."""
+    numbers = [record.get(name) for name in names]
+    for name, number in zip(names, numbers, strict=True):
+        if type(number) is not int or not -_NUMBER_LIMIT <= number < _NUMBER_LIMIT:
+            raise DamagedLineError(record["path"], f"no {name}")
+    return [int(number) for number in numbers if number is not None]
+
+
+def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
+    """The next line and its length; None instead of a line that passes the limit."""
+    piece = file.readline(LINE_LIMIT)
+    length = len(piece)
+    if length < LINE_LIMIT or piece.endswith(b"\n"):
+        return piece, length
+    while len(piece) == LINE_LIMIT and not piece.endswith(b"\n"):
+        piece = file.readline(LINE_LIMIT)
+        length += len(piece)
+    return None, length
+
+
+def first_record(path: Path) -> dict[str, Any] | None:
+    """The first line of a file that is a record of a dump; None where none is. Raises OSError.
+
+    A file that is known to be of another format is not read to its end.
+    """
+    with opened(path) as (file, _):
+        if is_binary(kind_of_bytes(file.peek(HEAD))):
+            return None
+        length = -1
+        while length:
+            line, length = next_line(file)
+            try:
+                record = json_record(line or b"")
+            except DamagedLineError:
+                continue
+            if "modRevision" in record or "czxid" in record:
+                return record
+    return None
+
+
+def recognise(parsed: MetadataUri) -> None:
+    """Read a file until it is known to be a dump.
+
+    Raises:
+        StoreError: it is none, and what it seems to be.
+    """
+    path = Path(parsed.path)
+    try:
+        known = first_record(path) is not None
+    except OSError:
+        known = False
+    if not known:
+        raise no_dump(path)
+
+
+def no_dump(path: Path) -> StoreError:
+    """The error of a file, or a directory, that is no dump: what it seems to be, and the way out."""
+    return StoreError(not_a("dump of metadata", path, "docs/dumps.md says how a dump is made"))

@@ -1,0 +1,124 @@
+"""What a file seems to be, for who named one that is not what the URI says."""
+
+import gzip
+import sqlite3
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from auditor.errors import StoreError
+from auditor.sources.metadata.file_kind import HEAD, kind_of_bytes
+from auditor.sources.metadata.stores import open_store, recognise
+
+DATA = Path(__file__).parents[2] / "data"
+DUMP = gzip.decompress((DATA / "flat-v1" / "metadata.jsonl.gz").read_bytes())
+ETCD = gzip.decompress((DATA / "etcd" / "etcd-snapshot.db.gz").read_bytes())
+NOISE = bytes(range(128, 256)) * 50
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def tar(path: Path) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(Path(__file__), "x")
+    return path
+
+
+def database(path: Path) -> Path:
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table a (b)")
+    connection.close()
+    return path
+
+
+def directory(path: Path, *names: str) -> Path:
+    path.mkdir()
+    for name in names:
+        (path / name).write_bytes(NOISE)
+    return path
+
+
+CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "noise": (lambda p: written(p, NOISE), "binary data of a kind that this program does not know"),
+    "packed noise": (
+        lambda p: written(p, gzip.compress(NOISE)),
+        "binary data of a kind that this program does not know, packed with gzip",
+    ),
+    "cut to nothing": (
+        lambda p: written(p, gzip.compress(DUMP)[:12]),
+        "packed with gzip, and cut or damaged before its first byte",
+    ),
+    "empty": (lambda p: written(p, b""), "empty"),
+    "text": (lambda p: written(p, "Grüße\n".encode() * HEAD), "text, and no dump"),
+    "JSON": (lambda p: written(p, b'[{"path": "/a"}]\n'), "text, and no dump"),
+    "PNG": (lambda p: written(p, b"\x89PNG\r\n\x1a\n\0\0"), "a PNG picture"),
+    "SQLite": (database, "an SQLite database"),
+    "tar": (tar, "a tar archive, packed with gzip; unpack it first"),
+    "directory": (directory, "a directory"),
+}
+
+
+@pytest.mark.parametrize("scheme", ["dump", "zk-snapshot", "etcd-snapshot"])
+@pytest.mark.parametrize("case", CASES)
+def test_what_holds_no_metadata_is_refused_with_what_it_seems_to_be(
+    case: str, scheme: str, tmp_path: Path
+) -> None:
+    make, words = CASES[case]
+    path = make(tmp_path / "file")
+    uri = f"{scheme}://{path}"
+    with pytest.raises(StoreError) as early:
+        recognise(uri)
+    if case != "directory" or scheme == "dump":
+        assert f"it seems to be {words}" in str(early.value)
+    assert str(path) in str(early.value)
+    with pytest.raises(StoreError) as late:
+        open_store(uri).cluster()
+    assert str(path) in str(late.value)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "held", "way_out"),
+    [
+        ("dump", ETCD, "etcd-snapshot:///FILE"),
+        ("zk-snapshot", ETCD, "etcd-snapshot:///FILE"),
+        ("zk-snapshot", DUMP, "dump:///FILE"),
+        ("etcd-snapshot", DUMP, "dump:///FILE"),
+        ("dump", b"ZKSN\0\0\0\2" + NOISE, "zk-snapshot:///DIRECTORY"),
+        ("dump", b"ZKLG\0\0\0\2" + NOISE, "zk-snapshot:///DIRECTORY"),
+    ],
+)
+def test_metadata_of_another_kind_is_told_with_the_uri_that_reads_it(
+    scheme: str, held: bytes, way_out: str, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreError, match=way_out):
+        recognise(f"{scheme}://{written(tmp_path / 'file', held)}")
+
+
+def test_a_directory_of_snapshots_is_no_dump_and_one_of_noise_no_snapshots(tmp_path: Path) -> None:
+    path = directory(tmp_path / "version-2", "snapshot.5", "log.6")
+    with pytest.raises(StoreError, match="a directory of ZooKeeper snapshots; zk-snapshot:///DIRECTORY"):
+        recognise(f"dump://{path}")
+    with pytest.raises(StoreError, match=r"snapshot\.5 is no ZooKeeper snapshot: it seems to be binary data"):
+        recognise(f"zk-snapshot://{path}")
+    (path / "snapshot.4").write_bytes(b"ZKSN")  # the newest that is whole is for reading to find
+    recognise(f"zk-snapshot://{path}")
+
+
+def test_what_is_read_is_recognised(tmp_path: Path) -> None:
+    recognise(f"dump://{written(tmp_path / 'a', DUMP)}")
+    recognise(f"dump://{written(tmp_path / 'b', b'?' * HEAD + NOISE + b'{}' + chr(10).encode() + DUMP)}")
+    recognise(f"dump://{written(tmp_path / 'c', gzip.compress(DUMP))}")
+    recognise(f"etcd-snapshot://{written(tmp_path / 'd', ETCD)}?scope=/bk")
+    recognise("zk://127.0.0.1:1/ledgers")  # a running store is asked when it is read
+
+
+def test_a_kind_with_a_known_beginning_and_one_without() -> None:
+    assert kind_of_bytes(NOISE).way_out is None
+    assert kind_of_bytes(b"PK\3\4").way_out == "unpack it first"
+    cut_in_a_character = ("a" * (HEAD - 1) + "ü").encode()[:HEAD]
+    assert kind_of_bytes(cut_in_a_character).words == "text, and no dump"
