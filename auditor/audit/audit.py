@@ -6,7 +6,7 @@
     witness  on a live store, the bookies are asked for what seems to be missing
     M1       all metadata again (a saved store: the same scan stands for both)
     check    every check asks its question of the tables
-    confirm  what did not stand still between the scans is no more than suspect
+    confirm  what did not stand still between the scans is no more than suspect; what two runs see is sure
     compare  with the run before: new, worse, fixed, or not looked at any more; suppressions
     report   full counts, bounded samples, coverage, verdict
 
@@ -34,6 +34,7 @@ from auditor.audit.landing import Landing, RunDirectory
 from auditor.audit.lock import run_lock
 from auditor.audit.metadata_scan import MetadataScan
 from auditor.audit.resumption import taken_up
+from auditor.audit.runs_before import RunsBefore, find_runs_before
 from auditor.audit.summary import cluster_of, holes_of, summarise
 from auditor.audit.witness import Witness, judge_with_witness
 from auditor.findings.confirm import confirm
@@ -124,14 +125,21 @@ class Audit:
             plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in bookies.members.values()))
             verdict = self._judge(landing, metadata, bookies, indexes, asked)
             metadata.again()  # M1, after all that bookies were asked
-            tables = self._compare(landing, metadata, bookies, indexes, asked, verdict)
+            cluster = cluster_of(metadata)
+            before = find_runs_before(landing, cluster, metadata.live, metadata.scan_time)
+            tables = self._compare(landing, metadata, bookies, indexes, asked, verdict, before)
             unsorted = _found(landing, metadata, tables)
-            findings = landing.land("findings", lambda: numbered(unsorted, metadata.instance_id), ".")
+
+            def said() -> DataFrame:
+                sure = before.confirmed(landing, unsorted, tables, self.options.grace)
+                return numbered(sure, metadata.instance_id)
+
+            findings = landing.land("findings", said, ".")
             landing.run.remove("tables/checks")
             progress.stage("report")
             holes = holes_of(tables, metadata, _doubtful(landing, metadata))
-            now, cluster = int(time.time() * 1000), cluster_of(metadata)
-            beside = compared(landing, findings, tables, cluster, any(holes), self.options, now)
+            now, previous = int(time.time() * 1000), before.previous
+            beside = compared(landing, findings, tables, cluster, previous, any(holes), self.options, now)
             report = summarise(
                 tables,
                 findings,
@@ -233,6 +241,7 @@ class Audit:
         indexes: Indexes,
         asked: Asked | None,
         verdict: _Verdict,
+        before: RunsBefore,
     ) -> Tables:
         """All that is known, with the second scan: the tables that checks ask."""
         availability, replicas = indexes.rows, indexes.replicas
@@ -285,7 +294,7 @@ class Audit:
             judged=answers,
             verdicts=classes,
             orphans=gone,
-            holdings=landing.land("holdings", lambda: holdings(availability, gone)),
+            holdings=landing.land("holdings", lambda: holdings(availability, gone, before.orphans(landing))),
             vanished_ranges=landing.land("vanished_ranges", lambda: vanished_ranges(availability, gone)),
             undrawn=_undrawn(landing, metadata, gone),
             over_replicated=over_replicated(answers, ledgers, marked, locked, who),
@@ -303,6 +312,7 @@ class Audit:
                 instance_id_missing=metadata.instance_id_missing(),
                 bare=metadata.bare(),
                 bookies_listed=metadata.bookies_listed(),
+                orphans_known=before.hour_ago.finished if before.hour_ago else None,
             ),
             known_empty=_known_empty(landing, rows),
         )

@@ -16,7 +16,7 @@ from auditor.findings.table import order
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
 from auditor.model.report import Changes, Cluster, Suppression, Tally
-from auditor.runs.history import Previous, comparable_run, previous_run
+from auditor.runs.history import Previous, comparable_run
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster
 from auditor.tables.changes import BETTER, CHANGED, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
@@ -105,6 +105,7 @@ def compared(
     findings: DataFrame,
     tables: Tables,
     cluster: Cluster,
+    previous: Previous,
     holes: bool,
     options: AuditOptions,
     now: int,
@@ -112,13 +113,10 @@ def compared(
     """Land the table changes. ``holes``: something of the metadata could not be read, or leaves ids in
     doubt; ``now`` in ms.
 
-    Which run is the one before is remembered: a resumed run is compared with the same.
-
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is not what it should be.
     """
     finished: int = landing.remember("finished", now)
-    previous = _previous(landing, cluster, finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     baselines = {
         path: landing.spark.read.parquet(f"{_opened(path, options, cluster).path}/{CHANGED}")
@@ -142,16 +140,6 @@ def check_suppressions(options: AuditOptions) -> None:
     if options.suppressions:
         for path in _baselines(read_suppressions(options.suppressions), datetime.now(UTC).date()):
             _opened(path, options, None)
-
-
-def _previous(landing: Landing, cluster: Cluster, finished: int) -> Previous:
-    found = previous_run(landing.run.path, cluster, finished)
-    chosen = landing.remember("previous", found.run.path if found.run else None)
-    if chosen is None:
-        return Previous(None, found.notes)
-    if found.run is None or found.run.path != chosen:
-        return Previous(RunSummary.of(chosen, RunReader(chosen).report), found.notes)
-    return found
 
 
 def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:

@@ -38,6 +38,11 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         the evidence has their answers. What a bookie denies is missing however old its index is; one that
         could not be asked, and what only a listing leaves out, make the finding a suspect.
 
+        On a live store the next run confirms a suspect that it finds again: the same version of the ledger,
+        the same entries missing, and an index of each of these bookies that is newer than the run before by
+        more than `--grace`. The finding says which run saw it first (`earlier_run`). Time does not heal the
+        `lasting_doubts`.
+
     What to do:
         Have the missing copies made again before any bookie of the ledger is restarted or drained.
         Replication makes them once the ledger is marked.

@@ -58,6 +58,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
             "potential_class": "potential_class",
             "unknown_copies": "unknown",
             "doubts": "doubts",
+            "lasting_doubts": "lasting_doubts",
             "metadata_version": "version",
             "witness": "witness",
             "queue": "queue",

@@ -26,7 +26,8 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     """Bookies for which the metadata looks wrong: bookie_id, rules (that hold), and their figures.
 
     ``ledgers``, ``orphans`` and ``in_doubt`` are counts, the last of orphans that the store may have unseen;
-    ``sure`` says that a rule holds without these. ``vanished`` counts whole ranges of ids. They lie from
+    ``sure`` says that a rule holds without these, and on a live store `orphan-share` with those alone that an
+    earlier run had already (``lasting``). ``vanished`` counts whole ranges of ids. They lie from
     ``low`` to ``high`` in the scope ``vanished_scope``, the one that has most of them. ``undrawn`` counts
     orphans whose ids, from ``lowest`` to ``highest``, the store's id generator has not given out.
     """
@@ -46,24 +47,34 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     )
     rows = (
         tables.bookies.select("bookie_id", "foreign_instance")
-        .join(tables.holdings.select("bookie_id", "ledgers", "orphans", "in_doubt"), "bookie_id", "left")
+        .join(
+            tables.holdings.select("bookie_id", "ledgers", "orphans", "in_doubt", "lasting"),
+            "bookie_id",
+            "left",
+        )
         .join(ranges, "bookie_id", "left")
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
-        .fillna({"ledgers": 0, "orphans": 0, "in_doubt": 0, "vanished": 0, "seen": 0, "undrawn": 0})
+        .fillna(0, ["ledgers", "orphans", "in_doubt", "lasting", "vanished", "seen", "undrawn"])
     )
     bare, live = F.lit(tables.cluster.bare), F.lit(tables.cluster.live)
-    every = _rules(F.col("orphans"), F.col("vanished"), bare)
+    every = _rules(F.col("orphans"), F.col("orphans"), F.col("vanished"), bare)
+    seen = F.col("orphans") - F.col("in_doubt")
+    # Ledgers that were deleted since the last collection can be most of what a busy cluster's bookie has.
+    share = F.when(live, F.col("lasting")).otherwise(seen)
     # A saved store that looks bare may be a copy that was cut short.
-    sure = _rules(F.col("orphans") - F.col("in_doubt"), F.col("seen"), bare & live)
+    sure = _rules(seen, share, F.col("seen"), bare & live)
     return rows.withColumns({"rules": every, "sure": F.size(sure) > 0}).where("size(rules) > 0")
 
 
-def _rules(orphans: Column, vanished: Column, bare: Column) -> Column:
-    """The rules that hold with so many orphans and vanished ranges, in a store that is bare or not."""
+def _rules(orphans: Column, share: Column, vanished: Column, bare: Column) -> Column:
+    """The rules that hold with so many orphans and vanished ranges, in a store that is bare or not.
+
+    ``share`` is how many of the orphans count for `orphan-share`.
+    """
     from pyspark.sql import functions as F
 
     rules = {
-        "orphan-share": (orphans >= _LEAST) & (orphans * _SHARE > F.col("ledgers")),
+        "orphan-share": (share >= _LEAST) & (share * _SHARE > F.col("ledgers")),
         "every-ledger": (orphans >= _LEAST) & (orphans >= F.col("ledgers")),
         "vanished-ranges": vanished > 0,
         "foreign-instance": F.col("foreign_instance"),

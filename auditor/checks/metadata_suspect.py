@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, listed, suspect_if, words
 from auditor.checks.gc_guards import distrusted_bookies
+from auditor.model.amounts import moment
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-    from auditor.tables import Tables
+    from auditor.tables import ClusterFacts, Tables
 
 
 @check(Severity.CRITICAL, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, urgency=5)
@@ -38,7 +39,12 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         Confirmed as a count; that the metadata is wrong is what it may mean, not what was seen. The orphans
         themselves are no more than suspect while it stands. Suspect where it takes orphans whose ids are in
         doubt, because a part of the ledger tree could not be listed: `in_doubt` counts them. Suspect where
-        `store-bare` alone holds of a saved store: a copy that was cut short looks the same.
+        `store-bare` alone holds of a saved store: a copy that was cut short looks the same. Suspect on a
+        running store where `orphan-share` alone holds: much of what a busy bookie has may be ledgers that
+        were deleted since its last collection. Orphans that an earlier run beside this one had already
+        confirm it, if they alone are so many (`lasting_orphans`): that is the newest run that ended an hour
+        or more before this one's first scan (`earlier_run_ended`, ms). A collector passes every 15 minutes
+        unless compaction holds it up. In saved metadata `orphan-share` is confirmed at once.
 
     What to do:
         Stop the bookie, or keep it stopped, until it is clear which side is right. Then compare. If metadata
@@ -76,12 +82,15 @@ def metadata_suspect(tables: Tables) -> DataFrame:
                 F.col("in_doubt") > 0,
                 words("; the ids of ", F.col("in_doubt"), " are in doubt, as not all metadata could be read"),
             ).otherwise(""),
+            _by_share(tables.cluster),
         ),
         evidence={
             "rules": "rules",
             "ledgers": "ledgers",
             "orphans": "orphans",
             "in_doubt": "in_doubt",
+            "lasting_orphans": "lasting",
+            "earlier_run_ended": F.lit(tables.cluster.orphans_known).cast("bigint"),
             "vanished_ranges": "vanished",
             "vanished_scope": F.col("vanished_scope").cast("string"),
             "vanished_low": F.col("low").cast("string"),
@@ -91,3 +100,17 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             "undrawn_highest": F.col("highest").cast("string"),
         },
     )
+
+
+def _by_share(cluster: ClusterFacts) -> Column:
+    """The end of the sentence where a live store is in doubt for the share of orphans alone."""
+    from pyspark.sql import functions as F
+
+    if not cluster.live:
+        return F.lit("")
+    known = cluster.orphans_known
+    if known is None:
+        said = F.lit("; suspect until a run an hour or more later finds the same ones")
+    else:
+        said = words("; ", F.col("lasting"), f" of them were orphans in the run of {moment(known)} already")
+    return F.when(F.array_join("rules", ",") == "orphan-share", said).otherwise("")

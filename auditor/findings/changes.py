@@ -13,6 +13,7 @@ from auditor.checks import BY_ID, Basis
 from auditor.checks.check import LEDGER
 from auditor.findings.basis import STAGES, UNREADABLE, basis, of_marks
 from auditor.findings.table import fingerprints, ranks
+from auditor.model.finding import Confidence
 from auditor.tables.changes import BETTER, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
 from auditor.tables.judgement import READ
 from auditor.tables.verdicts import UNDECIDED
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _SUBJECT = (
     "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
 )  # fmt: skip
+_KNOWN = ("known_severity", "known_missing", "known_confidence")
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,12 @@ def changed(
             F.lit(NEW).alias("change"),
             F.col("severity").alias("known_severity"),
             F.col("missing").alias("known_missing"),
+            F.col("confidence").alias("known_confidence"),
             moment.alias("first_seen"),
             moment.alias("last_seen"),
         )
     known = _known(before)
-    was = F.struct("severity", "known_severity", "known_missing", "first_seen").alias("was")
+    was = F.struct("severity", *_KNOWN, "first_seen").alias("was")
     met = now.join(known.select("trouble", was), "trouble", "left")
     found = met.select(
         "trouble",
@@ -68,8 +71,7 @@ def changed(
         F.col("was.severity").alias("previous_severity"),
         _change().alias("change"),
         # Kept apart until it is clear that what is better is not only less looked at.
-        "was.known_severity",
-        "was.known_missing",
+        *(f"was.{name}" for name in _KNOWN),
         F.coalesce("was.first_seen", moment).alias("first_seen"),
         moment.alias("last_seen"),
     )
@@ -78,8 +80,7 @@ def changed(
         *_SUBJECT,
         F.col("severity").alias("previous_severity"),
         F.lit(FIXED).alias("change"),
-        "known_severity",
-        "known_missing",
+        *_KNOWN,
         "first_seen",
         "last_seen",
     )
@@ -91,8 +92,12 @@ def changed(
     ).drop("looked")
     rows = found.where(F.col("change") != BETTER).unionByName(honest)
     doubted = (F.col("change") == UNSEEN) | ((F.col("change") == SAME) & _milder())
+    sure = (F.col("change") == SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
     return rows.withColumns(
         {
+            "known_confidence": F.when(doubted | sure, F.col("known_confidence")).otherwise(
+                F.col("confidence")
+            ),
             "known_severity": F.when(doubted, F.col("known_severity")).otherwise(F.col("severity")),
             "known_missing": F.when(doubted, F.col("known_missing")).otherwise(F.col("missing")),
         }
@@ -123,7 +128,7 @@ def _known(before: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     rows = before.where(F.col("change") != FIXED)
-    columns = (*_SUBJECT, "known_severity", "known_missing", "first_seen", "last_seen")
+    columns = (*_SUBJECT, *_KNOWN, "first_seen", "last_seen")
     worst = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
     return rows.groupBy("trouble").agg(worst).select("trouble", *(f"worst.{name}" for name in columns))
 
@@ -133,9 +138,12 @@ def _change() -> Column:
 
     rank, was = ranks(), ranks("was.known_severity")
     more = F.col("missing") > F.col("was.known_missing")
+    sure = Confidence.CONFIRMED.value
+    # Nobody was woken for a suspect: one that is confirmed by now is worse, and would be if it got milder.
+    confirmed = (F.col("confidence") == sure) & (F.col("was.known_confidence") != sure)
     return (
         F.when(F.col("was.severity").isNull(), NEW)
-        .when((rank < was) | ((rank == was) & more), WORSE)
+        .when((rank < was) | ((rank == was) & more) | confirmed, WORSE)
         .when(_milder("was."), BETTER)
         .otherwise(SAME)
     )

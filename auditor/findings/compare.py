@@ -15,25 +15,29 @@ from numpy.typing import NDArray
 
 from auditor.findings.columns import Batches, among, coded, find, fingerprint_numbers, whole
 from auditor.findings.looked_at import looked_at, subjects
-from auditor.model.finding import Severity
+from auditor.model.finding import Confidence, Severity
 from auditor.tables.changes import BETTER, CHANGED, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
 
 KINDS = (NEW, WORSE, BETTER, FIXED, UNSEEN, SAME)
 _NEW, _WORSE, _BETTER, _FIXED, _UNSEEN, _SAME = range(len(KINDS))
 _RANKS = {str(severity): severity.rank for severity in Severity}
+CONFIDENCES = [str(confidence) for confidence in Confidence]
+_SURE = {confidence: place for place, confidence in enumerate(CONFIDENCES)}
+_CONFIRMED = _SURE[Confidence.CONFIRMED]
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The findings that one run knows, as arrays in the order of its table: 17 bytes each, and their rows.
+    """The findings that one run knows, as arrays in the order of its table: 18 bytes each, and their rows.
 
-    ``trouble`` is the number that runs are joined by, ``rank`` that of the severity, 0 the worst; ``row`` the
-    place in the table.
+    ``trouble`` is the number that runs are joined by, ``rank`` that of the severity, 0 the worst;
+    ``confidence`` its place in `CONFIDENCES`; ``row`` the place in the table.
     """
 
     trouble: NDArray[np.uint64]
     rank: NDArray[np.int8]
     missing: NDArray[np.int64]
+    confidence: NDArray[np.int8]
     row: NDArray[np.int64]
 
 
@@ -59,30 +63,34 @@ class Paired:
         return {kind: int(count) for kind, count in zip(KINDS, total, strict=True)}
 
 
-def marks(batches: Batches, known: Sequence[str], severity: str, missing: str) -> Marks:
-    """Read the findings of a run whose change is one of ``known``, by those columns of severity and missing.
+def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
+    """Read the findings of a run whose change is one of ``known``: severity, missing and confidence.
+
+    ``prefix`` is that of their columns: "" as the run found them, "known_" as it leaves them known.
 
     Raises `RunError` where the table cannot be what an audit wrote.
     """
     parts: list[tuple[Any, ...]] = []
     start = 0
-    for batch in batches(CHANGED, ["trouble", "change", severity, missing]):
+    severity, missing, confidence = (f"{prefix}{name}" for name in ("severity", "missing", "confidence"))
+    for batch in batches(CHANGED, ["trouble", "change", severity, missing, confidence]):
         rows = np.flatnonzero(among(batch["change"], known))
         parts.append(
             (
                 fingerprint_numbers(batch["trouble"])[rows],
                 coded(batch[severity], _RANKS)[rows],
                 whole(batch[missing])[rows],
+                coded(batch[confidence], _SURE)[rows],
                 rows + start,
             )
         )
         start += batch.num_rows
-    kinds = (np.uint64, np.int8, np.int64, np.int64)
+    kinds = (np.uint64, np.int8, np.int64, np.int8, np.int64)
     columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
-    trouble, rank, absent, row = (
+    trouble, rank, absent, sure, row = (
         np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
     )
-    return Marks(trouble, rank, absent, row)
+    return Marks(trouble, rank, absent, sure, row)
 
 
 def paired(old: Batches, new: Batches, holes: bool) -> Paired:
@@ -90,8 +98,8 @@ def paired(old: Batches, new: Batches, holes: bool) -> Paired:
 
     What the old run did not see and still knew takes part, as what it last was.
     """
-    before = marks(old, (*FOUND, UNSEEN), "known_severity", "known_missing")
-    now = marks(new, FOUND, "severity", "missing")
+    before = marks(old, (*FOUND, UNSEEN), "known_")
+    now = marks(new, FOUND)
     order = np.argsort(before.trouble, kind="stable")
     pair = find(before.trouble[order], now.trouble)
     met = pair >= 0
@@ -111,6 +119,7 @@ def paired(old: Batches, new: Batches, holes: bool) -> Paired:
 def _compared(before: Marks, now: Marks, pair: NDArray[np.int64], met: NDArray[np.bool_]) -> NDArray[np.int8]:
     rank, was = now.rank[met], before.rank[pair[met]]
     missing, had = now.missing[met], before.missing[pair[met]]
-    worse = (rank < was) | ((rank == was) & (missing > had))
+    confirmed = (now.confidence[met] == _CONFIRMED) & (before.confidence[pair[met]] != _CONFIRMED)
+    worse = (rank < was) | ((rank == was) & (missing > had)) | confirmed
     better = (rank > was) | ((rank == was) & (missing < had))
     return np.select([worse, better], [_WORSE, _BETTER], _SAME).astype(np.int8)

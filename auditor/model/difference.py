@@ -22,6 +22,7 @@ class ChangedFinding:
     severity: str
     previous_severity: str | None
     confidence: str
+    previous_confidence: str | None
     scope_id: int | None
     ledger_id: int | None
     bookie_id: str | None

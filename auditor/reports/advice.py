@@ -133,6 +133,9 @@ def _finding(one: Told, check: Check | None, width: int) -> list[str]:
 
 def how_sure(check: Check, finding: Finding) -> str:
     """Why a finding is confirmed, or why it is not."""
+    earlier = finding.evidence.get("earlier_run")
+    if finding.confidence == Confidence.CONFIRMED and earlier:
+        return f"Confirmed by two runs; the first was {earlier['name']}, of {moment(earlier['finished'])}."
     if finding.confidence == Confidence.CONFIRMED:
         return _sentences(check)[0]
     return f"{finding.confidence}: {'; '.join(doubts_of(check, finding))}"

@@ -123,8 +123,16 @@ def _sentence(finding: ChangedFinding) -> str:
     bookie = None if finding.bookie_id is None else printable(finding.bookie_id)
     about = ", ".join(part for part in (ledger, bookie) if part) or "the cluster"
     said = f"{finding.severity} {finding.id}: {about}"
-    if finding.previous_severity not in (None, finding.severity):
-        said += f"; was {finding.previous_severity}"
+    was = [
+        before
+        for before, now in (
+            (finding.previous_severity, finding.severity),
+            (finding.previous_confidence, finding.confidence),
+        )
+        if before not in (None, now)
+    ]
+    if was:
+        said += f"; was {', '.join(was)}"
     if finding.missing or finding.previous_missing:
         said += f"; {finding.missing:,} {'entry' if finding.missing == 1 else 'entries'} missing"
         if finding.previous_missing not in (None, finding.missing):

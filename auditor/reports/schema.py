@@ -105,6 +105,7 @@ def _changed() -> dict[str, Any]:
             "severity": {**_SEVERITY, "description": "in the newer run that found it"},
             "previous_severity": {"enum": [*_SEVERITY["enum"], None], "description": "null: it is new"},
             "confidence": _CONFIDENCE,
+            "previous_confidence": {"enum": [*_CONFIDENCE["enum"], None], "description": "null: it is new"},
             "scope_id": {**_ID, "description": "decimal; null where no ledger is meant"},
             "ledger_id": {**_ID, "description": "decimal; null where no ledger is meant"},
             "bookie_id": {"type": ["string", "null"]},

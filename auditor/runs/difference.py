@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.errors import RunError
-from auditor.findings.compare import KINDS, Paired, paired
+from auditor.findings.compare import CONFIDENCES, KINDS, Paired, paired
 from auditor.findings.looked_at import picked
 from auditor.model.difference import ChangedFinding, ChangeTally, Difference
 from auditor.model.finding import Severity
@@ -73,8 +73,7 @@ class RunDifference:
         place = 0
         for batch in picked(_batches(run), rows, _COLUMNS):
             for row in batch.to_pylist():
-                severity, missing = was.at(place)
-                yield _changed(row, KINDS[kinds[place]], severity, missing)
+                yield _changed(row, KINDS[kinds[place]], *was.at(place))
                 place += 1
 
     def _kinds(self) -> Iterator[tuple[str, str, str]]:
@@ -126,11 +125,12 @@ class _Was:
         self._old = found.old
         self._places = places
 
-    def at(self, number: int) -> tuple[str | None, int | None]:
-        place = int(self._places[number])
+    def at(self, number: int) -> tuple[str | None, int | None, str | None]:
+        """Severity, missing and confidence."""
+        place, old = int(self._places[number]), self._old
         if place < 0:
-            return None, None
-        return _SEVERITIES[self._old.rank[place]], int(self._old.missing[place])
+            return None, None, None
+        return _SEVERITIES[old.rank[place]], int(old.missing[place]), CONFIDENCES[old.confidence[place]]
 
 
 def _batches(run: RunReader) -> Any:
@@ -138,7 +138,7 @@ def _batches(run: RunReader) -> Any:
 
 
 def _changed(
-    row: Mapping[str, Any], change: str, severity: str | None, missing: int | None
+    row: Mapping[str, Any], change: str, severity: str | None, missing: int | None, confidence: str | None
 ) -> ChangedFinding:
     return ChangedFinding(
         change=change,
@@ -146,6 +146,7 @@ def _changed(
         severity=row["severity"],
         previous_severity=severity,
         confidence=row["confidence"],
+        previous_confidence=confidence,
         scope_id=row["scope_id"],
         ledger_id=row["ledger_id"],
         bookie_id=row["bookie_id"],

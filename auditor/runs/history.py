@@ -58,28 +58,41 @@ class Previous:
     notes: tuple[str, ...]
 
 
-def previous_run(out: str, cluster: Cluster, finished: int) -> Previous:
-    """The newest finished run beside ``out`` of the same cluster that ended before ``finished``, ms.
+@dataclass(frozen=True, slots=True)
+class RunsBeside:
+    """The finished runs of a cluster beside another run, the oldest first; and what a reader should know."""
+
+    runs: tuple[RunSummary, ...]
+    notes: tuple[str, ...]
+
+    def newest(self, finished: int) -> Previous:
+        """The newest that ended by ``finished``, ms, and can be compared with."""
+        notes = list(self.notes)
+        for run in reversed([run for run in self.runs if run.finished <= finished]):
+            try:
+                comparable_run(run.path)
+            except RunError as error:
+                notes.append(f"not compared with a run beside this one: {error}")
+            else:
+                return Previous(run, tuple(notes))
+        return Previous(None, tuple(notes))
+
+
+def runs_beside(out: str, cluster: Cluster) -> RunsBeside:
+    """The finished runs beside ``out`` of the same cluster.
 
     What stands in the way of a comparison does not end an audit: a note says so.
     """
     if parent_of(out) is None:
-        return Previous(None, ("a run at the top of a file system is compared with none",))
+        return RunsBeside((), ("a run at the top of a file system is compared with none",))
     notes = []
-    candidates = []
+    found = []
     try:
         for path, report in siblings(out, cluster):
             if isinstance(report, RunError):
                 notes.append(f"not compared with a run beside this one: {report}")
-            elif path != out and report.run["finished"] <= finished:
-                candidates.append(RunSummary.of(path, report))
+            elif path != out:
+                found.append(RunSummary.of(path, report))
     except RunError as error:
-        return Previous(None, (f"compared with no earlier run: {error}",))
-    for run in reversed(oldest_first(candidates)):
-        try:
-            comparable_run(run.path)
-        except RunError as error:
-            notes.append(f"not compared with a run beside this one: {error}")
-        else:
-            return Previous(run, tuple(notes))
-    return Previous(None, tuple(notes))
+        return RunsBeside((), (f"compared with no earlier run: {error}",))
+    return RunsBeside(oldest_first(found), tuple(notes))

@@ -36,7 +36,7 @@ class Tables:
         all the same, unseen; null where nothing says so).
     ``holdings``
         One row a bookie with an index: ``bookie_id``, ``ledgers`` (that it holds), ``orphans`` (of those),
-        ``in_doubt`` (orphans with a ``doubt``).
+        ``in_doubt`` (orphans with a ``doubt``), ``lasting`` (others, that an hour did not collect).
     ``vanished_ranges``
         ``bookie_id``, ``scope_id``, ``low``, ``high``, ``ledgers``, ``in_doubt``: blocks of 10,000 ids of
         which a bookie holds at least 100 ledgers, all of them orphans.

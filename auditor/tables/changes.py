@@ -28,7 +28,8 @@ CHANGES = commented(
     (
         "change",
         pa.string(),
-        "new, same, worse or better; fixed; unseen: neither found nor ruled out, as it was not looked at",
+        "new, same, worse (or confirmed by now) or better; fixed; unseen: neither found nor ruled out, as "
+        "it was not looked at",
     ),
     (
         "known_severity",
@@ -36,6 +37,11 @@ CHANGES = commented(
         "what the next run compares with: severity, or a worse one that was known and is not ruled out since",
     ),
     ("known_missing", pa.int64(), "the same of missing"),
+    (
+        "known_confidence",
+        pa.string(),
+        "the same of confidence: confirmed, if it once was and is not ruled out since",
+    ),
     ("first_seen", pa.int64(), "ms, UTC: the end of the first of an unbroken row of runs that know it"),
     ("last_seen", pa.int64(), "ms, UTC: the end of the last run that found it"),
     ("suppression", pa.int32(), "which entry of the suppressions file names it, from 1; null: none"),

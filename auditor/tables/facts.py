@@ -17,7 +17,8 @@ class ClusterFacts:
     the cluster surely has no instance id; false where it could not be read. ``bare``: the store surely has
     neither a LAYOUT nor an id generator, as if no cluster had ever used it.
     ``bookies_listed``: cookies and registrations were seen to their end; where not, a bookie without one is
-    unknown, not a ghost.
+    unknown, not a ghost. ``orphans_known``: when the earlier run ended that ``holdings`` counts lasting
+    orphans by, ms; None: there is none.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.stuck_after_ms
@@ -34,3 +35,4 @@ class ClusterFacts:
     instance_id_missing: bool = False
     bare: bool = False
     bookies_listed: bool = True
+    orphans_known: int | None = None

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from auditor.errors import CoverageLimitError
 from auditor.sources.bookies.rpc.read_rows import WITNESS
+from auditor.tables import doubts
 from auditor.tables.judgement import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
 from auditor.tables.past_end import set_apart
 from auditor.tables.whole_replicas import counts, is_whole, judge_whole
@@ -79,6 +80,11 @@ JUDGED = pa.schema(
             metadata={"comment": "entries that a bookie served and its index lacks, which no clock explains"},
         ),
         pa.field("doubts", pa.list_(pa.string()), metadata={"comment": "why it is no more than suspect"}),
+        pa.field(
+            "lasting_doubts",
+            pa.list_(pa.string()),
+            metadata={"comment": "those of the doubts that no newer look at the same version answers"},
+        ),
         pa.field(
             "witness",
             pa.list_(pa.struct([(name, WITNESS.field(name).type) for name in SAID])),
@@ -151,7 +157,7 @@ def _judged_alone(
 def too_irregular(ledger: LedgerFacts, pairs: list[Pair], limit: CoverageLimitError) -> Judgement:
     """Beyond the bound of a comparison nothing is known of these replicas, and the row says so."""
     unknown = [(pair.bookie_id, pair.expected, "unreadable") for pair in pairs]
-    return Judgement(mu=ledger.write_quorum, unknown=unknown, doubts={str(limit)})
+    return Judgement(mu=ledger.write_quorum, unknown=unknown, doubts={doubts.too_irregular(str(limit))})
 
 
 def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
@@ -206,7 +212,10 @@ def rows_of(
             [{"bookie_id": bookie, "count": count} for bookie, count in answer.foreign] for answer in answers
         ],
         "unindexed": _entries([answer.unindexed for answer in answers]),
-        "doubts": [sorted(answer.doubts) for answer in answers],
+        "doubts": [sorted(doubt.text for doubt in answer.doubts) for answer in answers],
+        "lasting_doubts": [
+            sorted(doubt.text for doubt in answer.doubts if not doubt.heals) for answer in answers
+        ],
         "witness": said,
     }
     arrays = [pa.array(columns[field.name], field.type) for field in JUDGED]

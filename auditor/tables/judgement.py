@@ -21,6 +21,8 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.striping import striped
+from auditor.tables import doubts
+from auditor.tables.doubts import Doubt
 
 Groups = NDArray[np.void]
 NOTHING: Groups = np.empty(0, GROUP)
@@ -115,7 +117,7 @@ class Judgement:
     past_end_last: int | None = None
     foreign: list[tuple[str, int]] = field(default_factory=list)
     unindexed: list[tuple[str, Groups]] = field(default_factory=list)  # served, and not in a whole index
-    doubts: set[str] = field(default_factory=set)
+    doubts: set[Doubt] = field(default_factory=set)
 
 
 def judge(
@@ -189,16 +191,16 @@ def _weigh_testimony(
         missing = coverage.intersection(rest, denied)
         rest = coverage.difference(rest, denied)
     if len(missing):
-        answer.doubts |= lasting_doubts(ledger, pair, state)
+        answer.doubts |= standing_doubts(ledger, pair, state)
     ageing = ageing_doubts(ledger, pair, state, grace_ms)
     if len(rest) and (why is not None or len(unindexed) or (len(missing) and ageing)):
         because = why or (INDEX_INCOMPLETE if len(unindexed) else NOT_ASKED)
         unknown = coverage.union([unknown, rest])
     elif len(rest):
         missing = coverage.union([missing, rest])
-        answer.doubts |= lasting_doubts(ledger, pair, state) | ageing
+        answer.doubts |= standing_doubts(ledger, pair, state) | ageing
         if said.silent is not None:
-            answer.doubts.add(f"{pair.bookie_id} was not heard: {said.silent}")
+            answer.doubts.add(doubts.unheard(pair.bookie_id, said.silent))
     if len(missing):
         answer.missing.append((pair.bookie_id, missing))
     if len(unknown):
@@ -227,33 +229,32 @@ def why_unknown(state: BookieState, pair: Pair) -> str | None:
     return "unread" if state.read != READ else _WHY[pair.index_state]
 
 
-def doubts_of(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[str]:
+def doubts_of(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
     """What may explain that a read bookie lacks entries, other than that they are lost."""
-    return lasting_doubts(ledger, pair, state) | ageing_doubts(ledger, pair, state, grace_ms)
+    return standing_doubts(ledger, pair, state) | ageing_doubts(ledger, pair, state, grace_ms)
 
 
-def lasting_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[str]:
+def standing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
     """Doubts that a bookie's own word does not dispel."""
-    doubts = set()
+    found = set()
     if state.suspect:
-        doubts.add(f"a directory of {pair.bookie_id} lies in another bookie's place")
+        found.add(doubts.misplaced(pair.bookie_id))
     if not ledger.closed:
-        doubts.add("the ledger is not closed")
-    return doubts
+        found.add(doubts.not_closed())
+    return found
 
 
-def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[str]:
+def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
     """Doubts in what an index or a listing leaves out; asked for that, the bookie dispels them.
 
     A listing proves what a bookie holds. It may leave out a page that is only in memory (4.17.2).
     """
-    bookie_id = pair.bookie_id
     if pair.answered is not None:
-        return {f"a listing of {bookie_id} proves what it holds, not what it lacks"}
+        return {doubts.only_listed(pair.bookie_id)}
     if state.index_time is None:
-        return {f"no lastMark says how old the index of {bookie_id} is"}
+        return {doubts.undated(pair.bookie_id)}
     if ledger.mtime is not None and ledger.mtime > state.index_time - grace_ms:
-        return {f"the ledger changed too shortly before the index of {bookie_id} was written"}
+        return {doubts.too_young(pair.bookie_id)}
     return set()
 
 

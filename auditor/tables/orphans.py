@@ -23,6 +23,9 @@ _LEAST_VANISHED = 100
 # the collector deletes it like any other once its metadata is gone. Locations without an entry in the index
 # of ledgers are no ledger: so a deletion looks for a while.
 _HAD = ("ok", "cut", "unreadable", "limbo")
+COLLECTED_WITHIN_MS = 3_600_000
+"""A bookie's collector has passed within so long: it does every 15 minutes, unless compaction holds it up."""
+
 _LEDGER = ("scope_id", "ledger_id")
 _PAIR = ("bookie_id", *_LEDGER)
 
@@ -105,12 +108,20 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
     return rows.join(F.broadcast(highest), "scope_id", "left").where(above).select(*_PAIR)
 
 
-def holdings(availability: DataFrame, orphans: DataFrame) -> DataFrame:
+def holdings(availability: DataFrame, orphans: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
     """How many ledgers each bookie has an index of, how many are orphans, and how many of these in doubt.
 
-    One row a bookie.
+    One row a bookie. ``earlier`` are the orphans of a run that ended `COLLECTED_WITHIN_MS` before, or more:
+    ``lasting`` counts those that are orphans here too, without a doubt; None: there is no such run.
     """
-    return _counted(availability.where(_had()), orphans, ["bookie_id"])
+    from pyspark.sql import functions as F
+
+    rows = _counted(availability.where(_had()), orphans, ["bookie_id"])
+    if earlier is None:
+        return rows.withColumn("lasting", F.lit(0).cast("long"))
+    both = orphans.where("doubt is null").join(earlier.select(*_PAIR), [*_PAIR], "left_semi")
+    lasting = both.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
+    return rows.join(lasting, "bookie_id", "left").fillna({"lasting": 0})
 
 
 def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:

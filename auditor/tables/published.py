@@ -91,6 +91,11 @@ TABLES: dict[str, pa.Schema] = {
         ("ledgers", pa.int64(), "ledgers that it has an index of"),
         ("orphans", pa.int64(), "of these, ledgers that the metadata does not list"),
         ("in_doubt", pa.int64(), "of the orphans, those with a doubt (orphans)"),
+        (
+            "lasting",
+            pa.int64(),
+            "of the others, those that a run which ended an hour or more before had already; 0: or none did",
+        ),
     ),
     "vanished_ranges": commented(
         ("bookie_id", pa.string(), "the bookie"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from auditor.errors import CoverageLimitError
+from auditor.tables.doubts import unasked
 from auditor.tables.judged import (
     JUDGED,
     LEDGER_COLUMNS,
@@ -113,7 +114,8 @@ def rejudged(
     again = facts.join(F.broadcast(said), _LEDGER).join(pairs_by_ledger(pairs), _LEDGER)
     heard = again.mapInArrow(work, from_arrow_schema(JUDGED))
     others = judged.join(F.broadcast(said.select(*_LEDGER)), _LEDGER, "left_anti")
-    doubt = F.array_union("doubts", F.array(F.lit(f"its bookies were not asked: {BOUND}")))
+    # A later run may ask: it is none of the lasting doubts.
+    doubt = F.array_union("doubts", F.array(F.lit(unasked(BOUND).text)))
     doubts = F.when(_reachable(askable), doubt).otherwise(F.col("doubts"))
     unheard = others.withColumn("doubts", doubts).select(*JUDGED.names)
     return unheard.unionByName(heard)

@@ -43,7 +43,11 @@ VERDICTS = pa.schema(
         pa.field(
             "unread_bookies", pa.list_(pa.string()), metadata={"comment": "bookies with unknown copies"}
         ),
-        pa.field("confidence", pa.string(), metadata={"comment": "confirmed, suspect or unknown"}),
+        pa.field(
+            "confidence",
+            pa.string(),
+            metadata={"comment": "confirmed, suspect or unknown, by this run alone"},
+        ),
     ]
 )
 

@@ -91,7 +91,7 @@ SCHEMAS = {
         unknown array<struct<bookie_id string, count long, why string>>, lagging {_ENTRIES},
         stale {_ENTRIES}, surplus {_ENTRIES}, past_end {_ENTRIES}, past_end_last long,
         foreign array<struct<bookie_id string, count long>>,
-        doubts array<string>, unindexed {_ENTRIES},
+        doubts array<string>, lasting_doubts array<string>, unindexed {_ENTRIES},
         witness array<struct<bookie_id string, entry_id long, answer string, reason string>>
     """,
     "verdicts": """
@@ -102,7 +102,7 @@ SCHEMAS = {
         bookie_id string, scope_id long, ledger_id long, groups binary, in_m0 boolean, in_m1 boolean,
         newer_than_scan boolean, doubt string
     """,
-    "holdings": "bookie_id string, ledgers long, orphans long, in_doubt long",
+    "holdings": "bookie_id string, ledgers long, orphans long, in_doubt long, lasting long",
     "vanished_ranges": "bookie_id string, scope_id long, low long, high long, ledgers long, in_doubt long",
     "unindexed": "scope_id long, ledger_id long, bookie_id string, groups binary, count long",
     "stale_marks": """
@@ -137,14 +137,14 @@ _USUAL: dict[str, Row] = {
     "judged": {
         "scope_id": 0, "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0,
         "missing": [], "unknown": [], "lagging": [], "stale": [], "surplus": [], "past_end": [],
-        "foreign": [], "doubts": [], "unindexed": [], "witness": [],
+        "foreign": [], "doubts": [], "lasting_doubts": [], "unindexed": [], "witness": [],
     },
     "verdicts": {
         "scope_id": 0, "state": "CLOSED", "class": "healthy", "potential_class": "healthy",
         "unread_bookies": [],
     },
     "orphans": {"scope_id": 0, "groups": b"", "in_m0": False, "in_m1": False, "newer_than_scan": False},
-    "holdings": {"orphans": 0, "in_doubt": 0},
+    "holdings": {"orphans": 0, "in_doubt": 0, "lasting": 0},
     "vanished_ranges": {"scope_id": 0, "in_doubt": 0},
     "unindexed": {"scope_id": 0, "count": 1},
     "over_replicated": {"scope_id": 0, "state": "CLOSED", "marked": False, "locked": False, "exposed": False},

@@ -127,3 +127,62 @@ def test_a_store_that_no_cluster_used_is_in_doubt_where_bookies_hold_orphans(
     [found] = find("metadata-suspect", asked)
     assert (found.bookie_id, found.evidence["rules"]) == ("full", ["store-bare"])
     assert (found.severity, found.confidence) == ("critical", confidence)
+
+
+HELD = {
+    "none": (2000, 150, 0, 0),  # deleted since the last collection
+    "few": (2000, 150, 0, 99),
+    "share": (2000, 150, 0, 100),  # 5 % exactly
+    "lasting": (1999, 150, 0, 100),
+    "doubtful": (1999, 150, 51, 99),
+    "every": (150, 150, 0, 0),
+    "range": (1999, 150, 0, 0),
+}
+
+
+@pytest.mark.parametrize("known", [1_795_237_669_000, None])
+def test_the_share_of_orphans_on_a_live_store_is_confirmed_by_those_that_last(
+    spark: SparkSession, known: int | None
+) -> None:
+    asked = tables(
+        spark,
+        facts(live=True, two_scans=True, orphans_known=known),
+        bookies=[{"bookie_id": name} for name in HELD],
+        holdings=[
+            {
+                "bookie_id": name,
+                "ledgers": of,
+                "orphans": gone,
+                "in_doubt": unseen,
+                "lasting": 0 if known is None else lasting,
+            }
+            for name, (of, gone, unseen, lasting) in HELD.items()
+        ],
+        vanished_ranges=[{"bookie_id": "range", "low": 0, "high": 9_999, "ledgers": 150}],
+    )
+    found = {each.bookie_id: each for each in find("metadata-suspect", asked)}
+    assert {each.severity for each in found.values()} == {"critical"}
+    assert {name for name, each in found.items() if each.confidence == "confirmed"} == (
+        # Whatever else speaks for it needs no second look.
+        {"every", "range"} if known is None else {"every", "range", "lasting"}
+    )
+    assert set(found) == set(HELD)
+    said, alone = found["lasting"].evidence, found["lasting"].message
+    assert (said["rules"], said["earlier_run_ended"]) == (["orphan-share"], known)
+    if known is None:
+        assert alone.endswith("orphan-share; suspect until a run an hour or more later finds the same ones")
+    else:
+        assert said["lasting_orphans"] == 100
+        assert alone.endswith("; 100 of them were orphans in the run of 2026-11-21 05:07:49 UTC already")
+    assert found["every"].message.endswith("every-ledger")
+
+
+def test_the_share_of_orphans_in_saved_metadata_needs_no_second_look(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=[{"bookie_id": "bk"}],
+        holdings=[{"bookie_id": "bk", "ledgers": 1999, "orphans": 100}],
+    )
+    [found] = find("metadata-suspect", asked)
+    assert (found.confidence, found.evidence["earlier_run_ended"]) == ("confirmed", None)
+    assert found.message.endswith(": orphan-share")

@@ -51,6 +51,7 @@ def row(
         "change": "new",
         "known_severity": severity,
         "known_missing": missing,
+        "known_confidence": more.get("confidence", "confirmed"),
         "first_seen": 1_795_000_000_000,
         "last_seen": 1_795_000_000_000,
         **more,

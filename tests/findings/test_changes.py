@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 A, B, C = "bk-a:3181", "bk-b:3181", "bk-c:3181"
 TODAY = date(2026, 11, 21)
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
+CONFIDENCES = ("confirmed", "confirmed", "confirmed", "suspect")
 CLASSES = ("healthy", "healthy", "below-write-quorum", "undecided")
 FINDINGS = (
     "id string, severity string, confidence string, scope_id bigint, ledger_id bigint, bookie_id string, "
@@ -31,7 +32,8 @@ FINDINGS = (
 
 def _random_rows(dice: random.Random) -> list[Row]:
     rows = [
-        row(dice.choice(STAGES), ledger, missing=dice.randint(1, 3)) for ledger in dice.sample(range(30), 20)
+        row(dice.choice(STAGES), ledger, missing=dice.randint(1, 3), confidence=dice.choice(CONFIDENCES))
+        for ledger in dice.sample(range(30), 20)
     ]
     rows += [row("orphan-ledger", ledger, dice.choice((A, B, C))) for ledger in dice.sample(range(30), 15)]
     rows += [row("surplus-entries", ledger, dice.choice((A, C))) for ledger in dice.sample(range(30), 10)]
@@ -59,6 +61,7 @@ def test_spark_and_diff_agree(
     for each in older:
         each["change"] = dice.choice(("new", "same", "unseen", "fixed"))
         each["first_seen"] = dice.randint(1, 9)
+        each["known_confidence"] = dice.choice(CONFIDENCES)
     # Of a bookie whose ledgers' copies are counted: one that stays, one that goes, one that comes.
     older += [row("mark-stale", bookie=bookie) for bookie in (A, B)]
     newer += [row("mark-stale", bookie=bookie) for bookie in (A, C)]
@@ -88,6 +91,56 @@ def test_spark_and_diff_agree(
     known = {each["trouble"]: each["first_seen"] for each in older if each["change"] != "fixed"}
     assert all(each["first_seen"] == known.get(each["trouble"], 77) for each in said)
     assert all((each["last_seen"] == 77) != (each["change"] in ("fixed", "unseen")) for each in said)
+
+
+def test_a_suspect_that_is_confirmed_by_now_is_worse_and_only_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What is known and what is found (id, missing, confidence); the change, and what is known after it."""
+    cases = [
+        (("entry-lost", 2, "suspect"), ("entry-lost", 2, "confirmed"), "worse", "confirmed"),
+        (("entry-lost", 2, "unknown"), ("entry-lost", 2, "confirmed"), "worse", "confirmed"),
+        (("entry-lost", 2, "suspect"), ("below-ack-quorum", 1, "confirmed"), "worse", "confirmed"),
+        (("entry-lost", 2, "suspect"), ("entry-lost", 1, "confirmed"), "worse", "confirmed"),
+        (("entry-lost", 2, "suspect"), ("entry-lost", 2, "suspect"), "same", "suspect"),
+        (("entry-lost", 2, "suspect"), ("entry-lost", 2, "unknown"), "same", "unknown"),
+        # A doubt in what was once confirmed wakes nobody when it goes again.
+        (("entry-lost", 2, "confirmed"), ("entry-lost", 2, "suspect"), "same", "confirmed"),
+        (("entry-lost", 2, "confirmed"), ("entry-lost", 2, "confirmed"), "same", "confirmed"),
+        # What got worse or better was not confirmed as it is.
+        (("entry-lost", 2, "confirmed"), ("entry-lost", 3, "suspect"), "worse", "suspect"),
+        (("entry-lost", 2, "confirmed"), ("below-ack-quorum", 2, "suspect"), "better", "suspect"),
+    ]
+    older = [
+        row(id, ledger, missing=missing, confidence=confidence)
+        for ledger, ((id, missing, confidence), *_) in enumerate(cases)
+    ]
+    newer = [
+        row(id, ledger, missing=missing, confidence=confidence)
+        for ledger, (_, (id, missing, confidence), *_) in enumerate(cases)
+    ]
+    classes = [(ledger, "entry-lost", "entry-lost") for ledger in range(len(cases))]
+    write_run(tmp_path / "old", older)
+    write_run(tmp_path / "seen", [], classes=classes)
+    looked = Looked(
+        spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
+        spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
+        False,
+        False,
+    )
+    findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
+    before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
+    rows = suppressed(changed(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
+    said = {each["ledger_id"]: each.asDict() for each in rows.collect()}
+    assert [(said[place]["change"], said[place]["known_confidence"]) for place in range(len(cases))] == [
+        case[2:] for case in cases
+    ]
+    write_run(tmp_path / "new", said.values(), classes=classes)
+    difference = RunDifference(str(tmp_path / "old"), str(tmp_path / "new"))
+    by_diff = {each.ledger_id: (each.change, each.previous_confidence) for each in difference.changes()}
+    assert by_diff == {
+        ledger: (change, was[2]) for ledger, (was, _, change, _) in enumerate(cases) if change != "same"
+    }
 
 
 def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from auditor.cli import main
 from auditor.errors import RunError
 from auditor.model.report import Cluster
-from auditor.runs.history import history, previous_run, refused
+from auditor.runs.history import history, refused, runs_beside
 from tests.findings.changed_runs import INSTANCE, write_run
 from tests.reports.samples import CHANGES, tally
 
@@ -59,7 +59,7 @@ def test_a_directory_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_the_run_before_is_the_newest_finished_one_of_the_same_cluster(runs: Path, scheme: str) -> None:
     def before(finished: int, cluster: Cluster = HERE) -> str | None:
-        found = previous_run(f"{scheme}{runs}/new", cluster, finished)
+        found = runs_beside(f"{scheme}{runs}/new", cluster).newest(finished)
         assert found.notes == ()
         return found.run.name if found.run else None
 
@@ -74,21 +74,21 @@ def test_without_an_instance_id_the_metadata_uri_tells_clusters_apart(tmp_path: 
     write_run(tmp_path / "one", [], instance_id=None)
     for uri, found in (("zk://h1/ledgers", True), ("zk://h2/ledgers", False)):
         cluster = Cluster(None, uri, "flat")
-        assert bool(previous_run(str(tmp_path / "new"), cluster, 2**62).run) == found
+        assert bool(runs_beside(str(tmp_path / "new"), cluster).newest(2**62).run) == found
 
 
 def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
     (runs / "b" / "tables" / "changes" / "_SUCCESS").unlink()
     (runs / "c" / "report.json").write_text("[]")
-    found = previous_run(str(runs / "new"), HERE, 2**62)
+    found = runs_beside(str(runs / "new"), HERE).newest(2**62)
     assert found.run is not None
     assert found.run.name == "a"
     assert [note.split(": ")[1] for note in found.notes] == [f"{runs}/c/report.json", f"{runs}/b"]
     assert "it has no tables/changes" in found.notes[1]
-    lost = previous_run(str(runs / "no" / "where" / "new"), HERE, 2**62)
+    lost = runs_beside(str(runs / "no" / "where" / "new"), HERE).newest(2**62)
     assert lost.run is None
     assert "compared with no earlier run" in lost.notes[0]
-    assert "top of a file system" in previous_run("s3://bucket", HERE, 2**62).notes[0]
+    assert "top of a file system" in runs_beside("s3://bucket", HERE).newest(2**62).notes[0]
 
 
 def bkaudit(*arguments: str) -> Any:

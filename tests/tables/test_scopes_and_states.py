@@ -220,6 +220,33 @@ def test_a_ledger_in_limbo_without_metadata_is_an_orphan(spark: SparkSession) ->
     assert (counted["ledgers"], counted["orphans"]) == (1, 1)
 
 
+def test_orphans_last_that_an_earlier_run_had_and_nothing_casts_a_doubt_on(spark: SparkSession) -> None:
+    columns = "bookie_id string, scope_id long, ledger_id long, doubt string"
+    now = [
+        ("bk1", 0, 1, None),
+        ("bk1", 0, 2, "cut"),
+        ("bk1", 0, 3, None),
+        ("bk1", 1, 4, None),
+        ("bk2", 0, 1, None),
+    ]
+    then = [
+        ("bk1", 0, 1, "cut"),
+        ("bk1", 0, 2, None),
+        ("bk1", 0, 4, None),
+        ("bk1", 1, 4, None),
+        ("bk3", 0, 1, None),
+    ]
+    indexes = [index(number, name, {0}) for number in range(5) for name in ("bk1", "bk2", "bk3")]
+    held_now, gone = availability(spark, *indexes), spark.createDataFrame(now, columns)
+    counted = holdings(held_now, gone, spark.createDataFrame(then, columns)).collect()
+    assert {row["bookie_id"]: (row["orphans"], row["in_doubt"], row["lasting"]) for row in counted} == {
+        "bk1": (4, 1, 2),
+        "bk2": (1, 0, 0),
+        "bk3": (0, 0, 0),
+    }
+    assert {row["lasting"] for row in holdings(held_now, gone).collect()} == {0}
+
+
 def _frame_of(spark: SparkSession, indexes: list[Row]) -> DataFrame:
     rows = held(availability(spark, *indexes), {})
     return orphans(pairs_of(spark, [], indexes), rows, ledgers(spark), None, None, SCAN, {})

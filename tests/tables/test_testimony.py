@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auditor.tables import doubts
 from auditor.tables.judgement import BookieState, Judgement, LedgerFacts, Pair
 from auditor.tables.testimony import BOUND, SAMPLE, judge_again, questions, write_set
 from tests.tables.test_judgement import entries, groups, ledgers, striped
@@ -92,7 +93,7 @@ def test_a_bookie_that_was_not_heard_leaves_a_doubt(answers: list[dict[str, Any]
     answer = judged(answers)
     assert missing(answer) == ALL
     reason = "silence" if answers and answers[0]["reason"] else BOUND
-    assert answer.doubts == {f"a was not heard: {reason}"}
+    assert answer.doubts == {doubts.unheard(A, reason)}
 
 
 def test_a_bookie_that_nobody_registered_is_judged_by_its_index() -> None:
@@ -137,7 +138,7 @@ def test_a_listing_proves_no_absence_and_the_bookies_word_does() -> None:
     nobody = judge_again(
         LEDGER, [Pair(A, groups(ALL), groups(listed), "ok", 5)], [], [], {A: BookieState("unread")}, 0
     )
-    assert nobody.doubts == {"a listing of a proves what it holds, not what it lacks"}
+    assert nobody.doubts == {doubts.only_listed(A)}
     heard = judged(said(A, "no-such-entry", 9), listed, BookieState("unread"), answered=5)
     assert (missing(heard), heard.doubts) == ({9}, set())
     served = judged(said(A, "served", 9), listed, BookieState("unread"), answered=5)
@@ -148,7 +149,7 @@ def test_a_listing_proves_no_absence_and_the_bookies_word_does() -> None:
 def test_what_a_bookies_word_does_not_dispel_stays_a_doubt() -> None:
     swapped = BookieState("read", suspect=True, index_time=1_001 * HOUR)
     answer = judged(said(A, "no-such-ledger", 3), state=swapped)
-    assert answer.doubts == {"a directory of a lies in another bookie's place"}
+    assert answer.doubts == {doubts.misplaced(A)}
     assert not judged(said(A, "served", 3), state=swapped).unindexed  # the place explains it
 
 
@@ -211,6 +212,6 @@ def test_if_all_is_asked_the_truth_comes_out(ledger: LedgerFacts, data: st.DataO
         bookie: lost for bookie, lost in truth.items() if lost
     }
     assert not answer.unknown
-    assert answer.doubts <= {"the ledger is not closed"}
+    assert answer.doubts <= {doubts.not_closed()}
     every = {entry for lost in truth.values() for entry in lost}
     assert answer.m == max((sum(entry in lost for lost in truth.values()) for entry in every), default=0)

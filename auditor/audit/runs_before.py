@@ -1,0 +1,70 @@
+"""What a run takes of the finished runs beside it: what it is compared with, and what two runs confirm.
+
+    previous   the newest one: changes are beside it, and it confirms what both have seen
+    hour_ago   the newest one that ended an hour or more before the first scan: orphans that it had already
+               outlasted a collection. Only a live store has them deleted meanwhile
+
+Both are chosen once: a resumed run keeps to them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from auditor.audit.landing import WHOLE, Landing, RunDirectory
+from auditor.findings.two_runs import EarlierFindings, confirm_by_two_runs, doubted
+from auditor.model.history import RunSummary
+from auditor.model.report import Cluster
+from auditor.runs.history import Previous, runs_beside
+from auditor.runs.reader import RunReader
+from auditor.tables.orphans import COLLECTED_WITHIN_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@dataclass(frozen=True)
+class RunsBefore:
+    """The earlier runs of a cluster that the run which is made rests on; see above."""
+
+    previous: Previous
+    hour_ago: RunSummary | None
+
+    def orphans(self, landing: Landing) -> DataFrame | None:
+        """The orphans of the run an hour ago; None where there is no such run."""
+        if self.hour_ago is None:
+            return None
+        return landing.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
+
+    def confirmed(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
+        """Findings that have landed, with those confirmed that the previous run has seen too."""
+        run = self.previous.run
+        if run is None or tables.moved is None or not _has(run, "findings") or doubted(findings).isEmpty():
+            return findings
+        rows = landing.spark.read.parquet(f"{run.path}/findings")
+        earlier = EarlierFindings(rows, run.name, run.finished)
+        return confirm_by_two_runs(findings, earlier, tables.moved, tables.bookies, round(grace * 1000))
+
+
+def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
+    """Choose the earlier runs beside the run that is made; ``scan_time`` is that of its first scan, ms."""
+    beside = runs_beside(landing.run.path, cluster)
+    found = beside.newest(time.time_ns() // 1_000_000)
+    chosen = _kept(landing, "previous", found.run)
+    old = beside.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
+    return RunsBefore(Previous(chosen, found.notes), _kept(landing, "hour_ago", old))
+
+
+def _kept(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
+    path = landing.remember(key, run.path if run else None)
+    if path is None or (run is not None and run.path == path):
+        return run if path is not None else None
+    return RunSummary.of(path, RunReader(path).report)
+
+
+def _has(run: RunSummary, name: str) -> bool:
+    return RunDirectory(run.path).exists(f"{name}/{WHOLE}")

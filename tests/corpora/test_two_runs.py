@@ -1,0 +1,224 @@
+"""The same cluster audited again: what the next run confirms with a newer index, and what it leaves."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.model.exit_code import exit_code
+from auditor.model.finding import Severity
+from auditor.sources.metadata.store import Znode
+from tests.corpora.audited import Audited, audit
+from tests.corpora.cluster import HOUR, Cluster
+from tests.corpora.corpora import unpack
+from tests.servers import etcd
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IDLE = Path(__file__).parents[1] / "data" / "idle-journal" / "bookies.tar.gz"
+A, B, C = (f"127.0.0.{number}:1" for number in (1, 2, 3))
+"""Bookies that are registered, and where nobody listens: the witness hears none of them."""
+
+SCOPE = "/bk/cluster1"
+ORPHANS = range(1000, 1120)
+HEALTHY = range(10, 15)
+
+
+def _load(server: EmbeddedZooKeeper, cluster: Cluster) -> None:
+    rows = sorted(cluster.znodes.values(), key=lambda row: str(row["path"]))
+    owners = [(row, int(str(row["ephemeralOwner"]))) for row in rows]
+    server.load(
+        [
+            Znode(str(row["path"]), base64.b64decode(str(row["data"])), 0, 0, 0, 0, 0, owner)
+            for row, owner in owners
+        ]
+    )
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedZooKeeper]:
+    with EmbeddedZooKeeper(tmp_path / "zookeeper") as running:
+        yield running
+
+
+def _ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _changes(run: Audited) -> dict[int, str]:
+    return {row["ledger_id"]: row["change"] for row in run.table("changes") if row["id"] in CLASSES}
+
+
+CLASSES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
+
+
+def _classes(run: Audited) -> dict[int, tuple[str, str]]:
+    return {row["ledger_id"]: (row["id"], row["confidence"]) for id in CLASSES for row in run.of(id)}
+
+
+def test_what_no_bookie_could_be_asked_of_is_confirmed_by_the_next_newer_index(
+    spark: SparkSession, server: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
+    cluster = Cluster()
+    for bookie in (A, B, C):
+        cluster.bookie(bookie)
+    cluster.ledger(1, {0: [A, B, C]}, (3, 2), 9)
+    cluster.ledger(2, {0: [A, B, C]}, (3, 2), 9, without={B: [4], C: [4]})
+    cluster.ledger(3, {0: [A, B, C]}, (3, 2), None, state="OPEN", written=5)
+    # Its first segment is finished, and lacks a copy; nothing of an open ledger is ever confirmed.
+    cluster.ledger(4, {0: [A, B, C], 8: [A, B, C]}, (3, 2), None, state="OPEN", written=10, without={C: [1]})
+    cluster.write_indexes(tmp_path / "bookies")
+    _load(server, cluster)
+    first_index = _ms()
+
+    def run(name: str, index_time: int) -> Audited:
+        return audit(
+            spark,
+            f"zk://{server.hosts}/ledgers",
+            tmp_path / "bookies",
+            tmp_path / "runs" / name,
+            index_time=index_time,
+            grace=0,
+            timeout=2,
+        )
+
+    monday = run("monday", first_index)
+    suspects = {2: ("below-ack-quorum", "suspect"), 4: ("below-write-quorum", "suspect")}
+    assert _classes(monday) == suspects
+    evidence = {row["ledger_id"]: json.loads(row["evidence"]) for row in monday.findings()}
+    assert all("was not heard" in doubt for doubt in evidence[2]["doubts"])
+    assert evidence[4]["lasting_doubts"] == ["the ledger is not closed"]
+    assert exit_code(monday.report, "new") == 3
+
+    same = run("tuesday", first_index)
+    assert _classes(same) == suspects
+    assert _changes(same) == {2: "same", 4: "same"}
+    assert exit_code(same.report, "new") == 0  # it was said before
+
+    newer = monday.report.run["finished"] + 1
+    assert newer <= same.report.run["finished"]
+    wednesday = run("wednesday", newer)
+    assert _classes(wednesday) == {2: ("below-ack-quorum", "confirmed"), 4: suspects[4]}
+    assert _changes(wednesday) == {2: "worse", 4: "same"}
+    assert exit_code(wednesday.report, "new") == 1
+    [found] = wednesday.of("below-ack-quorum")
+    assert json.loads(found["evidence"])["earlier_run"] == {
+        "name": "monday",
+        "finished": monday.report.run["finished"],
+    }
+    assert " at the same version, with an older index" in found["message"]
+    # The next night, with an index of the same age, it is neither new nor in doubt.
+    thursday = run("thursday", newer)
+    assert _classes(thursday) == _classes(wednesday)
+    assert _changes(thursday) == {2: "same", 4: "same"}
+    assert exit_code(thursday.report, "new") == 0
+
+
+def test_a_running_etcd_keeps_no_times_and_two_runs_confirm_what_one_later_look_would(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bookies = unpack("etcd", tmp_path / "corpus").bookies
+    with etcd.running(tmp_path / "server", saved=True) as server:
+        for mode in ("writable", "readonly"):
+            server.ctl("del", "--prefix", f"{SCOPE}/bookies/{mode}/")
+
+        def run(name: str, index_time: str | int) -> Audited:
+            out = tmp_path / name
+            uri = f"etcd://{server.host}{SCOPE}"
+            return audit(spark, uri, bookies, out, index_time=index_time, grace=0, witness="no")
+
+        truth = _classes(run("alone/truth", "2200-01-01T00:00:00Z"))
+        first = run("runs/first", "2020-01-01T00:00:00Z")
+        # Every ledger may have changed up to the moment at which it was read.
+        assert {confidence for _, confidence in truth.values()} == {"confirmed"}
+        assert _classes(first) == {ledger: (id, "suspect") for ledger, (id, _) in truth.items()}
+        again = run("runs/again", first.report.run["finished"] + 1)
+        doubts = [doubt for row in again.table("judged") if row["missing"] for doubt in row["doubts"]]
+        assert any("changed too shortly before" in doubt for doubt in doubts)
+        assert _classes(again) == truth
+
+
+def test_orphans_that_outlast_a_collection_confirm_that_the_store_is_in_doubt(
+    spark: SparkSession, server: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
+    def cluster() -> Cluster:
+        made = Cluster()
+        for bookie in (A, B):
+            made.bookie(bookie)
+            for ledger in ORPHANS:
+                made.hold(ledger, bookie, range(3))
+        for ledger in HEALTHY:
+            made.ledger(ledger, {0: [A, B]}, (2, 2), 2)
+        return made
+
+    def run(name: str, bookies: Cluster) -> Audited:
+        disks = bookies.write(tmp_path / name) / "bookies"
+        return audit(spark, f"zk://{server.hosts}/ledgers", disks, tmp_path / "runs" / name)
+
+    def suspects(run: Audited) -> dict[str, str]:
+        rows = run.of("metadata-suspect")
+        assert {row["severity"] for row in rows} == {"critical"}
+        assert {tuple(json.loads(row["evidence"])["rules"]) for row in rows} == {("orphan-share",)}
+        return {row["bookie_id"]: row["confidence"] for row in rows}
+
+    _load(server, cluster())
+    first = run("first", cluster())
+    assert suspects(first) == {A: "suspect", B: "suspect"}
+    assert {row["confidence"] for row in first.of("orphan-ledger")} == {"suspect"}
+    assert exit_code(first.report, Severity.ERROR) == 3
+    # Too soon: a collector may not have passed.
+    assert suspects(run("soon", cluster())) == {A: "suspect", B: "suspect"}
+
+    _end_earlier(first.out, 2 * HOUR)
+    later = cluster()
+    for ledger in ORPHANS[20:]:  # these were collected on b; others were deleted since
+        del later.held[ledger, B]
+        later.hold(ledger + 5000, B, range(3))
+    last = run("later", later)
+    assert suspects(last) == {A: "confirmed", B: "suspect"}
+    lasting = {row["bookie_id"]: row["lasting"] for row in last.table("holdings")}
+    assert lasting == {A: 120, B: 20}
+    assert exit_code(last.report, Severity.ERROR) == 1
+
+
+def _end_earlier(run: Path, by: int) -> None:
+    value: dict[str, Any] = json.loads((run / "report.json").read_text())
+    value["run"]["finished"] -= by
+    (run / "report.json").write_text(json.dumps(value))
+
+
+def test_saved_suspects_stay_with_the_same_index_and_a_newer_one_confirms_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Three real bookies (4.17.2), killed while idle, without the journals that have their entries."""
+    with tarfile.open(IDLE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    root = tmp_path / "idle-interleaved"
+    for file in list(root.rglob("*.txn")):
+        mark = file.parents[2] / "ledgers0/current/lastMark"
+        mark.write_bytes(struct.pack(">qq", int(file.stem, 16), 512))
+        file.unlink()
+
+    def run(name: str, **options: Any) -> Audited:
+        uri = f"zk-snapshot://{root}/zookeeper/version-2"
+        return audit(spark, uri, root / "bookies", tmp_path / "runs" / name, **options)
+
+    first, same = run("first"), run("same")
+    assert set(_classes(first).values()) == {("entry-lost", "suspect")}
+    assert _classes(same) == _classes(first)
+    assert set(_changes(same).values()) == {"same"}
+    newer = run("newer", index_time=first.report.run["scan_time"] + HOUR)
+    assert _classes(newer) == dict.fromkeys(_classes(first), ("entry-lost", "confirmed"))
+    assert set(_changes(newer).values()) == {"worse"}
+    assert exit_code(newer.report, "new") == 1
+    assert sum(tally["worse"] for tally in newer.report.run["tally"]) == len(_classes(first))
