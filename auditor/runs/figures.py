@@ -36,6 +36,8 @@ _AGE_LABELS = (
     "1 to 3 years", "3 years or more",
 )  # fmt: skip
 _LEDGER = ("ok", "broken", "unreadable")
+# What a bookie holds and the metadata does not ask of it, entries that its writer may have been told of too.
+_BESIDES = ("stale", "surplus", "past_end", "foreign")
 _SHARES = (
     ("100 %", 1.0),
     ("99.9 to 100 %", 0.999),
@@ -66,10 +68,10 @@ def figures_of(run: RunReader) -> Figures:
 def _bookies(run: RunReader) -> list[BookieFigure]:
     """Every bookie that an ensemble names or whose directories were found, in the order of the table."""
     missing, unknown, surplus = (_Pairs() for _ in range(3))
-    for batch in run.batches("tables/judged", ["missing", "unknown", "stale", "surplus", "foreign"]):
+    for batch in run.batches("tables/judged", ["missing", "unknown", *_BESIDES]):
         missing.add([batch["missing"]])
         unknown.add([batch["unknown"]])
-        surplus.add([batch["stale"], batch["surplus"], batch["foreign"]])
+        surplus.add([batch[name] for name in _BESIDES])
     orphans = {row["bookie_id"]: row["orphans"] for row in run.table("holdings").to_pylist()}
     columns = ["bookie_id", "read", "reason", "registered", "replicas", "named", "found"]
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tarfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +15,7 @@ import pytest
 from auditor.errors import RunError, UsageError
 from auditor.sources.reuse.file_stamp import RACY_NS
 from tests.corpora.audited import Audited, Row, audit
-from tests.corpora.cluster import Cluster, index_bytes
+from tests.corpora.cluster import Cluster, index_bytes, index_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +24,7 @@ A, B, C = (f"bk{letter}.example:3181" for letter in "abc")
 LEDGERS = range(1, 31)
 BOOKKEEPING = {"stamp", "reused"}
 LONG_AGO = 1_700_000_000
+IDLE = Path(__file__).parents[1] / "data" / "idle-journal" / "bookies.tar.gz"
 
 
 def cluster() -> Cluster:
@@ -146,3 +148,32 @@ def test_what_is_no_finished_run_is_refused_before_anything_is_read(spark: Spark
     with pytest.raises(RunError, match="no finished run is here"):
         runs.again(spark, "refused/2", since=str(runs.home / "cluster"))
     assert not (runs.home / "refused/2").exists()
+
+
+def test_journals_are_read_again_beside_indexes_that_are_not(spark: SparkSession, tmp_path: Path) -> None:
+    """Real bookies that were killed while idle: all is in their journals, and a little in an index of one."""
+    with tarfile.open(IDLE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    root = tmp_path / "idle-interleaved"
+    place = root / "bookies/bk-eps"
+    own = place / "ledgers0/current" / index_path(11)
+    own.parent.mkdir(parents=True)
+    own.write_bytes(index_bytes(range(5)))
+    os.utime(own, (LONG_AGO, LONG_AGO))
+    time.sleep(RACY_NS / 1e9 + 0.1)
+
+    def again(name: str, **options: Any) -> Audited:
+        metadata = f"zk-snapshot://{root}/zookeeper/version-2"
+        return audit(spark, metadata, root / "bookies", tmp_path / name, **options)
+
+    assert again("runs/1").report.verdict == "healthy"
+    [journal] = place.rglob("*.txn")
+    os.truncate(journal, 300_000)  # of 600,000 bytes with records
+    since, full = again("runs/2", since="last"), again("full/1")
+    same(since, full)
+    taken = since.report.run["reused"]
+    assert (taken["indexes"], taken["notes"]) == ({"reused": 1, "read": 0}, [])
+    short = [row for row in since.of("below-write-quorum") if row["ledger_id"] == 11]
+    [missing] = short[0]["missing"]
+    assert missing["bookie_id"] == "bk-eps"
+    assert 0 < missing["count"] < 1025 - 5  # what the index shows is held, and what is left of the journal

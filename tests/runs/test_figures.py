@@ -83,6 +83,16 @@ def test_a_ledger_with_two_kinds_of_surplus_on_a_bookie_is_one_ledger(tmp_path: 
     assert (a.surplus, a.surplus_entries) == (1, 5)
 
 
+def test_entries_past_the_end_take_space_too(tmp_path: Path) -> None:
+    judged = [
+        {"past_end": [pair("bk-a", 4)], "surplus": [pair("bk-a", 1)]},
+        {"past_end": [pair("bk-a", 2)], "foreign": []},
+    ]
+    of = figures_from(tmp_path, bookies=[bookie("bk-a", 1)], judged=judged)
+    [a] = of.bookies
+    assert (a.surplus, a.surplus_entries) == (2, 7)
+
+
 def test_the_worst_bookies_come_first_and_no_more_than_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -301,3 +301,32 @@ def test_an_ack_quorum_behind_the_end_is_told_apart_from_left_overs() -> None:
 def test_what_another_clusters_bookie_holds_behind_the_end_is_not_its() -> None:
     states = {**SOUND, "bk0": BookieState("unread", foreign=True)}
     assert past_end(PAST, states, bk0={9}, bk1={9}) == []
+
+
+@pytest.mark.parametrize("state", ["unreadable", "cut", "limbo", "not-indexed", "absent"])
+def test_what_an_index_does_not_show_is_not_said_to_be_behind_the_end(state: str) -> None:
+    """Entry 9 belongs on bk0 and bk1: one of them shows it, the other's index is not known, or not whole."""
+    shown = groups(striped(PAST, "bk1", 8, True) | {9})
+    silent = Pair("bk0", groups(striped(PAST, "bk0", 8, True)), NOTHING, state)
+    for states in (SOUND, {**SOUND, "bk0": BookieState("unread")}, {**SOUND, "bk0": BookieState("partial")}):
+        answer = judge(
+            PAST,
+            [silent, Pair("bk1", groups(striped(PAST, "bk1", 8, True)), shown, "ok")],
+            states,
+            grace_ms=0,
+        )
+        set_apart(PAST, states, answer)
+        assert (answer.past_end, answer.past_end_last) == ([], None)
+        assert [(b, entries(g)) for b, g in answer.surplus] == [("bk1", {9})]
+
+
+def test_what_a_cut_index_shows_behind_the_end_counts() -> None:
+    states = {**SOUND, "bk0": BookieState("partial")}
+    shown = {b: groups(striped(PAST, b, 8, True) | {9}) for b in ("bk0", "bk1")}
+    pairs = [
+        Pair(b, groups(striped(PAST, b, 8, True)), held, "cut" if b == "bk0" else "ok")
+        for b, held in shown.items()
+    ]
+    answer = judge(PAST, pairs, states, grace_ms=0)
+    set_apart(PAST, states, answer)
+    assert [(b, entries(g)) for b, g in answer.past_end] == [("bk0", {9}), ("bk1", {9})]
