@@ -54,6 +54,7 @@ from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import merged
 from auditor.tables.contents import contents, doubted
 from auditor.tables.doubtful_ids import doubtful_ids
+from auditor.tables.empty_directories import empty_directories
 from auditor.tables.id_generator import UNDRAWN, undrawn
 from auditor.tables.judged import judged, unindexed
 from auditor.tables.judgement import READ, BookieState
@@ -300,6 +301,7 @@ class Audit:
             over_replicated=over_replicated(answers, ledgers, marked, locked, who),
             unindexed=unindexed(answers, moves),
             stale_marks=_stale_marks(landing, marked, classes, ledgers, who),
+            empty_directories=empty_directories(marks),
             moved=moves,
             cluster=ClusterFacts(
                 instance_id=metadata.instance_id,
@@ -352,6 +354,8 @@ def _known_empty(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[s
     empty = set(landing.empty)
     if "judged" in empty:
         empty |= {"over_replicated", "unindexed"}  # which are made of it
+    if "marks" in empty:
+        empty |= {"locks", "empty_directories"}  # likewise
     if not any(row["named"] and not row["registered"] for row in bookies):
         empty.add("unregistered")
     return frozenset(empty)

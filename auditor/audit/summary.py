@@ -104,7 +104,7 @@ def _counts(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> dict
         "verdicts": (tables.verdicts, ("count(*)", decided)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
         "ledgers": (tables.ledgers.where("status != 'gap'"), reused),
-        "marks": (metadata.marks().where("kind != 'gap'"), ("count(*)",)),
+        "marks": (metadata.marks().where("kind in ('mark', 'lock')"), ("count(*)",)),
         "availability": (tables.availability, ("count_if(path is not null)",)),
     }
     if (again := metadata.again()) is not None:

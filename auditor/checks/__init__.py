@@ -36,9 +36,12 @@ from auditor.checks.index_unreadable import index_unreadable
 from auditor.checks.instance_id_missing import instance_id_missing
 from auditor.checks.instance_mismatch import instance_mismatch
 from auditor.checks.ledger_not_indexed import ledger_not_indexed
+from auditor.checks.lock_without_mark import lock_without_mark
 from auditor.checks.manual import SECTIONS
+from auditor.checks.mark_directory_empty import mark_directory_empty
 from auditor.checks.mark_missing import mark_missing
 from auditor.checks.mark_of_deleted_ledger import mark_of_deleted_ledger
+from auditor.checks.mark_of_empty_ledger import mark_of_empty_ledger
 from auditor.checks.mark_stale import mark_stale
 from auditor.checks.mark_stuck import mark_stuck
 from auditor.checks.mark_unknown_replica import mark_unknown_replica
@@ -75,6 +78,9 @@ ALL: tuple[Check, ...] = (
     mark_stuck,
     mark_missing,
     mark_of_deleted_ledger,
+    mark_of_empty_ledger,
+    mark_directory_empty,
+    lock_without_mark,
     mark_unknown_replica,
     mark_unreadable,
     # storage

@@ -58,6 +58,8 @@ class Need(StrEnum):
     """What bookies hold: their indexes, or their answers."""
     DISKS = "disks"
     """What lies in bookies' directories; a bookie that is asked does not tell it."""
+    WITNESS = "witness"
+    """Bookies of a live store that may be asked for entries."""
 
 
 # Column and Spark type, in order. A check leaves severity null where its own holds.

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="unindexed")
+@check(
+    Severity.WARNING,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS, Need.WITNESS, Need.TIMES},
+    asks="unindexed",
+)
 def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.
 

@@ -1,4 +1,4 @@
-"""Under-replication marks beside what they speak of: which belong to no ledger.
+"""Under-replication marks beside what they speak of: which belong to no ledger, and which wait for nobody.
 
 Those that are stale are a table of the run, and those that cannot be read another check's.
 """
@@ -13,6 +13,33 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from auditor.tables import Tables
+
+
+def waiting_marks(tables: Tables) -> DataFrame:
+    """Marks older than a day that no worker holds, with ``empty``: the ledger is closed and has no entry.
+
+    Stale marks and those of deleted ledgers are not among them.
+    """
+    from pyspark.sql import functions as F
+
+    from auditor.tables.stale_marks import named_marks
+
+    age = F.lit(tables.cluster.scan_time) - F.col("since")
+    marks = (
+        named_marks(tables.marks)
+        .where(age > tables.cluster.stuck_after_ms)
+        .join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
+        .join(tables.stale_marks.select(*LEDGER), [*LEDGER], "left_anti")
+        .join(deleted_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
+    )
+    empty = (
+        tables.ledgers.where("status in ('ok', 'broken') and not undecidable")
+        .where("state = 'CLOSED' and last_entry_id = -1")
+        .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
+        .select(*LEDGER, F.lit(True).alias("empty"))
+    )
+    joined = marks.join(empty, [*LEDGER], "left")
+    return joined.withColumn("empty", F.coalesce("empty", F.lit(False)))
 
 
 def deleted_marks(tables: Tables) -> DataFrame:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
-from auditor.checks.mark_states import deleted_marks
+from auditor.checks.mark_states import waiting_marks
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def mark_stuck(tables: Tables) -> DataFrame:
     What it finds:
         Marks older than 24 hours at the time of the scan whose ledger is not locked by a worker. It is an
         error where the ledger has one copy of each entry and its bookie is not registered: no worker can
-        ever copy that ledger until the bookie returns. Stale marks and those of deleted ledgers are other
-        findings.
+        ever copy that ledger until the bookie returns. Stale marks, those of deleted ledgers and those
+        of ledgers without entries are other findings.
 
     Why it matters:
         Replication is switched off, has too few writable bookies to copy to, or fails on this ledger again
@@ -57,27 +57,21 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from auditor.tables.stale_marks import named_marks, registered
+    from auditor.tables.stale_marks import registered
 
-    cluster = tables.cluster
-    old = named_marks(tables.marks).where(F.lit(cluster.scan_time) - F.col("since") > cluster.stuck_after_ms)
-    marks = (
-        old.join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
-        .join(tables.stale_marks.select(*LEDGER), [*LEDGER], "left_anti")
-        .join(deleted_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
-    )
+    marks = waiting_marks(tables).where("not empty")
     depended_on = F.transform(
         F.filter("replicas", lambda replica: replica["depends"]), lambda r: r["bookie_id"]
     )
     ledgers = (
         tables.ledgers.where("status in ('ok', 'broken')")
-        .join(old, [*LEDGER], "left_semi")
+        .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, "write_quorum", depended_on.alias("members"))
     )
     alone = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
     rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered(tables.bookies))
     rows = rows.withColumn("unrecoverable", F.coalesce(alone, F.lit(False)))
-    hours = ((F.lit(cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
+    hours = ((F.lit(tables.cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
     return finding_rows(
         rows,
         ledger_id="ledger_id",

@@ -41,10 +41,10 @@ def basis(id: str) -> Basis:
 def of_marks(id: str) -> bool:
     """Whether under-replication marks show it.
 
-    >>> of_marks("mark-stale"), of_marks("entry-lost")
-    (True, False)
+    >>> of_marks("mark-stale"), of_marks("lock-without-mark"), of_marks("entry-lost")
+    (True, True, False)
     """
-    return id.startswith("mark-")
+    return id.startswith(("mark-", "lock-"))
 
 
 def stage_of(id: str) -> str:

@@ -26,7 +26,8 @@ class RunView:
     """``unread`` are bookies that were not read whole, a bounded number of them, the most needed first.
 
     ``directories`` of bookies were found, 0 where bookies were only asked. ``marks_listed`` is whether all
-    under-replication marks could be listed. ``fail_on`` and ``fail_on_suspect`` are the options that the exit
+    under-replication marks could be listed, ``witness`` whether bookies could be asked for entries: on a live
+    store, where ``--witness`` allows it. ``fail_on`` and ``fail_on_suspect`` are the options that the exit
     code came from; None where the run does not say. ``standings`` are those of the report's findings, by
     fingerprint.
     """
@@ -35,6 +36,7 @@ class RunView:
     report: Report
     directories: int
     marks_listed: bool
+    witness: bool = True
     unread: tuple[UnreadBookie, ...] = ()
     fail_on: Severity | Literal["new"] | None = None
     fail_on_suspect: bool = False

@@ -26,7 +26,7 @@ VIEWS = {
     "ledgers": "a ledger's metadata, or a znode that is none's, in the first scan",
     "ledgers_again": "the same in the last scan, in short",
     "moved": "a ledger that did not stand at one version in both scans",
-    "marks": "an under-replication mark, lock or vote",
+    "marks": "an under-replication mark, a lock, or a directory in which no mark was seen",
     "cookies": "a cookie in the store",
     "registrations": "a registered bookie",
     "cluster": "a fact of the cluster as a whole, such as its instance id",

@@ -15,7 +15,7 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
     """The ids of the checks that cannot do without any of some things, in the order of the catalogue.
 
     >>> checks_that_need(Need.TIMES)
-    ('recovery-stuck',)
+    ('index-incomplete', 'recovery-stuck')
     """
     return tuple(check.id for check in ALL if check.needs & {*needs})
 
@@ -51,6 +51,11 @@ def blind_spots(run: RunView) -> list[BlindSpot]:
                 checks_that_need(Need.DISKS),
                 "bookies were only asked (rpc:), which tells nothing of their disks",
             )
+        )
+    if not run.witness and run.directories:
+        why = "--witness no" if report.run["live"] else "saved metadata"
+        found.append(
+            BlindSpot(checks_that_need(Need.WITNESS), f"{why}: no bookie was asked what its index lacks")
         )
     if report.cluster.instance_id is None:
         found.append(

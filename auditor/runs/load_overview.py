@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from auditor.errors import RunError
 from auditor.model.finding import Severity
@@ -27,7 +27,7 @@ def run_view(run: RunReader) -> RunView:
 
     gaps = run.table("marks", ["kind"], ds.field("kind") == "gap")
     wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != "read")
-    fail_on, fail_on_suspect = _fail_on(run)
+    options = _options(run)
     unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], wanted)
     order = pc.sort_indices(unread, [("replicas", "descending"), ("bookie_id", "ascending")])
     return RunView(
@@ -35,21 +35,33 @@ def run_view(run: RunReader) -> RunView:
         report=run.report,
         directories=run.table("directories", ["path"]).num_rows,
         marks_listed=gaps.num_rows == 0,
+        witness=run.report.run["live"] and options.witness,
         unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
-        fail_on=fail_on,
-        fail_on_suspect=fail_on_suspect,
+        fail_on=options.fail_on,
+        fail_on_suspect=options.fail_on_suspect,
         standings=standings_of(RunTables(run.path), [finding.fingerprint for finding in run.report.findings]),
     )
 
 
-def _fail_on(run: RunReader) -> tuple[Severity | Literal["new"], bool]:
-    """The options that the exit code comes from; a run of an older version had the first alone."""
+class _Options(NamedTuple):
+    fail_on: Severity | Literal["new"]
+    fail_on_suspect: bool
+    witness: bool
+
+
+def _options(run: RunReader) -> _Options:
+    """Those that the exit code comes from, and whether bookies might be asked: a run of an older version has
+    the first alone, and asked nobody."""
     files, base = RunTables(run.path).files
     try:
         with files.open_input_stream(f"{base}/{MANIFEST}") as stream:
             manifest: dict[str, Any] = json.loads(stream.read())
         options = manifest["identity"]["options"]
         value = options["fail_on"]
-        return "new" if value == "new" else Severity(value), bool(options.get("fail_on_suspect", False))
+        return _Options(
+            "new" if value == "new" else Severity(value),
+            bool(options.get("fail_on_suspect", False)),
+            options.get("witness", "no") == "yes",
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{run.path}/{MANIFEST}: {type(error).__name__}: {error}") from error

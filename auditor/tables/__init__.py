@@ -43,6 +43,8 @@ class Tables:
     ``stale_marks``
         One row a mark of a ledger that has all its copies: ``ledger_id``, ``path``, ``replicas``, ``since``,
         ``why`` (returned or repaired).
+    ``empty_directories``
+        One row a directory of marks without any: ``path``, ``ctime``.
     ``undrawn``
         ``bookie_id``, ``undrawn``, ``lowest``, ``highest``: how many orphans of a bookie have ids that the
         store's own id generator has not given out, and between which ids.
@@ -77,6 +79,7 @@ class Tables:
     over_replicated: DataFrame
     unindexed: DataFrame
     stale_marks: DataFrame
+    empty_directories: DataFrame
     cluster: ClusterFacts
 
     moved: DataFrame | None = None

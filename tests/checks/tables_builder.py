@@ -108,6 +108,7 @@ SCHEMAS = {
     "stale_marks": """
         scope_id long, ledger_id long, path string, replicas array<string>, since long, why string
     """,
+    "empty_directories": "path string, ctime long",
     "undrawn": "bookie_id string, undrawn long, lowest long, highest long",
     "over_replicated": """
         scope_id long, ledger_id long, bookie_id string, count long, state string, marked boolean,

@@ -1,4 +1,4 @@
-"""Marks: stale, stuck, and of deleted ledgers; every mark is one of them, or none."""
+"""Marks: stale, stuck, of deleted ledgers and of empty ones; every mark is one of them, or none."""
 
 from __future__ import annotations
 
@@ -133,3 +133,58 @@ def test_a_mark_is_stuck_after_a_day_without_a_worker(spark: SparkSession) -> No
     assert found[1].evidence["hours"] == 25
     assert "for 25 hours" in found[1].message
     assert found[6].evidence["unrecoverable"] is True
+
+
+def test_an_old_mark_of_a_ledger_without_entries_is_not_stuck(spark: SparkSession) -> None:
+    empty: dict[str, Any] = {"last_entry_id": -1, "depends": False}
+    asked = with_stale_marks(
+        spark,
+        bookies=[*BOOKIES, {"bookie_id": "also-down", "registered": None}],
+        ledgers=[
+            *(ledger(number, "up", "down", **empty) for number in (1, 2, 3, 4, 5)),
+            ledger(6, "up", "down", state="OPEN", **empty),  # its end is not known
+            ledger(7, "up", "down", last_entry_id=0, depends=False),  # one entry, on others
+            ledger(8, "up", "down", undecidable=True, status="broken", **empty),
+            ledger(9, "up", **empty),  # repaired
+            ledger(10, "down", "also-down", **empty),
+        ],
+        verdicts=[{"ledger_id": number} for number in range(1, 11)],
+        marks=[
+            mark(1, "down", ctime=OLD),
+            mark(2, "down", ctime=OLD),  # locked
+            mark(3, "down"),  # an hour: a worker will come
+            mark(4, ctime=OLD),  # a placement mark
+            mark(5, "up", ctime=OLD),  # stale: it returned
+            *(mark(number, "down", ctime=OLD) for number in (6, 7, 8, 9)),
+            mark(10, "down", "also-down", ctime=OLD),
+            mark(11, "down", ctime=OLD),  # of a ledger that is gone
+        ],
+        locks=[{"ledger_id": 2}],
+    )
+    found = {each.bookie_id: each for each in find("mark-of-empty-ledger", asked)}
+    assert {name: each.evidence["sample"] for name, each in found.items()} == {
+        "down": ["1", "10"],
+        "also-down": ["10"],
+    }
+    assert {(each.ledger_id, each.severity, each.confidence) for each in found.values()} == {
+        (None, "note", "confirmed")
+    }
+    assert found["down"].message.startswith("2 closed ledgers without entries have been marked for down")
+    assert places(find("mark-stuck", asked)) == [(6, None), (7, None), (8, None)]
+
+
+def test_an_empty_ledger_that_moves_leaves_a_doubt(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        bookies=BOOKIES,
+        ledgers=[ledger(1, "down", last_entry_id=-1, depends=False)],
+        marks=[mark(1, "down", ctime=OLD)],
+    )
+    scheme = "scope_id long, ledger_id long, listed boolean, version long, version_again long, doubt string"
+    moved = spark.createDataFrame([(0, 1, True, 1, 2, None)], scheme)
+    [found] = find("mark-of-empty-ledger", replace(asked, moved=moved))
+    assert (found.confidence, found.evidence["ledgers"], found.evidence["doubted_ledgers"]) == (
+        "suspect",
+        0,
+        1,
+    )

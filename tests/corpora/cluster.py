@@ -246,10 +246,14 @@ class Cluster:
         text = "".join(f'replica: "{replica}"\n' for replica in replicas) + f"ctime: {NOW - age}\n"
         self.node(f"/ledgers/underreplication/ledgers/{groups}/urL{ledger:010d}", text.encode())
 
-    def lock(self, ledger: int) -> None:
-        self.node(
-            f"/ledgers/underreplication/locks/urL{ledger:010d}", b'bookieId: "worker.example"\n', owner=2
-        )
+    def lock(self, ledger: int, *, age: int = 0) -> None:
+        path = f"/ledgers/underreplication/locks/urL{ledger:010d}"
+        self.node(path, b'bookieId: "worker.example"\n', time=NOW - age, owner=2)
+
+    def empty_directories(self, count: int) -> None:
+        """Of the replication queue, as workers leave them that stop while they clean up."""
+        for number in range(count):
+            self.node(f"/ledgers/underreplication/ledgers/0000/0000/000f/{number:04x}")
 
     def write(self, root: Path) -> Path:
         """Lay it out: ``root/metadata.jsonl`` and ``root/bookies``. Returns ``root``."""

@@ -163,6 +163,16 @@ def marks(odd: Oddities) -> None:
     # An empty list is a placement mark.
     cluster.ledger(65, {0: [A, B, C]}, (3, 2), 9)
     cluster.mark(65)
+    # Nothing of it can be copied, and it stays in the queue.
+    cluster.ledger(66, {0: [A, B, "down.example:3181"]}, (3, 2), -1)
+    cluster.mark(66, "down.example:3181", age=30 * HOUR)
+    odd.find("mark-of-empty-ledger", "note", bookie="down.example:3181")
+    # What workers leave behind.
+    cluster.ledger(67, {0: [A, B, C]}, (3, 2), 9)
+    cluster.lock(67, age=2 * HOUR)
+    odd.find("lock-without-mark", "note", 67, confidence="suspect")
+    cluster.empty_directories(100)
+    odd.find("mark-directory-empty", "note")
 
 
 def identity(odd: Oddities) -> None:

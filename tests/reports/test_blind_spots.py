@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from auditor.checks import BY_ID, Basis, Need
+from auditor.findings.basis import of_marks
 from auditor.model.report import BookiesRead, Report
 from auditor.model.run_view import RunView, UnreadBookie
 from auditor.reports.blind_spots import blind_spots, checks_that_need
@@ -39,7 +42,7 @@ def test_what_a_check_rests_on_it_needs() -> None:
 
 
 def test_checks_of_marks_and_of_storage_say_so() -> None:
-    assert {id for id in BY_ID if id.startswith("mark-")} <= set(MARKS)
+    assert {id for id in BY_ID if of_marks(id)} <= set(MARKS)
     assert {each.id for each in BY_ID.values() if each.group == "storage"} <= {*COPIES}
 
 
@@ -47,13 +50,17 @@ def test_etcd_keeps_neither_marks_nor_times() -> None:
     etcd = replace(WHOLE, cluster=replace(WHOLE.cluster, layout="etcd"))
     found = of(replace(SEEN, report=etcd, marks_listed=False))
     assert found["etcd keeps no under-replication marks and no locks"] == set(MARKS)
-    assert found["etcd keeps no times, so no age is known"] == {"recovery-stuck"}
+    assert found["etcd keeps no times, so no age is known"] == {"index-incomplete", "recovery-stuck"}
     assert len(found) == 2
 
 
 def test_marks_that_could_not_be_listed_say_nothing_by_being_absent() -> None:
     assert of(replace(SEEN, marks_listed=False)) == {
-        "not all under-replication marks could be listed": {"mark-missing"}
+        "not all under-replication marks could be listed": {
+            "mark-missing",
+            "mark-directory-empty",
+            "lock-without-mark",
+        }
     }
 
 
@@ -61,6 +68,19 @@ def test_bookies_that_were_only_asked_show_no_disk() -> None:
     [spot] = blind_spots(replace(SEEN, directories=0))
     assert (spot.ids, spot.where) == (DISKS, "")
     assert "rpc:" in spot.why
+
+
+@pytest.mark.parametrize(
+    ("live", "why"),
+    [
+        (False, "saved metadata: no bookie was asked what its index lacks"),
+        (True, "--witness no: no bookie was asked what its index lacks"),
+    ],
+)
+def test_where_nobody_could_be_asked_no_index_is_known_to_be_incomplete(live: bool, why: str) -> None:
+    unasked = replace(SEEN, report=changed(live=live), witness=False)
+    assert of(unasked) == {why: {"index-incomplete"}}
+    assert of(replace(unasked, directories=0)).keys() == of(replace(SEEN, directories=0)).keys()
 
 
 def test_without_any_bookie_nothing_is_known_of_copies_once() -> None:

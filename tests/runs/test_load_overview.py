@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,20 @@ def test_the_most_needed_of_the_unread_bookies_are_named(out: Path) -> None:
         UnreadBookie("bk-048:3181", "unread", "gone", 48),
     )
     assert (view.directories, view.marks_listed, view.fail_on) == (2, True, Severity.WARNING)
-    assert not view.fail_on_suspect  # a run of a version that had no such option
+    # A run of a version that had no such options.
+    assert (view.fail_on_suspect, view.witness) == (False, False)
     assert view.standings == {}
+
+
+@pytest.mark.parametrize(("live", "option"), [(True, "yes"), (True, "no"), (False, "yes")])
+def test_bookies_of_a_live_store_could_be_asked_where_the_options_let_them(
+    live: bool, option: str, out: Path
+) -> None:
+    said = report()
+    (out / "report.json").write_text(whole.render(replace(said, run={**said.run, "live": live})))
+    options = {"fail_on": "warning", "witness": option}
+    (out / "manifest.json").write_text(json.dumps({"identity": {"options": options}}))
+    assert run_view(open_run(out)).witness is (live and option == "yes")
 
 
 def test_a_gap_among_the_marks_is_known(out: Path) -> None:

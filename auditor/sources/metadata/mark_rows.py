@@ -1,24 +1,25 @@
-"""Rows of the table marks, from a batch of znodes below ``underreplication``: marks and locks."""
+"""Rows of the table marks, from a batch of znodes below ``underreplication``: marks, directories, locks."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
 from auditor.keys import marks
 from auditor.model.columns import commented
-from auditor.sources.metadata.store import ZnodeBatch
+from auditor.sources.metadata.store import UNCOUNTED, ZnodeBatch
 
 MARKS = commented(
-    ("kind", pa.string(), "mark, lock or gap (not listed)"),
+    ("kind", pa.string(), "mark, lock, directory (of marks, in which none was seen) or gap (not listed)"),
     ("ledger_id", pa.int64(), "the ledger; null where the name says none"),
     ("path", pa.string(), "its znode"),
     ("replicas", pa.list_(pa.string()), "mark: the bookies said to lack copies"),
     ("owner", pa.string(), "lock: the host of the worker that repairs"),
-    ("ctime", pa.int64(), "mark: when it was last marked; lock: when it was taken; ms"),
+    ("ctime", pa.int64(), "when a mark was last marked, a lock was taken, a directory was made; ms"),
     ("version", pa.int64(), "the znode's version"),
     ("mtime", pa.int64(), "when the znode last changed, ms"),
     ("misplaced", pa.bool_(), "mark: in a branch where the server does not look"),
@@ -27,23 +28,32 @@ MARKS = commented(
 
 
 def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
-    """Turn one batch of the tree of marks into rows of `MARKS`; inner znodes leave none, damaged ones do."""
+    """Turn one batch of the tree of marks into rows of `MARKS`; damaged znodes leave one too.
+
+    A directory leaves a row only where it has no children, or none in this batch and its source does not
+    count them: another batch may have them then.
+    """
     start = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []
-    for path, data, ctime, mtime, version in zip(
+    full = {path.rpartition("/")[0] for path in batch.paths}
+    children = batch.children if batch.children is not None else np.full(len(batch.paths), UNCOUNTED)
+    for path, data, ctime, mtime, version, below_it in zip(
         batch.paths,
         batch.data,
         batch.ctime.tolist(),
         batch.mtime.tolist(),
         batch.version.tolist(),
+        children.tolist(),
         strict=True,
     ):
         below = path[start:]
         row = {"path": path, "version": version, "mtime": mtime, "misplaced": False}
         if below.startswith(marks.LOCKS + "/"):
             rows.append({**row, **_lock(below, data), "ctime": ctime})
-        elif (place := marks.classify(below)).kind not in ("inner", "other"):
+        elif (place := marks.classify(below)).kind in ("mark", "misplaced", "malformed"):
             rows.append({**row, **_mark(place, data)})
+        elif place.kind == "inner" and below != marks.MARKS and below_it <= 0 and path not in full:
+            rows.append({**row, "kind": "directory", "ctime": ctime})
     rows += [{"kind": "gap", "path": path, "damage": reason} for path, reason in batch.gaps]
     return pa.RecordBatch.from_pylist(rows, schema=MARKS)
 

@@ -37,7 +37,7 @@ NO_TIME = -1
 """The ctime and mtime of what a store keeps without times (etcd); null in tables."""
 
 UNCOUNTED = -1
-"""`Znode.made` where the source does not tell."""
+"""`Znode.made` and `Znode.children` where the source does not tell."""
 
 RESTARTS = 3
 """How often a scan begins anew at a newer moment, because its own was lost (`MetadataStore.moment_lost`)."""
@@ -52,6 +52,7 @@ class Znode(NamedTuple):
     the latter too (what a ledger's version is there), ``ephemeral_owner`` the lease; etcd keeps no times:
     `NO_TIME`. ``made`` is how many children were ever made below a znode, or how often an etcd key was
     written: what id generators count by. It may be too high, and is `UNCOUNTED` where a source does not tell.
+    ``children`` is how many a znode had when it was read, or `UNCOUNTED`.
     """
 
     path: str
@@ -63,6 +64,7 @@ class Znode(NamedTuple):
     version: int
     ephemeral_owner: int
     made: int = UNCOUNTED
+    children: int = UNCOUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class ZnodeBatch:
     version: NDArray[np.int64]
     ephemeral_owner: NDArray[np.int64]
     gaps: list[tuple[str, str]] = field(default_factory=list)
+    children: NDArray[np.int64] | None = None  # of each znode, or `UNCOUNTED`; None: of all of them
 
     @classmethod
     def of(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
@@ -88,10 +91,10 @@ class ZnodeBatch:
         >>> ZnodeBatch.of([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
         [5]
         """
-        paths, data, _, *numbers, _ = zip(*znodes, strict=True) if znodes else ((),) * 9
-        columns = [np.array(column, np.int64) for column in numbers]
-        mzxid, ctime, mtime, version, owner = columns
-        return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [])
+        paths, data, _, *numbers, _, children = zip(*znodes, strict=True) if znodes else ((),) * 10
+        columns = [np.array(column, np.int64) for column in (*numbers, children)]
+        mzxid, ctime, mtime, version, owner, below = columns
+        return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [], below)
 
 
 class Tree(StrEnum):

@@ -117,6 +117,7 @@ def _read(
                 stat.ephemeral_owner,
                 # cversion counts what was made and what was deleted.
                 (stat.cversion + stat.num_children) // 2,
+                stat.num_children,
             )
         )
         if stat.num_children and depth < DEPTH_LIMIT:

@@ -1,0 +1,78 @@
+"""Locks of the replication queue whose ledgers are not marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import LEDGER, Basis, Need, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.model.finding import Confidence, Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+_MINUTE_MS = 60 * 1000
+_LEFT_AFTER_MS = 60 * _MINUTE_MS
+"""Garbage collection holds a lock for a moment, a worker that gives a ledger up for five minutes at most."""
+
+
+@check(
+    Severity.NOTE,
+    group="replication",
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS, Need.ALL_MARKS},
+    asks="locks",
+)
+def lock_without_mark(tables: Tables) -> DataFrame:
+    """A ledger has been locked for repair for an hour, and is not marked as under-replicated.
+
+    What it finds:
+        Locks of the replication queue that are older than an hour at the time of the scan and whose ledger
+        has no mark. One finding a lock, with its owner and since when.
+
+    Why it matters:
+        No worker takes a ledger that is locked. If this one is marked later, it waits until the lock goes,
+        and garbage collection leaves its over-replicated copies alone meanwhile.
+
+    How sure:
+        Always suspect: marks and locks are not read at one moment, and a worker that copied the ledger for an
+        hour and is just done with it looks the same. Two runs that see it with the same time leave no doubt.
+
+    What to do:
+        See whether autorecovery, or a bookie's garbage collection, still works on the machine that the lock
+        names. A lock goes with the ZooKeeper session of its owner, so restarting that process ends it.
+
+    Commands:
+        - `bookkeeper shell listunderreplicated -prw`
+          lists the marked ledgers with the worker that holds each; this ledger is not among them. Risk: none;
+          it reads metadata.
+
+    Limits:
+        Younger locks are everyday life: bookies lock every ledger that they look at for over-replicated
+        copies. The owner is a host's name, which bookies and workers on one machine share.
+    """
+    from pyspark.sql import functions as F
+
+    now = F.lit(tables.cluster.scan_time)
+    old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(
+        now - F.col("ctime") > _LEFT_AFTER_MS
+    )
+    marked = tables.marks.where("not misplaced").select(*LEDGER)
+    minutes = ((now - F.col("ctime")) / _MINUTE_MS).cast("bigint")
+    return finding_rows(
+        old.join(marked, [*LEDGER], "left_anti"),
+        ledger_id="ledger_id",
+        confidence=Confidence.SUSPECT,
+        message=words(
+            "ledger ",
+            ledger_name(),
+            " has been locked by ",
+            F.coalesce("owner", F.lit("a worker without a name")),
+            " for ",
+            minutes,
+            " minutes and is not marked for replication",
+        ),
+        evidence={"path": "path", "owner": "owner", "since": "ctime", "minutes": minutes},
+    )

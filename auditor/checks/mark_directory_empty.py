@@ -1,0 +1,69 @@
+"""Directories of the replication queue in which no mark is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.samples import with_samples
+from auditor.model.finding import Confidence, Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+_MANY = 100
+"""Workers that stop half-way leave a few; what counts is what makes listings slow."""
+
+
+@check(
+    Severity.NOTE,
+    group="replication",
+    rests_on=Basis.METADATA,
+    needs={Need.MARKS, Need.ALL_MARKS},
+    asks="empty_directories",
+)
+def mark_directory_empty(tables: Tables) -> DataFrame:
+    """Many directories of the replication queue have no mark in them any more.
+
+    What it finds:
+        Znodes of the tree of marks, above the marks, without children, where there are at least 100 of them.
+        One finding for the cluster, with their number and the first few.
+
+    Why it matters:
+        Workers list and watch all of these while they look for a ledger, and scripts that count the znodes
+        below underreplication/ledgers take them for marked ledgers (pulsar #21607). A worker removes a mark's
+        directories with the mark, and leaves them if it stops in between.
+
+    How sure:
+        Confirmed in saved metadata. Suspect on a running store: marks that workers remove while they are
+        listed leave the same picture for a moment.
+
+    What to do:
+        Usually nothing. A mark that comes into such a directory takes it along when it goes.
+
+    Commands:
+        - `bookkeeper shell listunderreplicated -c`
+          counts the ledgers that are really marked. Risk: none; it reads metadata.
+
+    Limits:
+        Fewer are not told. A bookkeeper command to remove them does not exist; ZooKeeper's own client can
+        (`delete PATH`, which refuses where there are children).
+    """
+    from pyspark.sql import functions as F
+
+    listed_whole = F.lit(tables.cluster.has_marks)
+    rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))
+    found = with_samples(rows, "whole", "path", F.min("ctime").alias("oldest"))
+    return finding_rows(
+        found.where(F.col("total") >= _MANY),
+        confidence=Confidence.SUSPECT if tables.cluster.live else Confidence.CONFIRMED,
+        message=words(
+            counted(F.col("total"), "directory", "directories"),
+            " of the replication queue have no mark in them, such as ",
+            listed(F.col("sample")),
+        ),
+        evidence={"directories": "total", "oldest": "oldest", "sample": "sample"},
+    )

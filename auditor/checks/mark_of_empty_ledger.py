@@ -1,0 +1,86 @@
+"""Old marks of closed ledgers that have no entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.by_products import by_bookie, doubts
+from auditor.checks.check import LEDGER, Basis, Need, check
+from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+from auditor.checks.mark_states import waiting_marks
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
+def mark_of_empty_ledger(tables: Tables) -> DataFrame:
+    """Closed ledgers without entries have been marked as under-replicated for a day.
+
+    What it finds:
+        Marks older than 24 hours at the time of the scan, held by no worker, of closed ledgers whose last
+        entry is -1. One finding for each bookie that such marks name, with how many ledgers they mark; a mark
+        of two bookies counts for both. They are not told as `mark-stuck` too. Stale marks and those of
+        deleted ledgers are other findings.
+
+    Why it matters:
+        Nothing can be lost: there is no entry to copy. But workers before 4.14.6 and 4.15.1 find nothing to
+        do on such a ledger and leave the lost bookie in its ensemble, so that it comes into the queue again
+        and again (bookkeeper #3220). The marks then say more than there is to repair.
+
+    How sure:
+        Confirmed: the metadata and the mark's own time say so. Ledgers whose metadata changed between the two
+        scans of a running store count apart, as in doubt; the finding is suspect where there are no others.
+
+    What to do:
+        If the bookie comes back, nothing: a worker then removes the marks. If it is gone for good, put
+        another one into these ledgers' ensembles, or run newer workers. Where they are newer, see why none of
+        them takes the marks.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          shows that the ledger is closed with lastEntryId=-1, and its ensembles. Risk: none; it reads
+          metadata.
+        - `bookkeeper shell queryautorecoverystatus`
+          says whether replication is switched on. Risk: none; it reads metadata.
+        - `bookkeeper shell recover -l ID BOOKIE`
+          puts another bookie into the ensemble; it copies nothing, for there is nothing, and asks before. A
+          worker that takes the mark then removes it. Risk: writes; it changes the ledger's metadata.
+        - `bookkeeper shell deleteledger -l ID`
+          deletes the ledger; it asks before. Risk: danger; an application that still names the ledger fails
+          to open it.
+
+    Limits:
+        Workers of those versions may remove the mark, and the auditor sets it again with a new time: such a
+        mark never gets old enough to be reported. The bookie is then still a `ghost-bookie` or `bookie-down`.
+    """
+    from pyspark.sql import functions as F
+
+    from auditor.tables.moved import doubtful
+
+    marks = doubtful(waiting_marks(tables).where("empty"), tables.moved).select(
+        *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful")
+    )
+    every = F.col("total") + F.col("doubted")
+    return finding_rows(
+        by_bookie(marks),
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("total") == 0),
+        message=words(
+            counted(every, "closed ledger without entries has", "closed ledgers without entries have"),
+            " been marked for ",
+            F.col("bookie_id"),
+            " for more than a day, and no worker holds them; such as ",
+            listed(F.col("sample")),
+            doubts(),
+        ),
+        evidence={
+            "ledgers": "total",
+            "doubted_ledgers": "doubted",
+            "sample": "sample",
+            "rows": F.lit("tables/marks"),
+        },
+    )
