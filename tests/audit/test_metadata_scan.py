@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from auditor import Audit, AuditOptions
 from auditor.errors import StoreError
 from auditor.sources.metadata.spark_source import LedgerSource
+from tests.living.cluster import wait_until
 from tests.servers.zookeeper import ZooKeeperProcess, write, writer
 
 SECRET = "hunter2-hunter2"
@@ -42,7 +43,8 @@ def test_a_scan_logs_in_on_the_driver_and_in_every_task_and_lands_no_secret(
         uri, run = f"zk://{server.hosts}/bk", tmp_path / "run"
         with pytest.raises(StoreError, match=r"not authorised to read /bk .*--credentials"):
             Audit(uri, out=str(tmp_path / "refused")).scan(spark)
-        assert server.connections() == 0  # an audit that ends early lets go of the store
+        # An audit that ends early lets go of the store; the server takes a moment to notice.
+        wait_until(lambda: server.connections() == 0, "no connection is left", 30)
         rows = Audit(uri, out=str(run), options=AuditOptions(credentials=credentials)).scan(spark)
     assert rows["ledgers"] == 30
     files = [path for path in run.rglob("*") if path.is_file()]
