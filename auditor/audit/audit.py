@@ -84,6 +84,7 @@ class Audit:
     """Audit a cluster: read its metadata and its bookies' indexes, compare, and say what is wrong.
 
     ``metadata`` is a metadata URI, ``bookies`` the ``--bookies`` sources, ``out`` the run directory to make.
+    Without sources only the metadata is looked at; whatever needs an index is unknown then.
 
     >>> audit = Audit("dump:///saved/metadata.jsonl", ["/mnt/bookies"], "/runs/today")
     >>> audit.options.samples
@@ -315,6 +316,7 @@ class Audit:
                 bare=metadata.bare(),
                 bookies_listed=metadata.bookies_listed(),
                 orphans_known=before.hour_ago.finished if before.hour_ago else None,
+                has_sources=bool(bookies.sources),
             ),
             known_empty=_known_empty(landing, rows),
         )

@@ -332,7 +332,8 @@ class BookieScan:
     ) -> dict[str, Any]:
         attributed = self.attribution.bookies.get(name)
         read = attributed.read if attributed else UNREAD
-        reason = attributed.reason if attributed else "no --bookies source has a place for it"
+        nowhere = "no --bookies source has a place for it" if self.sources else "no --bookies was given"
+        reason = attributed.reason if attributed else nowhere
         if name in asked:
             reason = asked[name]
             read = bookie_owners.READ if reason is None else bookie_owners.PARTIAL

@@ -114,8 +114,11 @@ def judge_with_witness(
 
 
 def _askable(metadata: MetadataScan, bookies: BookieScan) -> list[str]:
-    """The bookies that can be asked: registered in a live store, named by an ensemble, and this cluster's."""
-    if not metadata.live:
+    """The bookies that can be asked: registered in a live store, named by an ensemble, and this cluster's.
+
+    Nobody, in an audit of metadata alone: without an index nothing seems to be missing.
+    """
+    if not metadata.live or not bookies.sources:
         return []
     registered = registered_modes(registrations(metadata.before)).keys() & bookies.members.keys()
     return sorted(registered - set(bookies.foreign))

@@ -21,6 +21,7 @@ def bookie_unread(tables: Tables) -> DataFrame:
     What it finds:
         Bookies that an ensemble names, or of which a directory was found, and that were not read whole: no
         source covers them, a directory that their cookie names is absent, or a directory could not be listed.
+        An audit without --bookies has one finding for all of them.
 
     Why it matters:
         The audit is incomplete: whatever is not seen on such a bookie counts as unknown, never as missing. A
@@ -47,6 +48,8 @@ def bookie_unread(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     rows = tables.bookies.where("(named or found) and read <> 'read'")
+    if not tables.cluster.has_sources:
+        return _none_read(rows)
     return finding_rows(
         rows,
         bookie_id="bookie_id",
@@ -64,4 +67,34 @@ def bookie_unread(tables: Tables) -> DataFrame:
             " cannot be decided whole",
         ),
         evidence={"read": "read", "reason": "reason", "ledgers": "ledgers", "replicas": "replicas"},
+    )
+
+
+def _none_read(unread: DataFrame) -> DataFrame:
+    """One finding: this was an audit of metadata alone."""
+    from pyspark.sql import functions as F
+
+    reason = "no --bookies was given"
+    rows = unread.agg(
+        F.count("*").alias("bookies"),
+        F.coalesce(F.sum("replicas"), F.lit(0)).alias("replicas"),
+        F.array_sort(F.collect_set("bookie_id")).alias("bookie_ids"),
+    )
+    return finding_rows(
+        rows,
+        confidence=Confidence.UNKNOWN,
+        unknown="bookie_ids",
+        message=words(
+            f"no bookie was read: {reason}; only metadata was looked at, and what ",
+            counted(F.col("bookies"), "bookie holds", "bookies hold"),
+            " of ",
+            counted(F.col("replicas"), "replica", "replicas"),
+            " is unknown",
+        ),
+        evidence={
+            "read": F.lit("unread"),
+            "reason": F.lit(reason),
+            "bookies": "bookies",
+            "replicas": "replicas",
+        },
     )

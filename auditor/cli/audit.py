@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     "--bookies",
     metavar="PATH",
     multiple=True,
-    required=True,
     help="Where bookies' indexes are: a directory with one sub-directory a bookie, an inventory file, "
-    "collected tables (a directory or a glob of them), or rpc: to ask the bookies. May be repeated.",
+    "collected tables (a directory or a glob of them), or rpc: to ask the bookies. May be repeated. Without "
+    "it only the metadata is looked at, and the exit code is 3 at best.",
 )
 @click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
 @outputs_option

@@ -14,6 +14,7 @@ from auditor.doctor.out import look_at_out
 from auditor.doctor.store import read_metadata
 from auditor.doctor.unseen import unseen
 from auditor.model.doctor import Diagnosis, Line, State
+from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions
 
 __all__ = ["examine"]
@@ -39,9 +40,17 @@ def examine(
     store = read_metadata(metadata, options) if metadata is not None else None
     lines += store.lines if store else [_not_named("store", "access", "--metadata URI")]
     disks = look_at_bookies(bookies, store, options) if bookies else None
-    lines += disks.lines if disks else [_not_named("bookies", "coverage", "--bookies PATH")]
+    lines += disks.lines if disks else [_without_bookies(named=metadata is not None)]
     lines += look_at_out(out, metadata) if out is not None else [_not_named("out", "place", "--out RUN")]
     return Diagnosis(tuple(lines), tuple(unseen(store, disks)))
+
+
+def _without_bookies(named: bool) -> Line:
+    """An audit needs a store and may do without bookies; then it decides nothing of their copies."""
+    if not named:
+        return _not_named("bookies", "coverage", "--bookies PATH")
+    said = "no --bookies PATH was given: such an audit looks at the metadata only"
+    return Line("bookies", "coverage", State.NOT_ASKED, said, "say where the indexes are", NOT_COVERED)
 
 
 def _not_named(topic: str, name: str, option: str) -> Line:

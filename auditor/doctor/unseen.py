@@ -14,6 +14,8 @@ def unseen(metadata: Metadata | None, bookies: Bookies | None) -> Iterator[str]:
     if metadata is not None:
         yield from _of_metadata(metadata)
     if bookies is None:
+        if metadata is not None:
+            yield "what bookies hold: without --bookies nothing is said of copies, orphans and disks"
         return
     if metadata is not None:
         yield (

@@ -229,13 +229,18 @@ class Report:
         if found_at_least(run["tally"], Severity.WARNING):
             verdict = NOT_HEALTHY
         else:
-            verdict = HEALTHY if coverage.complete and not run["gaps"] else INCOMPLETE
+            verdict = HEALTHY if _complete(run, coverage) else INCOMPLETE
         return cls(run, cluster, coverage, verdict, counts, findings)
 
     @property
     def complete(self) -> bool:
         """Whether all of it was looked at and decided."""
-        return self.coverage.complete and not self.run["gaps"]
+        return _complete(self.run, self.coverage)
+
+    @property
+    def metadata_only(self) -> bool:
+        """Whether no source of bookies' indexes was given, so that nothing is known of any copy."""
+        return not self.run["bookie_sources"]
 
     def to_json(self) -> str:
         """The text of report.json; ids of ledgers and scopes are decimal strings."""
@@ -299,6 +304,10 @@ def _same_shape(run: Mapping[str, Any]) -> None:
 def found_at_least(tallies: list[Tally], severity: Severity) -> bool:
     """Whether there is a finding this bad or worse, of any confidence."""
     return any(tally["count"] and Severity(tally["severity"]).at_least(severity) for tally in tallies)
+
+
+def _complete(run: Run, coverage: Coverage) -> bool:
+    return coverage.complete and not run["gaps"] and bool(run["bookie_sources"])
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:

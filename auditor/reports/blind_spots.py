@@ -44,7 +44,8 @@ def blind_spots(run: RunView) -> list[BlindSpot]:
             BlindSpot(checks_that_need(Need.ALL_MARKS), "not all under-replication marks could be listed")
         )
     if not seen.bookies.read and not run.directories:
-        found.append(BlindSpot(copies, "no bookie was read"))
+        why = "no --bookies was given" if report.metadata_only else "no bookie was read"
+        found.append(BlindSpot(copies, why))
     elif not run.directories:
         found.append(
             BlindSpot(

@@ -85,6 +85,8 @@ def _head(report: Report) -> str:
 def _coverage(report: Report) -> str:
     run, cluster, seen = report.run, report.cluster, report.coverage
     unread = bounded([escaped(name) for name in seen.bookies.unread], SHOWN)
+    if report.metadata_only:
+        unread = "all of them, for no --bookies was given: only the metadata was looked at"
     rows = [
         ("cluster", escaped(cluster.instance_id or "no instance id")),
         ("metadata", escaped(cluster.metadata_uri)),

@@ -104,12 +104,14 @@ def _looked_at(run: RunView, width: int) -> list[str]:
 def _not_looked_at(run: RunView, width: int) -> list[str]:
     unread = run.report.coverage.bookies.unread
     lines = []
-    for each in run.unread:
+    if run.report.metadata_only:
+        lines.append("  any bookie: no --bookies was given")
+    for each in () if run.report.metadata_only else run.unread:
         how = "read in part" if each.read == "partial" else "not read"
         why = f": {each.reason}" if each.reason else ""
         needed = plural(each.replicas, "replica", "replicas")
         lines += folded(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
-    if len(unread) > len(run.unread):
+    if len(unread) > len(run.unread) and not run.report.metadata_only:
         lines.append(f"  and {len(unread) - len(run.unread):,} more bookies")
     if doubt := run.report.run["in_doubt"]:
         lines += folded(f"in doubt: {in_doubt(doubt)}", width, "  ", "    ", lines=2)

@@ -16,6 +16,7 @@ class ClusterFacts:
     keeps no under-replication marks at all (etcd): their absence then means nothing. ``instance_id_missing``:
     the cluster surely has no instance id; false where it could not be read. ``bare``: the store surely has
     neither a LAYOUT nor an id generator, as if no cluster had ever used it.
+    ``has_sources``: bookies' indexes could be looked for, as an audit of metadata alone does not.
     ``bookies_listed``: cookies and registrations were seen to their end; where not, a bookie without one is
     unknown, not a ghost. ``orphans_known``: when the earlier run ended that ``holdings`` counts lasting
     orphans by, ms; None: there is none.
@@ -36,3 +37,4 @@ class ClusterFacts:
     bare: bool = False
     bookies_listed: bool = True
     orphans_known: int | None = None
+    has_sources: bool = True

@@ -63,6 +63,15 @@ def test_what_is_not_named_is_not_asked() -> None:
     assert (told.exit_code, told.unseen) == (0, ())
 
 
+def test_without_bookies_an_audit_would_look_at_the_metadata_alone(corpus: Corpus) -> None:
+    told = examine(f"dump://{corpus.dump}")
+    found = line(told, "bookies", "coverage")
+    assert (found.state, found.exit_code, told.exit_code) == (NOT_ASKED, 3, 3)
+    assert "looks at the metadata only" in found.said
+    assert "what bookies hold: without --bookies nothing is said of copies, orphans and disks" in told.unseen
+    assert examine("dump:///no/such/metadata.jsonl").exit_code == 4
+
+
 def test_a_store_that_is_not_there_ends_an_audit_and_the_rest_is_told_all_the_same(corpus: Corpus) -> None:
     told = examine("dump:///no/such/metadata.jsonl", [str(corpus.bookies)])
     assert line(told, "store", "access").state is FAIL

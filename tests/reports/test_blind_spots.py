@@ -88,6 +88,10 @@ def test_without_any_bookie_nothing_is_known_of_copies_once() -> None:
     unread = (UnreadBookie("a:1", "unread", None, 7),)
     found = of(replace(SEEN, report=replace(WHOLE, coverage=none), directories=0, unread=unread))
     assert found == {"no bookie was read": set(COPIES)}
+    only = replace(changed(bookie_sources=[]), coverage=none)
+    assert of(replace(SEEN, report=only, directories=0, unread=unread)) == {
+        "no --bookies was given": set(COPIES)
+    }
 
 
 def test_a_bookie_that_was_not_read_is_a_blind_spot_by_name() -> None:

@@ -1,0 +1,124 @@
+"""An audit without --bookies: what the metadata says and nothing else, with one word of what is unknown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor import Audit
+from auditor.checks import BY_ID, Need
+from auditor.cli import main
+from tests.corpora.cluster import Cluster
+from tests.corpora.corpora import Corpus, unpack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Line = dict[str, Any]
+
+ROOTS = {"interleaved-hier": "/ledgers", "flat-v1": "/ledgers", "etcd": "/bk/cluster1"}
+NEEDS_AN_INDEX = {Need.COPIES, Need.DISKS}
+
+
+def audit(metadata: str, out: Path, *more: str) -> Result:
+    return CliRunner().invoke(main, ["audit", "--metadata", metadata, "--out", str(out), *more])
+
+
+def findings(out: Path) -> list[Line]:
+    said = CliRunner().invoke(main, ["report", str(out), "--format", "jsonl"]).stdout
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def known(rows: list[Line]) -> dict[str, tuple[str, str, str]]:
+    """What does not depend on what was read of a bookie."""
+    return {row["fingerprint"]: (row["id"], row["severity"], row["confidence"]) for row in rows}
+
+
+@pytest.fixture(scope="module", params=ROOTS)
+def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return unpack(request.param, tmp_path_factory.mktemp("metadata-only") / request.param)
+
+
+def test_the_findings_are_those_that_need_no_index(corpus: Corpus, spark: SparkSession) -> None:
+    uri = f"dump://{corpus.dump}?root={ROOTS[corpus.name]}"
+    seen = audit(uri, corpus.root / "seen", "--bookies", str(corpus.bookies))
+    assert seen.exit_code in (1, 3), seen.output
+    only = audit(uri, corpus.root / "only")
+    rows = findings(corpus.root / "only")
+    (unread,) = [row for row in rows if row["id"] == "bookie-unread"]
+    rest = [row for row in rows if row["id"] != "bookie-unread"]
+    of_metadata = [
+        row
+        for row in findings(corpus.root / "seen")
+        if not BY_ID[row["id"]].needs & NEEDS_AN_INDEX and row["id"] != "bookie-unread"
+    ]
+    assert known(rest) == known(of_metadata)
+    assert rest
+
+    confirmed = any(
+        row["severity"] in ("critical", "error") and row["confidence"] == "confirmed" for row in rest
+    )
+    assert only.exit_code == (1 if confirmed else 3)
+    report = json.loads((corpus.root / "only" / "report.json").read_text())
+    assert report["coverage"]["ledgers"]["decided"] == 0
+    assert report["coverage"]["replicas"]["decided"] == 0
+    assert report["coverage"]["bookies"]["read"] == 0
+    assert (unread["bookie_id"], unread["confidence"]) == (None, "unknown")
+    assert unread["unknown"] == report["coverage"]["bookies"]["unread"]
+    assert "indexes read" not in report["run"]["operations"]
+
+    screen = only.stdout.splitlines()
+    assert len(screen) <= 24
+    assert all(len(line) <= 80 for line in screen if "bkaudit explain" not in line)
+    said = " ".join(only.stdout.split())
+    assert "without --bookies only the metadata is looked at, and whatever needs an index is unknown" in said
+    assert "not read:" not in only.stdout  # not once more by name
+
+    told = CliRunner().invoke(main, ["explain", "run", str(corpus.root / "only")]).stdout
+    assert told.count("no --bookies was given") == 3  # not looked at, could not be seen, and the one finding
+
+
+def healthy() -> Cluster:
+    made = Cluster()
+    bookies = [made.bookie(f"bk{n}.example:3181") for n in (1, 2, 3)]
+    for ledger in range(5):
+        made.ledger(ledger, {0: bookies}, (2, 2), 19)
+    return made
+
+
+def test_a_healthy_cluster_is_incomplete_and_its_one_finding_says_why(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = healthy().write(tmp_path)
+    report = Audit(f"dump://{root}/metadata.jsonl", [], str(tmp_path / "run")).run(spark)
+    assert (report.verdict, report.counts) == ("incomplete", {"bookie-unread": 1})
+    (finding,) = report.findings
+    assert finding.message == (
+        "no bookie was read: no --bookies was given; only metadata was looked at, and what 3 bookies hold of "
+        "15 replicas is unknown"
+    )
+    assert finding.evidence == {
+        "read": "unread",
+        "reason": "no --bookies was given",
+        "bookies": 3,
+        "replicas": 15,
+    }
+
+    # The next run has the bookies: what was unknown is known.
+    both = audit(f"dump://{root}/metadata.jsonl", tmp_path / "whole", "--bookies", str(root / "bookies"))
+    assert both.exit_code == 0
+    assert "1 fixed" in both.stdout
+
+
+def test_a_cluster_without_a_ledger_is_not_called_healthy_by_its_metadata(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    made = Cluster()
+    made.bookie("bk1.example:3181")
+    root = made.write(tmp_path)
+    only = audit(f"dump://{root}/metadata.jsonl", tmp_path / "run", "--format", "json")
+    assert (only.exit_code, json.loads(only.stdout)["verdict"]) == (3, "incomplete")
