@@ -310,12 +310,12 @@ class Audit:
                 live=metadata.live,
                 layout=metadata.layout.value,
                 two_scans=again is not None,
-                # What could not be listed whole says nothing by not listing a mark.
-                has_marks=metadata.keeps_marks and marks.where("kind = 'gap'").isEmpty(),
+                has_marks=metadata.marks_listed(),
                 instance_id_missing=metadata.instance_id_missing(),
                 bare=metadata.bare(),
                 bookies_listed=metadata.bookies_listed(),
                 orphans_known=before.hour_ago.finished if before.hour_ago else None,
+                unclear_bookies=frozenset(metadata.unclear_bookies()),
                 has_sources=bool(bookies.sources),
             ),
             known_empty=_known_empty(landing, rows),
@@ -333,7 +333,9 @@ def _moved(landing: Landing, metadata: MetadataScan) -> DataFrame | None:
 
 def _doubtful(landing: Landing, metadata: MetadataScan) -> DataFrame:
     """Ids that a scan may have missed."""
-    return landing.land("doubtful_ids", lambda: doubtful_ids(metadata.ledgers(), metadata.again()))
+    return landing.land(
+        "doubtful_ids", lambda: doubtful_ids(metadata.ledgers(), metadata.again(), metadata.cut())
+    )
 
 
 def _undrawn(landing: Landing, metadata: MetadataScan, orphans: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSourc
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes
 from auditor.sources.metadata.stores import open_store
 from auditor.spark.source_rows import source_rows
-from auditor.tables.cluster_state import CLUSTER, cluster_state
+from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
 from auditor.tables.id_generator import Ids, ids_drawn, is_bare
 from auditor.tables.registry import (
     COOKIES,
@@ -34,6 +34,10 @@ from auditor.tables.registry import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_LISTS = ("cookies", "available", "available/readonly", "bookies", "bookies/writable", "bookies/readonly")
+"""Below the root: where ZooKeeper and etcd list bookies."""
 
 
 class MetadataScan:
@@ -167,7 +171,9 @@ class MetadataScan:
 
     def state(self) -> DataFrame:
         """What the store says of the whole cluster."""
-        return self._landing.rows("cluster", cluster_state(self.after), CLUSTER)
+        hidden = unlisted_bookies(self._hidden_bookies(), self.unclear_bookies())
+        rows = [*cluster_state(self.after), *hidden]
+        return self._landing.rows("cluster", rows, CLUSTER)
 
     def modes(self) -> dict[str, str]:
         """Registered bookies and how; one that was seen in either scan is there."""
@@ -180,23 +186,45 @@ class MetadataScan:
 
     def instance_id_missing(self) -> bool:
         """Whether the cluster surely has no INSTANCEID."""
-        return not self._unlisted() and instance_id_missing(self.before) and instance_id_missing(self.after)
+        return not self.cut() and instance_id_missing(self.before) and instance_id_missing(self.after)
+
+    def cut(self) -> str | None:
+        """Why any part of the metadata may be missing; None where nothing says so."""
+        everywhere = [reason for path, reason in self.before.gaps if path == self._store.root]
+        return self.before.cut or next(iter(everywhere), None)
+
+    def proves_absence(self) -> bool:
+        """Whether what is not in the source, and in no gap, is surely not there."""
+        return self.before.proves_absence
 
     def bookies_listed(self) -> bool:
         """Whether cookies and registrations were seen to their end; else one that is not there is unknown."""
-        parts = tuple(f"{self._store.root}/{name}" for name in ("cookies", "available", "bookies"))
-        return not any(path == self._store.root or path.startswith(parts) for path, _ in self.gaps())
+        return self._hidden_bookies() is None
 
-    def _unlisted(self) -> list[tuple[str, str]]:
-        """Parts that every cluster has and a dump lacks: it may be cut at the end of a line."""
-        if not self.uri.startswith("dump:"):
-            return []  # a server's answer, and its own files, prove what is not there
-        reason = "the dump has nothing of it, and may be cut before it"
-        return [
-            (f"{self._store.root}/{name}", reason)
-            for name in ("available", "cookies")
-            if not any(path == name or path.startswith(f"{name}/") for path in self.before.nodes)
-        ]
+    def unclear_bookies(self) -> dict[str, str]:
+        """Bookies of which a cookie or a registration could not be read, with its path."""
+        found = ((self._bookie_of(path), path) for path, _ in self.gaps())
+        return {name: path for name, path in found if name is not None}
+
+    def _hidden_bookies(self) -> tuple[str, str] | None:
+        """A place where any bookie's cookie or registration may be that could not be read, and the reason."""
+        lists = [f"{self._store.root}/{name}" for name in _LISTS]
+        below = tuple(f"{place}/" for place in lists)
+        for path, reason in self.gaps():
+            among = path in (self._store.root, *lists) or path.startswith(below)
+            if among and self._bookie_of(path) is None:
+                return path, reason
+        return None
+
+    def _bookie_of(self, path: str) -> str | None:
+        """The bookie whose cookie or registration lies at a path; None where it is not one bookie's."""
+        parent, _, name = path.removeprefix(f"{self._store.root}/").rpartition("/")
+        return name if parent in _LISTS and f"{parent}/{name}" not in _LISTS and name else None
+
+    def marks_listed(self) -> bool:
+        """Whether all marks were seen; where not, one that is not there is unknown."""
+        hidden = self.keeps_marks and not self.cut()
+        return hidden and self.marks().where("kind = 'gap'").isEmpty()
 
     def ids_drawn(self) -> tuple[Ids, ...]:
         """How far the store's id generators are: of a live store, after the bookies were read."""
@@ -204,11 +232,12 @@ class MetadataScan:
 
     def bare(self) -> bool:
         """Whether the store surely has neither a LAYOUT nor an id generator."""
-        return is_bare(self.before) and is_bare(self.after)
+        return not self.cut() and is_bare(self.before) and is_bare(self.after)
 
     def gaps(self) -> list[tuple[str, str]]:
         """What of the cluster's own znodes could not be read."""
-        return sorted({*self.before.gaps, *self.after.gaps, *self._unlisted()})
+        cut = [(self._store.root, self.before.cut)] if self.before.cut else []
+        return sorted({*self.before.gaps, *self.after.gaps, *cut})
 
     def positions(self) -> list[str]:
         """Where the store stood at each scan: zxids, or etcd's revisions."""

@@ -11,9 +11,11 @@ from auditor.audit.earlier_run import Since
 from auditor.audit.index_scan import BookieScan
 from auditor.audit.metadata_scan import MetadataScan
 from auditor.audit.witness import Witness
-from auditor.checks.check import LEDGER
+from auditor.checks import ALL
+from auditor.checks.check import LEDGER, Need
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
+from auditor.model.amounts import plural
 from auditor.model.finding import Finding, Severity
 from auditor.model.options import AuditOptions
 from auditor.model.report import (
@@ -27,6 +29,7 @@ from auditor.model.report import (
     Report,
     Run,
     Taken,
+    Tally,
 )
 from auditor.model.version import program_version
 from auditor.sources.bookies.rpc.listing_rows import ASKED
@@ -36,6 +39,13 @@ from auditor.tables.doubtful_ids import in_doubt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+ON_ABSENCE = frozenset(
+    check.id
+    for check in ALL
+    if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS} or check.asks == "orphans"
+)
+"""Checks that find what the metadata does not have."""
 
 GAPS_SHOWN = 20
 """So many gaps a report names; any gap at all makes it incomplete."""
@@ -77,6 +87,7 @@ def summarise(
             *bookies.notes(),
             *witness_notes,
             *compared.notes,
+            *_end_unknown(metadata, compared.tally()),
             *([] if since.path else since.notes),
         ],
         resumed=metadata.resumed(),
@@ -89,6 +100,19 @@ def summarise(
     return Report.make(
         run, cluster_of(metadata), _coverage(tables, counts), _samples(findings, options.samples)
     )
+
+
+def _end_unknown(metadata: MetadataScan, tally: list[Tally]) -> list[str]:
+    """A note where findings rest on what is not in a dump that may have been cut without a trace."""
+    if metadata.proves_absence() or metadata.cut():
+        return []  # what may be missing of a dump that is known to be cut is told otherwise
+    resting = sum(
+        each["count"] for each in tally if each["id"] in ON_ABSENCE and each["confidence"] == "confirmed"
+    )
+    if not resting:
+        return []
+    said = plural(resting, "finding rests", "findings rest")
+    return [f"the dump does not say how it ends (docs/dumps.md): {said} on what is not in it"]
 
 
 def cluster_of(metadata: MetadataScan) -> Cluster:

@@ -48,6 +48,8 @@ class Need(StrEnum):
     """A listing of the marks without holes: the check asks which are absent."""
     ALL_LEDGERS = "all ledgers"
     """A listing of the ledgers without holes."""
+    ALL_BOOKIES = "all bookies"
+    """A listing of cookies and registrations without holes: the check asks which are absent."""
     TIMES = "times"
     """A store that keeps when something changed."""
     TWO_SCANS = "two scans"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
 def cookie_missing(tables: Tables) -> DataFrame:
     """A bookie is registered and the store has no cookie of it.
 
@@ -46,9 +46,7 @@ def cookie_missing(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     return finding_rows(
-        tables.bookies.where("registered is not null and not has_cookie").where(
-            F.lit(tables.cluster.bookies_listed)
-        ),
+        tables.clear_bookies.where("registered is not null and not has_cookie"),
         bookie_id="bookie_id",
         message=words(
             F.col("bookie_id"),

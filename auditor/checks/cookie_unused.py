@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="identity", rests_on=Basis.METADATA)
+@check(Severity.NOTE, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
 def cookie_unused(tables: Tables) -> DataFrame:
     """The store keeps a cookie of a bookie that no ledger names and that is not registered.
 
@@ -44,9 +44,7 @@ def cookie_unused(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     return finding_rows(
-        tables.bookies.where("has_cookie and not named and registered is null").where(
-            F.lit(tables.cluster.bookies_listed)
-        ),
+        tables.clear_bookies.where("has_cookie and not named and registered is null"),
         bookie_id="bookie_id",
         message=words(F.col("bookie_id"), " has a cookie, is in no ensemble and is not registered"),
         evidence={"found": "found"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
 def ghost_bookie(tables: Tables) -> DataFrame:
     """Ledgers name a bookie that has no cookie and is not registered.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Severity.NOTE,
     group="replication",
     rests_on=Basis.METADATA,
-    needs={Need.MARKS, Need.ALL_MARKS},
+    needs={Need.MARKS, Need.ALL_MARKS, Need.ALL_BOOKIES},
     asks="unregistered",
 )
 def mark_missing(tables: Tables) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, words
 from auditor.model.finding import Severity
 
@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="replication", rests_on=Basis.METADATA, asks="unregistered")
+@check(
+    Severity.WARNING,
+    group="replication",
+    rests_on=Basis.METADATA,
+    needs={Need.ALL_BOOKIES},
+    asks="unregistered",
+)
 def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.
 

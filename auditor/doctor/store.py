@@ -84,6 +84,9 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
             "let this user read all below the root: what cannot be read is unknown, and no run is complete",
             NOT_COVERED,
         )
+    if nodes.cut is not None:
+        way_out = "docs/dumps.md: a dump with a last line is known to be whole"
+        yield Line("store", "end", State.WARN, nodes.cut, way_out, NOT_COVERED)
     for note in nodes.notes:
         yield Line("store", "note", State.OK, note)
     try:

@@ -156,7 +156,7 @@ def _of_metadata(report: Report, width: int) -> list[str]:
     """What was seen of the bookies where none was looked for."""
     seen = report.coverage
     return [
-        *_line("ledgers", f"{seen.ledgers.total:,}, none decided", width),
+        *_line("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width),
         *_line(
             "bookies",
             f"{seen.bookies.expected:,}, none read: without --bookies only the metadata is looked at, and "

@@ -11,6 +11,7 @@ from auditor.model.run_view import RunView, UnreadBookie
 from auditor.runs.ledger_findings import standings_of
 from auditor.runs.reader import RunReader
 from auditor.runs.tables import RunTables
+from auditor.tables.cluster_state import UNLISTED_BOOKIES
 
 UNREAD_SHOWN = 10
 MANIFEST = "manifest.json"
@@ -28,6 +29,9 @@ def run_view(run: RunReader) -> RunView:
     gaps = run.table("marks", ["kind"], ds.field("kind") == "gap")
     wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != "read")
     options = _options(run)
+    hidden = run.table(
+        "cluster", ["value", "path", "damage"], ds.field("fact") == UNLISTED_BOOKIES
+    ).to_pylist()
     unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], wanted)
     order = pc.sort_indices(unread, [("replicas", "descending"), ("bookie_id", "ascending")])
     return RunView(
@@ -36,6 +40,10 @@ def run_view(run: RunReader) -> RunView:
         directories=run.table("directories", ["path"]).num_rows,
         marks_listed=gaps.num_rows == 0,
         witness=run.report.run["live"] and options.witness,
+        bookies_hidden=next(
+            (f"{row['path']}: {row['damage']}" for row in hidden if row["value"] is None), None
+        ),
+        unclear_bookies=tuple(sorted(row["value"] for row in hidden if row["value"] is not None)),
         unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
         fail_on=options.fail_on,
         fail_on_suspect=options.fail_on_suspect,

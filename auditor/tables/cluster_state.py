@@ -6,7 +6,7 @@ generators are. A fact that cannot be read says why; one that is not kept has no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,11 @@ CLUSTER = pa.schema(
         pa.field(
             "value", pa.string(), metadata={"comment": "what the store says; null where it is unreadable"}
         ),
-        pa.field("path", pa.string(), metadata={"comment": "the znode that says it"}),
+        pa.field(
+            "path",
+            pa.string(),
+            metadata={"comment": "the znode that says it"},
+        ),
         pa.field(
             "mtime",
             pa.int64(),
@@ -66,6 +70,9 @@ _READERS: dict[str, tuple[str, Callable[[bytes], object]]] = {
         underreplication.decode_replicas_check_time,
     ),
 }
+UNLISTED_BOOKIES = "unlisted-bookies"
+"""Cookies or registrations could not be read: of the one bookie that is the value, or of any."""
+
 _VOTES = "underreplication/auditorelection/"
 _GENERATORS = ("idgen/", "idgen-long/")
 
@@ -89,6 +96,19 @@ def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
             # Its name is what it says: the high bits of ids, or a number that was just drawn.
             rows.append(_row("id-generator", znode, _there) | {"value": path})
     return rows
+
+
+def unlisted_bookies(hidden: tuple[str, str] | None, unclear: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Rows of `CLUSTER` for cookies and registrations that could not be read.
+
+    ``hidden`` is a place where any bookie's could be, and why; ``unclear`` has the paths of one's own.
+    """
+    fact = {"fact": UNLISTED_BOOKIES, "mtime": None, "damage": None}
+    rows = [fact | {"value": name, "path": path} for name, path in sorted(unclear.items())]
+    if hidden is None:
+        return rows
+    path, reason = hidden
+    return [*rows, fact | {"value": None, "path": path, "damage": reason}]
 
 
 def _row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[str, Any]:

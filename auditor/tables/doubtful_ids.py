@@ -37,11 +37,21 @@ REASONS = 5
 _WIDE = "decimal(38,0)"
 
 
-def doubtful_ids(ledgers: DataFrame, again: DataFrame | None) -> DataFrame:
-    """Rows of `DOUBTFUL_IDS`, of one scan of the ledgers or of two."""
+def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, cut: str | None = None) -> DataFrame:
+    """Rows of `DOUBTFUL_IDS`, of one scan of the ledgers or of two; ``cut``: why any id may be missing."""
     from pyspark.sql import functions as F
 
     rows = _ranges(ledgers).withColumn("scan", F.lit(1))
+    if cut is not None:
+        every = ledgers.sparkSession.range(1).select(
+            F.lit(None).cast("bigint").alias("scope_id"),
+            F.lit(MIN_LEDGER_ID).alias("low"),
+            F.lit(MAX_LEDGER_ID).alias("high"),
+            F.lit(True).alias("unseen"),
+            F.lit(cut).alias("why"),
+            F.lit(1).alias("scan"),
+        )
+        rows = rows.unionByName(every)
     if again is not None:
         rows = rows.unionByName(_ranges(again).withColumn("scan", F.lit(2)))
     return _apart(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)

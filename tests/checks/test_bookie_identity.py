@@ -47,6 +47,8 @@ def test_where_cookies_and_registrations_were_not_seen_to_their_end_nobody_is_mi
         "ghost-bookie": ["a:1"], "bookie-down": ["b:1"], "cookie-missing": ["c:1"], "cookie-unused": ["d:1"],
     }  # fmt: skip
     whole, cut = (tables(spark, facts(bookies_listed=listed), bookies=bookies) for listed in (True, False))
+    unclear = tables(spark, facts(unclear_bookies=frozenset({"a:1", "c:1"})), bookies=bookies)
     for id, names in expected.items():
         assert [each.bookie_id for each in find(id, whole)] == names
         assert find(id, cut) == []
+        assert [each.bookie_id for each in find(id, unclear)] == [name for name in names if name in "b:1 d:1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from tests.checks.tables_builder import find, places, tables
+from tests.checks.tables_builder import facts, find, places, tables
 
 
 def test_a_bookie_that_was_not_read_whole_is_named_once(spark: SparkSession) -> None:
@@ -30,6 +30,18 @@ def test_a_bookie_that_was_not_read_whole_is_named_once(spark: SparkSession) -> 
     assert "was not read: no source covers it; 1 ledger names it" in gone.message
     assert half.where == (None, "half")
     assert "was read in part: no reason is known" in half.message
+
+
+def test_an_audit_of_metadata_alone_says_once_that_no_bookie_was_read(spark: SparkSession) -> None:
+    bookies = [
+        {"bookie_id": name, "read": "unread", "found": False, "replicas": count}
+        for name, count in (("b:1", 2), ("a:1", 3))
+    ]
+    (one,) = find("bookie-unread", tables(spark, facts(has_sources=False), bookies=bookies))
+    assert (one.where, one.severity, one.confidence) == ((None, None), "note", "unknown")
+    assert one.unknown == ["a:1", "b:1"]
+    assert one.evidence == {"read": "unread", "reason": "no --bookies was given", "bookies": 2, "replicas": 5}
+    assert "what 2 bookies hold of 5 replicas is unknown" in one.message
 
 
 def test_ledgers_on_unregistered_bookies_are_counted(spark: SparkSession) -> None:

@@ -131,6 +131,11 @@ def test_a_dump_that_is_cut_before_the_cookies_makes_no_bookie_a_ghost(
     screen, report, _ = audited(corpus, dump)
     identity = {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "on-unregistered-bookie"}
     assert not identity & report["counts"].keys()
-    assert "/ledgers/available: the dump has nothing of it, and may be cut before it" in report["run"]["gaps"]
+    reason = "the dump has no available and no cookies, and may be cut before it"
+    assert f"/ledgers: {reason}" in report["run"]["gaps"]
+    assert report["run"]["in_doubt"]["ids"] is None
+    told = CliRunner().invoke(main, ["explain", "run", str(corpus.root / f"run-{dump.stem}")]).stdout
+    blind = " ".join(told.partition("could not be seen")[2].split())
+    assert "ghost-bookie" in blind
     assert "not read" in screen
     assert report["verdict"] != "healthy"

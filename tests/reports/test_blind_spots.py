@@ -64,6 +64,14 @@ def test_marks_that_could_not_be_listed_say_nothing_by_being_absent() -> None:
     }
 
 
+def test_bookies_that_could_not_be_listed_are_none_of_the_checks_that_ask_who_is_absent() -> None:
+    absent = set(checks_that_need(Need.ALL_BOOKIES))
+    assert {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "mark-missing"} <= absent
+    assert of(replace(SEEN, bookies_hidden="the dump is cut")) == {"the dump is cut": absent}
+    [spot] = blind_spots(replace(SEEN, unclear_bookies=("a:1", "b:1")))
+    assert (set(spot.ids), spot.where) == (absent, "a:1, b:1")
+
+
 def test_bookies_that_were_only_asked_show_no_disk() -> None:
     [spot] = blind_spots(replace(SEEN, directories=0))
     assert (spot.ids, spot.where) == (DISKS, "")

@@ -116,7 +116,8 @@ class ClusterNodes:
     ``nodes`` is keyed by the path below the root ("LAYOUT", "cookies/bk1:3181"). ``scan_time`` is in ms.
     ``position`` is the zxid of the last transaction seen, in hex as ZooKeeper's own logs write it.
     ``notes`` say what a reader of the report should know about the source, such as a damaged snapshot that
-    was passed over for an older one.
+    was passed over for an older one. ``proves_absence`` is false of a source that could be cut without a
+    trace; ``cut`` is why more may be missing everywhere than the gaps name, None where nothing says so.
     """
 
     nodes: Mapping[str, Znode]
@@ -124,6 +125,8 @@ class ClusterNodes:
     position: str
     gaps: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    proves_absence: bool = True
+    cut: str | None = None
     revision: int | None = None  # etcd's, at which all of this was read: one moment; others have none
 
 

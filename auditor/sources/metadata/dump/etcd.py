@@ -45,6 +45,8 @@ class EtcdDumpStore(LineStore):
 
     keeps_marks = False
     keeps_times = False
+    always_there = ("layout", "bookies", "cookies", "underreplication")
+    bookies_below = ("bookies", "cookies")
 
     def parse(self, line: bytes) -> Znode:
         """Read one line; see `parse_line`."""
@@ -60,7 +62,8 @@ class EtcdDumpStore(LineStore):
 
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""
-        found, gaps, newest = self._whole()
+        whole = self._whole()
+        newest, gaps = whole.newest, tuple(whole.gaps)
         if newest is None:
             raise self._nothing_read(
                 f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
@@ -68,4 +71,6 @@ class EtcdDumpStore(LineStore):
                 gaps,
             )
         revision = f"revision {max(newest.czxid, newest.mzxid)}"
-        return ClusterNodes(named(self.root, found), self._modified(), revision, tuple(gaps), (NOTE,))
+        nodes, complete, cut = named(self.root, whole.nodes), whole.frame.complete, self._cut(whole)
+        modified = self._modified()
+        return ClusterNodes(nodes, modified, revision, gaps, (NOTE,), proves_absence=complete, cut=cut)

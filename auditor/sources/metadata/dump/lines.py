@@ -12,10 +12,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.dump.records import LINE_LIMIT, DamagedLineError, next_line, no_dump, recognise
+from auditor.sources.metadata.dump.frame import Frame
+from auditor.sources.metadata.dump.records import (
+    LINE_LIMIT,
+    DamagedLineError,
+    FrameLineError,
+    next_line,
+    no_dump,
+    recognise,
+)
 from auditor.sources.metadata.packed_file import held_bytes, opened, packing_of
 from auditor.sources.metadata.store import BATCH_ZNODES, Part, Tree, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
@@ -33,10 +42,27 @@ class DumpPart(Part):
     end: int
 
 
+class Whole(NamedTuple):
+    """What one pass over a dump saw: the cluster's own, what of that may be missing, the newest of all.
+
+    ``last`` is the path of the last line, if that is a record.
+    """
+
+    nodes: list[Znode]
+    gaps: list[tuple[str, str]]
+    newest: Znode | None
+    frame: Frame
+    last: str | None
+
+
 class LineStore(ABC):
     """The part of a `MetadataStore` that all dumps share."""
 
     live = False
+    always_there: tuple[str, ...]
+    """What every cluster has below its root: a dump without one of these may be cut before it."""
+    bookies_below: tuple[str, ...]
+    """Where bookies are listed: a dump that ends there may lack more of them."""
 
     def __init__(self, uri: str, parsed: MetadataUri) -> None:
         self.uri = uri
@@ -89,12 +115,14 @@ class LineStore(ABC):
     def close(self) -> None:  # noqa: B027  # whole as it is, for every dump
         """Nothing is held open."""
 
-    def _whole(self) -> tuple[list[Znode], list[tuple[str, str]], Znode | None]:
-        """One pass over the file: the cluster's own, what of that may be missing, and the newest of all."""
+    def _whole(self) -> Whole:
+        """One pass over the file."""
         nodes: list[Znode] = []
         gaps: list[tuple[str, str]] = []
         newest: Znode | None = None
-        for item in self._scan(0, self._size()):
+        item: Znode | tuple[str, str] | None = None
+        frame, size = Frame(), self._size()
+        for item in self._scan(0, size, frame):
             if not isinstance(item, Znode):
                 gaps.append(item)
                 continue
@@ -108,7 +136,23 @@ class LineStore(ABC):
             )
             if len(item.path) > len(self.root) + 1 and self.tree_of(item.path) is None:
                 nodes.append(item)
-        return nodes, [gap for gap in gaps if self._concerns(gap, None)], newest
+        frame.finish(size)
+        gaps += [(self.root, f"line at byte {offset}: {reason}") for offset, reason in frame.faults]
+        last = item.path if isinstance(item, Znode) else None
+        return Whole(nodes, [gap for gap in gaps if self._concerns(gap, None)], newest, frame, last)
+
+    def _cut(self, whole: Whole) -> str | None:
+        """Why a dump may be cut that does not say how it ends."""
+        if whole.frame.ended or whole.frame.begun:
+            return None
+        below = len(self.root) + 1
+        tops = {znode.path[below:].partition("/")[0] for znode in whole.nodes}
+        absent = [name for name in self.always_there if name not in tops]
+        if absent:
+            return f"the dump has no {' and no '.join(absent)}, and may be cut before it"
+        if (whole.last or "")[below:].partition("/")[0] in self.bookies_below:
+            return f"the dump ends with {whole.last} and does not say that this is its end"
+        return None
 
     def _size(self) -> int:
         """How many bytes the lines have, and one more where the file is damaged before its end."""
@@ -136,20 +180,27 @@ class LineStore(ABC):
     def _concerns(self, gap: tuple[str, str], tree: Tree | None) -> bool:
         return gap[0] == self.root or self.tree_of(gap[0]) is tree
 
-    def _scan(self, start: int, end: int) -> Iterator[Znode | tuple[str, str]]:
-        """Every line that begins in the range: a znode at or below the root, or a gap."""
+    def _scan(self, start: int, end: int, frame: Frame | None = None) -> Iterator[Znode | tuple[str, str]]:
+        """Every line that begins in the range: a znode at or below the root, or a gap; ``frame`` sees all."""
         prefix = self.root + "/"
+        frame = frame or Frame()
         for offset, line in self._range(start, end):
             if isinstance(line, str):
+                frame.record(offset)
                 yield self.root, f"line at byte {offset}: {line}"
                 continue
             try:
                 znode = self.parse(line)
+            except FrameLineError as found:
+                frame.line(offset, found.frame)
+                continue
             except DamagedLineError as damage:
+                frame.record(offset)
                 path = self.root if damage.path is None else damage.path
                 if path == self.root or path.startswith(prefix):
                     yield path, f"line at byte {offset}: {damage.reason}"
                 continue
+            frame.record(offset)
             if znode.path == self.root or znode.path.startswith(prefix):
                 yield znode
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from auditor.errors import StoreError
+from auditor.sources.metadata.dump.frame import is_frame
 from auditor.sources.metadata.file_kind import HEAD, is_binary, kind_of_bytes, not_a
 from auditor.sources.metadata.packed_file import opened
 from auditor.sources.metadata.uri import MetadataUri
@@ -31,6 +32,14 @@ class DamagedLineError(ValueError):
         self.reason = reason
 
 
+class FrameLineError(DamagedLineError):
+    """A first or last line (`auditor.sources.metadata.dump.frame`), which is no record."""
+
+    def __init__(self, frame: dict[str, Any]) -> None:
+        super().__init__(None, "no record")
+        self.frame = frame
+
+
 def json_record(line: bytes) -> dict[str, Any]:
     """A line as a JSON object with a path.
 
@@ -41,6 +50,8 @@ def json_record(line: bytes) -> dict[str, Any]:
         record: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DamagedLineError(None, f"no JSON: {error}") from error
+    if is_frame(record):
+        raise FrameLineError(record)
     path = record.get("path") if isinstance(record, dict) else None
     if not isinstance(path, str) or not path.startswith("/"):
         raise DamagedLineError(None, "no JSON object with a path")

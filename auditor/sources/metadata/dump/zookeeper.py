@@ -58,6 +58,8 @@ class DumpStore(LineStore):
 
     keeps_marks = True
     keeps_times = True
+    always_there = ("LAYOUT", "available", "cookies")
+    bookies_below = ("available", "cookies")
 
     def parse(self, line: bytes) -> Znode:
         """Read one line; see `parse_line`."""
@@ -69,14 +71,16 @@ class DumpStore(LineStore):
 
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""
-        found, gaps, newest = self._whole()
+        whole = self._whole()
+        newest, gaps = whole.newest, tuple(whole.gaps)
         if newest is None:
             raise self._nothing_read(
                 f"{self._file} has no znode {self.root}; name the right root with ?root=/path", gaps
             )
-        nodes = _counted({znode.path[len(self.root) + 1 :]: znode for znode in found})
+        nodes = _counted({znode.path[len(self.root) + 1 :]: znode for znode in whole.nodes})
         scan_time, zxid = max(newest.ctime, newest.mtime), max(newest.czxid, newest.mzxid)
-        return ClusterNodes(nodes, scan_time, hex(zxid), tuple(gaps))
+        complete, cut = whole.frame.complete, self._cut(whole)
+        return ClusterNodes(nodes, scan_time, hex(zxid), gaps, proves_absence=complete, cut=cut)
 
 
 def _counted(nodes: dict[str, Znode]) -> dict[str, Znode]:

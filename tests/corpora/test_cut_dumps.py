@@ -1,0 +1,122 @@
+"""Dumps that are cut: nothing is confirmed of them that is not so of the whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from auditor.cli import main
+from tests.corpora.corpora import Corpus, unpack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+BEGIN = '{"begin": {}}'
+NOTE = "the dump does not say how it ends"
+
+
+class Seen(NamedTuple):
+    """An audit's findings by fingerprint, its report, and what ``explain run`` says of it."""
+
+    findings: dict[str, Row]
+    report: dict[str, Any]
+    told: str
+    screen: str
+
+    def confirmed(self) -> set[str]:
+        return {name for name, row in self.findings.items() if row["confidence"] == "confirmed"}
+
+
+@pytest.fixture(scope="module")
+def corpus(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return unpack("flat-v1", tmp_path_factory.mktemp("cut") / "corpus")
+
+
+def lines(corpus: Corpus) -> list[str]:
+    return corpus.dump.read_text("utf-8").splitlines()
+
+
+def audited(corpus: Corpus, name: str, text: list[str]) -> Seen:
+    dump = corpus.root / name
+    dump.write_text("".join(f"{line}\n" for line in text), "utf-8")
+    out = str(corpus.root / f"run-{name}")
+    sources = ["--metadata", f"dump://{dump}", "--bookies", str(corpus.bookies)]
+    done = CliRunner().invoke(main, ["audit", *sources, "--out", out])
+    assert done.exit_code in (1, 3), done.output
+    rows = CliRunner().invoke(main, ["report", out, "--format", "jsonl"]).stdout.splitlines()
+    told = " ".join(CliRunner().invoke(main, ["explain", "run", out]).stdout.split())
+    found = {row["fingerprint"]: row for row in map(json.loads, rows)}
+    return Seen(found, json.loads(Path(out, "report.json").read_text()), told, done.stdout)
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: Corpus) -> Seen:
+    """The corpus as it is: its dump does not say how it ends, and is taken for whole."""
+    return audited(corpus, "as-it-is", lines(corpus))
+
+
+def end_of(text: list[str], beginning: str) -> int:
+    """How many lines there are up to the last whose path begins so."""
+    return max(at for at, line in enumerate(text, 1) if json.loads(line)["path"].startswith(beginning))
+
+
+def test_the_frame_changes_no_finding_and_takes_the_note_away(corpus: Corpus, whole: Seen) -> None:
+    text = lines(corpus)
+    framed = audited(corpus, "framed", [BEGIN, *text, json.dumps({"end": {"nodes": len(text)}})])
+    assert framed.findings == whole.findings
+    assert any(NOTE in note for note in whole.report["run"]["notes"])
+    assert not any(NOTE in note for note in framed.report["run"]["notes"])
+    for same in ("counts", "coverage", "verdict"):
+        assert framed.report[same] == whole.report[same]
+
+
+@pytest.mark.parametrize("place", ["a ledger", "a cookie", "the locks"])
+def test_nothing_is_confirmed_of_a_framed_dump_that_is_cut_and_not_of_the_whole(
+    place: str, corpus: Corpus, whole: Seen
+) -> None:
+    text = lines(corpus)
+    ends = {"a ledger": 20, "a cookie": end_of(text, "/ledgers/cookies/") - 2, "the locks": len(text) - 1}
+    end = ends[place]
+    cut = audited(corpus, f"framed-{end}", [BEGIN, *text[:end]])
+    assert cut.confirmed() <= whole.confirmed()
+    assert cut.report["run"]["in_doubt"]["ids"] is None
+    assert "the last line, which the first one promises, is not there" in cut.told
+    assert "\nin doubt   " in cut.screen
+    assert cut.report["verdict"] != "healthy"
+
+
+@pytest.mark.parametrize("place", ["/ledgers/L", "/ledgers/LAYOUT", "/ledgers/available", "/ledgers/cookies"])
+def test_nothing_is_confirmed_of_a_dump_that_ends_before_or_among_the_bookies_and_not_of_the_whole(
+    place: str, corpus: Corpus, whole: Seen
+) -> None:
+    text = lines(corpus)
+    cut = audited(corpus, f"plain-{place.rpartition('/')[2]}", text[: end_of(text, place) - 1])
+    assert cut.confirmed() <= whole.confirmed()
+    assert cut.report["run"]["in_doubt"]["ids"] is None
+    orphans = [row for row in cut.findings.values() if row["id"] == "orphan-ledger"]
+    assert orphans
+    assert {row["confidence"] for row in orphans} == {"suspect"}
+    blind = cut.told.partition("could not be seen")[2]
+    assert "ghost-bookie" in blind
+    assert "mark-missing" in blind
+
+
+def test_a_registration_that_cannot_be_read_leaves_out_its_bookie_alone(corpus: Corpus, whole: Seen) -> None:
+    text = lines(corpus)
+    paths = [json.loads(line)["path"] for line in text]
+    about = {"ghost-bookie", "bookie-down", "on-unregistered-bookie", "cookie-missing", "cookie-unused"}
+    named = {row["bookie_id"] for row in whole.findings.values() if row["id"] in about}
+    (at, *_) = [n for n, path in enumerate(paths) if path.startswith("/ledgers/available/") and ":" in path]
+    hidden = paths[at].rpartition("/")[2]
+    assert hidden not in named  # it is registered: without its line it would be down
+    broken = json.loads(text[at]) | {"data": "?"}
+    odd = audited(corpus, "odd", [*text[:at], json.dumps(broken), *text[at + 1 :]])
+    found = {row["bookie_id"] for row in odd.findings.values() if row["id"] in about}
+    assert found == named
+    assert hidden in odd.told.partition("could not be seen")[2]
+    assert odd.report["verdict"] != "healthy"

@@ -1,0 +1,122 @@
+"""The scripts of docs/dumps.md, as they stand there, against servers: what they write is the store."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from auditor import Audit
+from auditor.demo.sample import unpack
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.store import Tree, Znode
+from auditor.sources.metadata.stores import open_store
+from tests.servers import etcd as etcd_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = Path(__file__).parents[4] / "docs" / "dumps.md"
+
+
+def script(name: str, folder: Path) -> Path:
+    """A script of the page, in a file."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (text,) = [block for block in blocks if block.startswith(f"# {name}\n")]
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def ran(*command: str, given: bytes = b"") -> bytes:
+    return subprocess.run(command, input=given, capture_output=True, check=True).stdout
+
+
+def trees(uri: str, layout: LayoutKind) -> tuple[dict[str, bytes], dict[Tree, dict[str, bytes]]]:
+    """All that a store shows, by path: the cluster's own, ledgers and marks."""
+    store = open_store(uri)
+    nodes = {name: znode.data for name, znode in store.cluster().nodes.items()}
+    held = {}
+    for tree in Tree:
+        batches = [b for part in store.parts(tree, layout, 3) for b in store.read(part)]
+        assert not any(batch.gaps for batch in batches)
+        held[tree] = {
+            path: bytes(data) for b in batches for path, data in zip(b.paths, b.data, strict=True) if data
+        }
+    store.close()
+    return nodes, held
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    folder = tmp_path_factory.mktemp("zookeeper")
+    sample = unpack(folder, 1_795_000_000_000)
+    with EmbeddedZooKeeper(folder / "data") as server:
+        server.load(
+            Znode(path, data, 0, 0, 0, 0, 0, int(path in sample.ephemeral))
+            for path, data in sample.znodes.items()
+        )
+        yield server
+
+
+@pytest.fixture(scope="module")
+def dumped(zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dump")
+    dump = folder / "metadata.jsonl"
+    program = script("zookeeper_dump.py", folder)
+    dump.write_bytes(ran(sys.executable, str(program), zookeeper.hosts, "/ledgers"))
+    return dump
+
+
+def test_the_dump_of_a_zookeeper_is_the_zookeeper(zookeeper: EmbeddedZooKeeper, dumped: Path) -> None:
+    live = trees(f"zk://{zookeeper.hosts}/ledgers", LayoutKind.HIERARCHICAL)
+    assert trees(f"dump://{dumped}", LayoutKind.HIERARCHICAL) == live
+    assert live[1][Tree.MARKS]
+    cluster = open_store(f"dump://{dumped}").cluster()
+    assert (cluster.proves_absence, cluster.gaps, cluster.cut) == (True, (), None)
+    paths = [json.loads(line)["path"] for line in dumped.read_bytes().splitlines()[1:-1]]
+    assert all(path.rpartition("/")[0] in paths[:at] for at, path in enumerate(paths) if at)  # parents first
+
+
+def test_an_audit_of_the_dump_finds_what_one_of_the_server_finds(
+    zookeeper: EmbeddedZooKeeper, dumped: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    of_dump = Audit(f"dump://{dumped}", [], str(tmp_path / "dump")).run(spark)
+    live = Audit(f"zk://{zookeeper.hosts}/ledgers", [], str(tmp_path / "live")).run(spark)
+    assert of_dump.counts == live.counts
+    assert of_dump.counts["ghost-bookie"]
+    # Marks get older from one audit to the next, and an etcd-like absence of times is no matter here.
+    shown = [{(each.id, each.ledger_id, each.bookie_id) for each in run.findings} for run in (of_dump, live)]
+    assert shown[0] == shown[1]
+    assert "entries read from bookies" not in live.run["operations"]
+    assert "listings asked of bookies" not in live.run["operations"]
+    assert not any("does not say how it ends" in note for note in of_dump.run["notes"])
+
+
+def test_the_dump_of_an_etcd_is_the_etcd(tmp_path: Path) -> None:
+    program = script("etcd_dump.py", tmp_path)
+    dump = tmp_path / "metadata.jsonl"
+    with etcd_server.running(tmp_path / "etcd", saved=True) as server:
+        said = server.ctl("get", "--prefix", "/bk/cluster1", "-w", "json")
+        dump.write_bytes(ran(sys.executable, str(program), given=said.encode()))
+        live = trees(f"etcd://{server.host}/bk/cluster1", LayoutKind.ETCD)
+    uri = f"dump://{dump}?root=/bk/cluster1"
+    assert trees(uri, LayoutKind.ETCD) == live
+    assert live[1][Tree.LEDGERS]
+    cluster = open_store(uri).cluster()
+    assert (cluster.proves_absence, cluster.gaps, cluster.cut) == (True, (), None)
+    assert open_store(f"dump://{packed(dump)}?root=/bk/cluster1").cluster().nodes == cluster.nodes
+
+
+def packed(dump: Path) -> Path:
+    path = dump.with_suffix(".gz")
+    path.write_bytes(gzip.compress(dump.read_bytes()))
+    return path
