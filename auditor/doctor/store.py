@@ -20,7 +20,7 @@ from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathS
 from auditor.sources.metadata.store_facts import Server
 from auditor.sources.metadata.stores import count_ledgers, open_store, probe_servers
 from auditor.sources.metadata.uri import parse_metadata_uri
-from auditor.tables.registry import instance_id, instance_id_missing
+from auditor.tables.registry import instance_id, instance_id_missing, store_cookies
 
 PROBES = 5
 """Single reads that latency is the median of."""
@@ -165,7 +165,11 @@ def _instance(nodes: ClusterNodes) -> Line:
     found = instance_id(nodes)
     if found is not None:
         return Line("store", "instance id", State.OK, found)
-    said = "the cluster has none" if instance_id_missing(nodes) else "it could not be read"
+    missing = instance_id_missing(nodes) and nodes.cut is None
+    stored = store_cookies(nodes)
+    if missing and all(each.cookie is not None and each.cookie.instance_id is None for each in stored):
+        return Line("store", "instance id", State.OK, "the cluster never had one, and no cookie has one")
+    said = "the cluster has none" if missing else "it could not be read"
     return Line(
         "store",
         "instance id",

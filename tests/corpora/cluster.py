@@ -263,8 +263,10 @@ class Cluster:
         return root
 
     def write_dump(self, file: Path) -> None:
+        """Sorted by path, with a last line: without it a dump that ends among the cookies may be cut."""
         rows = sorted(self.znodes.values(), key=lambda row: str(row["path"]))
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        end = {"end": {"nodes": len(rows)}}
+        file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, end]))
 
     def write_indexes(self, root: Path) -> None:
         """The bookies' directories, with index files."""

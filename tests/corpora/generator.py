@@ -135,6 +135,7 @@ def _saved_etcd(keys: dict[str, bytes], folder: Path) -> dict[str, str]:
                 "lease": record.lease,
             }
             file.write(json.dumps(line) + "\n")
+        file.write(json.dumps({"end": {"nodes": len(history.state)}}) + "\n")
     for saved in (dump, snapshot):
         os.utime(saved, (NOW / 1000, NOW / 1000))
     return {

@@ -217,6 +217,8 @@ def read_dump(path: Path) -> dict[str, dict[str, Any]]:
     znodes = {}
     for line in text.decode().splitlines():
         row = json.loads(line)
+        if "path" not in row:
+            continue  # the line that ends a dump
         znodes[row["path"]] = row | {"data": base64.b64decode(row["data"])}
     return znodes
 

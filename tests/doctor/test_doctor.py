@@ -21,6 +21,7 @@ from auditor.doctor.out import look_at_out
 from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.options import AuditOptions
 from tests.cli.test_doors import bkaudit
+from tests.corpora.cluster import Cluster
 from tests.corpora.corpora import Corpus, unpack
 from tests.servers.nobody import as_nobody, reachable
 
@@ -269,6 +270,28 @@ def test_what_will_not_be_seen_is_said_of_each_source(tmp_path: Path) -> None:
     assert any(sentence.startswith("when a ledger was made") for sentence in told.unseen)
     told = examine(f"dump://{etcd.dump}?root=/bk/cluster1", ["rpc:"], options=AuditOptions(timeout=0.5))
     assert any(sentence.startswith("orphans") for sentence in told.unseen)
+
+
+def test_a_cluster_that_never_had_an_instance_id_is_fine(tmp_path: Path) -> None:
+    never, lost = Cluster(instance=None), Cluster()
+    for made in (never, lost):
+        made.bookie("bk1.example:3181")
+    del lost.znodes["/ledgers/INSTANCEID"]
+    found = [
+        line(examine(f"dump://{made.write(tmp_path / name)}/metadata.jsonl"), "store", "instance id")
+        for name, made in (("never", never), ("lost", lost))
+    ]
+    assert [each.state for each in found] == [OK, WARN]
+    assert found[0].said == "the cluster never had one, and no cookie has one"
+
+
+def test_a_dump_that_may_be_cut_is_a_warning(corpus: Corpus) -> None:
+    text = corpus.dump.read_text().splitlines()
+    corpus.dump.write_text("\n".join(row for row in text if "/ledgers/LAYOUT" not in row))
+    told = examine(f"dump://{corpus.dump}", [str(corpus.bookies)])
+    found = line(told, "store", "end")
+    assert (found.state, found.exit_code, told.exit_code) == (WARN, 3, 3)
+    assert found.said == "the dump has no LAYOUT, and may be cut before it"
 
 
 def test_a_saved_scan_of_tomorrow_is_a_clock_to_look_at(corpus: Corpus) -> None:
