@@ -1,4 +1,4 @@
-"""BookKeeper below Pulsar: what its broker makes and deletes all day is no damage, with an instance id or without."""
+"""BookKeeper below Pulsar: what its broker makes and deletes is no damage; with an instance id or without."""
 
 from __future__ import annotations
 

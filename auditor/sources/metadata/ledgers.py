@@ -45,6 +45,10 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
     """
     with closing(open_store(uri, options)) as store:
         layout, _ = choose_layout(store, store.cluster())
+        if ledger.id < 0 and not ledger.scope and layout is not LayoutKind.ETCD:
+            raise UsageError(
+                f"{uri} has no ledger {ledger.id}: layout {layout.value} has no place for ids below 0"
+            )
         path = f"{store.root}/{_rel(layout, ledger)}"
         gaps: list[tuple[str, str]] = []
         for part in _parts(store, layout, path):
