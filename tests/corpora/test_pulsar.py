@@ -43,7 +43,9 @@ def test_a_pulsar_is_healthy_but_for_the_ledgers_whose_metadata_was_removed(
     assert {row["ledger_id"] for row in rows if row["id"] == "orphan-ledger"} <= set(
         known["without_metadata"]
     )
-    assert (report.verdict, report.counts.keys() - {"orphan-ledger"}) == ("healthy", set()), report.counts
+    # The names of its bookies stand for addresses of one machine.
+    assert (report.verdict, report.complete) == ("healthy", True)
+    assert report.counts.keys() == {"endpoint-drift", "orphan-ledger"}
     assert report.coverage.ledgers.decided == report.coverage.ledgers.total == len(known["with_metadata"])
 
 
