@@ -26,9 +26,9 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     """Bookies for which the metadata looks wrong: bookie_id, rules (that hold), and their figures.
 
     ``ledgers``, ``orphans`` and ``in_doubt`` are counts, the last of orphans that the store may have unseen;
-    ``sure`` says that a rule holds without these, and on a live store `orphan-share` with those alone that an
-    earlier run had already (``lasting``). ``vanished`` counts whole ranges of ids. They lie from
-    ``low`` to ``high`` in the scope ``vanished_scope``, the one that has most of them. ``undrawn`` counts
+    ``sure`` says that a rule holds without these. On a live store `orphan-share` and `vanished-ranges` need
+    so many that an earlier run had already (``lasting``). ``vanished`` counts whole ranges of ids, from
+    ``low`` to ``high``, in the scope ``vanished_scope``, the one that has most of them. ``undrawn`` counts
     orphans whose ids, from ``lowest`` to ``highest``, the store's id generator has not given out.
     """
     from pyspark.sql import functions as F
@@ -59,10 +59,12 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     bare, live = F.lit(tables.cluster.bare), F.lit(tables.cluster.live)
     every = _rules(F.col("orphans"), F.col("orphans"), F.col("vanished"), bare)
     seen = F.col("orphans") - F.col("in_doubt")
-    # Ledgers that were deleted since the last collection can be most of what a busy cluster's bookie has.
+    # Ledgers that were deleted since the last collection can be most of what a busy cluster's bookie has, and
+    # with one age for all of them the oldest ids go range by range.
     share = F.when(live, F.col("lasting")).otherwise(seen)
+    ranges_gone = F.when(live & (F.col("lasting") < _LEAST), 0).otherwise(F.col("seen"))
     # A saved store that looks bare may be a copy that was cut short.
-    sure = _rules(seen, share, F.col("seen"), bare & live)
+    sure = _rules(seen, share, ranges_gone, bare & live)
     return rows.withColumns({"rules": every, "sure": F.size(sure) > 0}).where("size(rules) > 0")
 
 

@@ -40,11 +40,12 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         themselves are no more than suspect while it stands. Suspect where it takes orphans whose ids are in
         doubt, because a part of the ledger tree could not be listed: `in_doubt` counts them. Suspect where
         `store-bare` alone holds of a saved store: a copy that was cut short looks the same. Suspect on a
-        running store where `orphan-share` alone holds: much of what a busy bookie has may be ledgers that
-        were deleted since its last collection. Orphans that an earlier run beside this one had already
+        running store where nothing but `orphan-share` and `vanished-ranges` holds: much of what a busy bookie
+        has may be ledgers that were deleted since its last collection, and where all ledgers live equally
+        long the oldest ids go range by range. Orphans that an earlier run beside this one had already
         confirm it, if they alone are so many (`lasting_orphans`): that is the newest run that ended an hour
         or more before this one's first scan (`earlier_run_ended`, ms). A collector passes every 15 minutes
-        unless compaction holds it up. In saved metadata `orphan-share` is confirmed at once.
+        unless compaction holds it up. In saved metadata both rules are confirmed at once.
 
     What to do:
         Stop the bookie, or keep it stopped, until it is clear which side is right. Then compare. If metadata
@@ -82,7 +83,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
                 F.col("in_doubt") > 0,
                 words("; the ids of ", F.col("in_doubt"), " are in doubt, as not all metadata could be read"),
             ).otherwise(""),
-            _by_share(tables.cluster),
+            _second_look(tables.cluster),
         ),
         evidence={
             "rules": "rules",
@@ -102,8 +103,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     )
 
 
-def _by_share(cluster: ClusterFacts) -> Column:
-    """The end of the sentence where a live store is in doubt for the share of orphans alone."""
+def _second_look(cluster: ClusterFacts) -> Column:
+    """The end of the sentence where a live store is in doubt for nothing but many orphans."""
     from pyspark.sql import functions as F
 
     if not cluster.live:
@@ -113,4 +114,5 @@ def _by_share(cluster: ClusterFacts) -> Column:
         said = F.lit("; suspect until a run an hour or more later finds the same ones")
     else:
         said = words("; ", F.col("lasting"), f" of them were orphans in the run of {moment(known)} already")
-    return F.when(F.array_join("rules", ",") == "orphan-share", said).otherwise("")
+    others = F.array_except("rules", F.array(F.lit("orphan-share"), F.lit("vanished-ranges")))
+    return F.when(F.size(others) == 0, said).otherwise("")
