@@ -1,7 +1,13 @@
-"""One layout and one audit of each corpus for all tests."""
+"""One layout and one audit of each corpus for all tests of a process.
+
+A fixture with parameters is given up when a test wants another parameter, and beside each other files are run
+one by one: so what they share is kept by fixtures that have none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,12 +21,29 @@ if TYPE_CHECKING:
 CORPORA = ("interleaved-hier", "flat-v1", "dbledger-long")
 
 
-@pytest.fixture(scope="session", params=CORPORA)
-def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return unpack(request.param, tmp_path_factory.mktemp("corpus") / request.param)
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Corpus]:
+    """The corpora by name, each laid out once."""
+    return cache(lambda name: unpack(name, tmp_path_factory.mktemp("corpus") / name))
 
 
 @pytest.fixture(scope="session")
-def audited(corpus: Corpus, spark: SparkSession) -> Asked:
+def audit_of(unpacked: Callable[[str], Corpus], spark: SparkSession) -> Callable[[str], Asked]:
+    """What an audit of each corpus's dump and bookies finds, by the corpus's name; made once."""
+
+    def made(name: str) -> Asked:
+        corpus = unpacked(name)
+        return audit(spark, f"dump://{corpus.dump}", corpus.bookies, corpus.root / "run")
+
+    return cache(made)
+
+
+@pytest.fixture(scope="session", params=CORPORA)
+def corpus(request: pytest.FixtureRequest, unpacked: Callable[[str], Corpus]) -> Corpus:
+    return unpacked(request.param)
+
+
+@pytest.fixture(scope="session")
+def audited(corpus: Corpus, audit_of: Callable[[str], Asked]) -> Asked:
     """The corpus's dump and its bookies, audited."""
-    return audit(spark, f"dump://{corpus.dump}", corpus.bookies, corpus.root / "run")
+    return audit_of(corpus.name)
