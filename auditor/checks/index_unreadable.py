@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import LEDGER, Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.model.finding import Severity
+from auditor.sources.bookies.index_files.batch import VANISHED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +32,8 @@ def index_unreadable(tables: Tables) -> DataFrame:
         it has nothing, which recovery believes.
 
     How sure:
-        Confirmed: the file was read and is as it says. What it does not show is unknown, never missing.
+        Confirmed: the file was read and is as it says. Suspect where it was listed and was gone when it was
+        read: a running bookie deletes what it collects. What a file does not show is unknown, never missing.
 
     What to do:
         Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away first. If
@@ -84,6 +86,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
         rows,
         ledger_id="ledger_id",
         bookie_id="bookie_id",
+        confidence=suspect_if(F.col("reason") == VANISHED),
         unknown=F.array("bookie_id"),
         message=words(what, " on ", F.col("bookie_id"), how, F.col("reason"), F.coalesce(more, F.lit(""))),
         evidence={"state": "state", "path": "path", "offset": "offset", "reason": "reason"},

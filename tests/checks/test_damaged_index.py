@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from auditor.sources.bookies.index_files.batch import VANISHED
 from tests.checks.tables_builder import find, ledger, places, tables
 
 
@@ -27,10 +28,13 @@ def test_a_damaged_index_is_told_with_its_byte(spark: SparkSession) -> None:
                 "reason": "ends inside a page",
             },
             {"ledger_id": 3, "bookie_id": "bk1", "state": "ok"},
+            {"ledger_id": 4, "bookie_id": "bk1", "state": "unreadable", "reason": VANISHED},
             {"bookie_id": "bk1", "state": "gap", "path": "ledgers1"},
         ],
     )
-    empty, cut = find("index-unreadable", asked)
+    empty, cut, gone = find("index-unreadable", asked)
+    # A running bookie deletes what it has collected, also while its files are read.
+    assert (gone.where, gone.confidence, gone.unknown) == ((4, "bk1"), "suspect", ["bk1"])
     assert (empty.where, empty.severity, empty.confidence) == ((1, "bk1"), "error", "confirmed")
     assert empty.evidence == {"state": "unreadable", "path": "1.idx", "offset": 0, "reason": "empty"}
     assert (empty.unknown, empty.missing) == (["bk1"], [])

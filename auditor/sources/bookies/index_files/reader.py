@@ -25,7 +25,14 @@ from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.codecs.availability.incremental_fold import Gathered
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
-from auditor.sources.bookies.index_files.batch import CUT, UNREADABLE, Fault, IndexBatch, IndexFiles
+from auditor.sources.bookies.index_files.batch import (
+    CUT,
+    UNREADABLE,
+    VANISHED,
+    Fault,
+    IndexBatch,
+    IndexFiles,
+)
 from auditor.sources.reuse.file_stamp import dated
 
 BATCH_UNITS = 4096
@@ -116,7 +123,7 @@ class IndexReader:
                     close(descriptor)
                 states.append(state)
             except OSError as error:
-                batch.failures[len(units)] = (error.strerror or str(error), got)
+                batch.failures[len(units)] = (_reason(error), got)
                 got = 0
                 states.append(None)
             units.append(unit)
@@ -170,7 +177,7 @@ class IndexReader:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            groups, failures[0] = _NOTHING, (error.strerror or str(error), length)
+            groups, failures[0] = _NOTHING, (_reason(error), length)
         except CoverageLimitError as error:
             groups, failures[0] = _NOTHING, (str(error), length)
         faults = _faults(header, _FIRST, np.array([length]), failures)
@@ -223,6 +230,11 @@ class _Filling:
 
 _NOTHING = GroupBatch.of([[]])
 _FIRST = np.zeros(1, np.int64)
+
+
+def _reason(error: OSError) -> str:
+    """Why a file could not be read."""
+    return VANISHED if isinstance(error, FileNotFoundError) else error.strerror or str(error)
 
 
 def _chunk_groups(at: int, slots: NDArray[np.int64]) -> GroupBatch:
