@@ -92,16 +92,6 @@ class RunDirectory:
         selected = fs.FileSelector(f"{self._base}/{name}", allow_not_found=True)
         return sum(info.size or 0 for info in self._files.get_file_info(selected))
 
-    def is_empty(self, name: str) -> bool:
-        """Whether a table that has landed has no rows."""
-        from pyarrow import parquet
-
-        selected = self._files.get_file_info(fs.FileSelector(f"{self._base}/{name}"))
-        tables = [info.path for info in selected if info.path.endswith(".parquet")]
-        if len(tables) > 1:  # Spark writes one file of an empty table, for its columns
-            return False
-        return not any(parquet.read_metadata(path, filesystem=self._files).num_rows for path in tables)
-
     def read_table(self, name: str) -> pa.Table:
         """A table that has landed, all of it in memory."""
         from pyarrow import parquet
@@ -201,13 +191,14 @@ class Landing:
         where = f"{below}/{name}"
         read = self.spark.read.schema(schema) if schema else self.spark.read
         table = read.parquet(self.run.where(where))
-        if self.run.is_empty(where):
+        if self.run.size(where) > IN_MEMORY_BYTES:  # which no table without rows is
+            return table
+        held = self.run.read_table(where)
+        if not held.num_rows:
             self.empty.add(name)
             # Told so, Spark drops every join with an empty table from the plans of the queries to come.
             return table.where("false")
-        if self.run.size(where) > IN_MEMORY_BYTES:
-            return table
-        return self.spark.createDataFrame(self.run.read_table(where), table.schema)
+        return self.spark.createDataFrame(held, table.schema)
 
     def remember(self, key: str, value: Any) -> Any:
         """A fact that a resumed run must not see afresh: the first value it was given."""

@@ -54,15 +54,18 @@ def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: 
     """Choose the earlier runs beside the run that is made; ``scan_time`` is that of its first scan, ms."""
     beside = runs_beside(landing.run.path, cluster)
     found = beside.newest(time.time_ns() // 1_000_000)
-    chosen = _kept(landing, "previous", found.run)
+    chosen = _first_choice(landing, "previous", found.run)
     old = beside.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
-    return RunsBefore(Previous(chosen, found.notes), _kept(landing, "hour_ago", old))
+    return RunsBefore(Previous(chosen, found.notes), _first_choice(landing, "hour_ago", old))
 
 
-def _kept(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
+def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
+    """The run that was chosen first: ``run``, or what the same run chose before it broke off."""
     path = landing.remember(key, run.path if run else None)
-    if path is None or (run is not None and run.path == path):
-        return run if path is not None else None
+    if path is None:
+        return None
+    if run is not None and run.path == path:
+        return run
     return RunSummary.of(path, RunReader(path).report)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.by_products import by_bookie, doubts
-from auditor.checks.check import LEDGER, Basis, Need, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
-from auditor.checks.mark_states import waiting_marks
+from auditor.checks.mark_states import marks_by_bookie, waiting_marks
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -59,11 +59,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from auditor.tables.moved import doubtful
-
-    marks = doubtful(waiting_marks(tables).where("empty"), tables.moved).select(
-        *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful")
-    )
+    marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
     every = F.col("total") + F.col("doubted")
     return finding_rows(
         by_bookie(marks),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.by_products import by_bookie, doubts
-from auditor.checks.check import LEDGER, Basis, Need, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+from auditor.checks.mark_states import marks_by_bookie
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -56,11 +57,7 @@ def mark_stale(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from auditor.tables.moved import doubtful
-
-    marks = doubtful(tables.stale_marks, tables.moved).select(
-        *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful"), "why", "since"
-    )
+    marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")
     found = by_bookie(marks.select("*", returned), "returned")
     every = F.col("total") + F.col("doubted")

@@ -42,6 +42,20 @@ def waiting_marks(tables: Tables) -> DataFrame:
     return joined.withColumn("empty", F.coalesce("empty", F.lit(False)))
 
 
+def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) -> DataFrame:
+    """One row for each bookie that a mark names, as `auditor.checks.by_products.by_bookie` counts them.
+
+    scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger moved between the scans), and ``columns``.
+    """
+    from pyspark.sql import functions as F
+
+    from auditor.tables.moved import doubtful
+
+    return doubtful(marks, moved).select(
+        *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful"), *columns
+    )
+
+
 def deleted_marks(tables: Tables) -> DataFrame:
     """Marks of ledgers that no row of the ledger tree stands for, or could stand for."""
     from pyspark.sql import functions as F

@@ -65,8 +65,10 @@ def confirm_by_two_runs(
     )
     met = suspects.join(then, _SUBJECT, "left").join(changed, [*LEDGER], "left").crossJoin(F.broadcast(times))
     seen = F.col("first").isNotNull() & F.col("changed").isNull() & _lacked_then()
-    said = _said(met, F.coalesce(seen, F.lit(False)), F.coalesce(_newer(grace_ms), F.lit(False)))
-    return findings.where(~_healing()).unionByName(said.select(*findings.columns))
+    judged = _with_earlier_run(
+        met, F.coalesce(seen, F.lit(False)), F.coalesce(_newer(grace_ms), F.lit(False))
+    )
+    return findings.where(~_healing()).unionByName(judged.select(*findings.columns))
 
 
 def _healing() -> Column:
@@ -103,7 +105,7 @@ def _newer(grace_ms: int) -> Column:
     return F.forall("missing", lambda now: F.try_element_at("times", now.bookie_id) > after)
 
 
-def _said(rows: DataFrame, seen: Column, newer: Column) -> DataFrame:
+def _with_earlier_run(rows: DataFrame, seen: Column, newer: Column) -> DataFrame:
     """The rows with what an earlier run's look changes: evidence where it is the same, and how sure it is."""
     from pyspark.sql import functions as F
 

@@ -111,7 +111,6 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
     not_read = f"; not read: {bounded(unread, _UNREAD_SHOWN)}" if unread else ""
     made = ", ".join(f"{count:,} {name}" for name, count in sorted(run["operations"].items()))
     covered = [
-        *_line("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width),
         *_line("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided", width),
         *_line(
             "bookies",
@@ -129,7 +128,8 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
         ),
         *_line("metadata", cluster.metadata_uri, width, limits.facts),
         *_line("moment", f"{moment(run['scan_time'])}; {_scans(report)}", width, limits.facts),
-        *(_of_metadata(report, width) if report.metadata_only else covered),
+        *_line("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width),
+        *(_no_bookies(seen.bookies.expected, width) if report.metadata_only else covered),
         *_line("read only", made or "nothing was asked of a live store", width, limits.operations),
     ]
     if run["resumed"] is not None:
@@ -152,19 +152,15 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
     return lines
 
 
-def _of_metadata(report: Report, width: int) -> list[str]:
+def _no_bookies(expected: int, width: int) -> list[str]:
     """What was seen of the bookies where none was looked for."""
-    seen = report.coverage
-    return [
-        *_line("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width),
-        *_line(
-            "bookies",
-            f"{seen.bookies.expected:,}, none read: without --bookies only the metadata is looked at, and "
-            "whatever needs an index is unknown",
-            width,
-            lines=2,
-        ),
-    ]
+    return _line(
+        "bookies",
+        f"{expected:,}, none read: without --bookies only the metadata is looked at, and whatever needs an "
+        "index is unknown",
+        width,
+        lines=2,
+    )
 
 
 def _scans(report: Report) -> str:

@@ -102,17 +102,8 @@ def _looked_at(run: RunView, width: int) -> list[str]:
 
 
 def _not_looked_at(run: RunView, width: int) -> list[str]:
-    unread = run.report.coverage.bookies.unread
-    lines = []
-    if run.report.metadata_only:
-        lines.append("  any bookie: no --bookies was given")
-    for each in () if run.report.metadata_only else run.unread:
-        how = "read in part" if each.read == "partial" else "not read"
-        why = f": {each.reason}" if each.reason else ""
-        needed = plural(each.replicas, "replica", "replicas")
-        lines += folded(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
-    if len(unread) > len(run.unread) and not run.report.metadata_only:
-        lines.append(f"  and {len(unread) - len(run.unread):,} more bookies")
+    one_fact = ["  any bookie: no --bookies was given"]
+    lines = one_fact if run.report.metadata_only else _unread_bookies(run, width)
     if doubt := run.report.run["in_doubt"]:
         lines += folded(f"in doubt: {in_doubt(doubt)}", width, "  ", "    ", lines=2)
     for gap in run.report.run["gaps"]:
@@ -120,6 +111,19 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
     for note in run.report.run["notes"]:
         lines += folded(f"note: {note}", width, "  ", "    ")
     return ["not looked at", *lines] if lines else []
+
+
+def _unread_bookies(run: RunView, width: int) -> list[str]:
+    lines = []
+    for each in run.unread:
+        how = "read in part" if each.read == "partial" else "not read"
+        why = f": {each.reason}" if each.reason else ""
+        needed = plural(each.replicas, "replica", "replicas")
+        lines += folded(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
+    unread = run.report.coverage.bookies.unread
+    if len(unread) > len(run.unread):
+        lines.append(f"  and {len(unread) - len(run.unread):,} more bookies")
+    return lines
 
 
 def _blind(run: RunView, width: int) -> list[str]:

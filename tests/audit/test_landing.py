@@ -140,11 +140,7 @@ def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
         "none", lambda: ledgers.where("ledger_id > 7").selectExpr("ledger_id", "'x' as at")
     )
     rows = landing.rows("rows", [], SCHEMA)
-    assert [landing.run.is_empty(f"tables/{name}") for name in ("ledgers", "none", "rows")] == [
-        False,
-        True,
-        True,
-    ]
+    assert [name in landing.empty for name in ("ledgers", "none", "rows")] == [False, True, True]
     assert nothing.schema == spark.read.parquet(landing.run.where("tables/none")).schema
     assert nothing.count() == rows.count() == 0
     assert rows.columns == ["bookie_id"]

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,7 +82,7 @@ class LineStore(ABC):
 
     def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
         """Equal byte ranges; a line belongs to the range in which it begins."""
-        size = self._size()
+        size = self._size
         if self._packed():
             wanted = min(wanted, PACKED_PARTS)
         step = max(1, -(-size // max(1, wanted)))
@@ -121,7 +122,7 @@ class LineStore(ABC):
         gaps: list[tuple[str, str]] = []
         newest: Znode | None = None
         item: Znode | tuple[str, str] | None = None
-        frame, size = Frame(), self._size()
+        frame, size = Frame(), self._size
         for item in self._scan(0, size, frame):
             if not isinstance(item, Znode):
                 gaps.append(item)
@@ -154,8 +155,12 @@ class LineStore(ABC):
             return f"the dump ends with {whole.last} and does not say that this is its end"
         return None
 
+    @cached_property
     def _size(self) -> int:
-        """How many bytes the lines have, and one more where the file is damaged before its end."""
+        """How many bytes the lines have, and one more where the file is damaged before its end.
+
+        To know it, a packed file is unpacked to its end: once, and not for each tree that is read.
+        """
         with self._readable():
             return held_bytes(self._file)
 
