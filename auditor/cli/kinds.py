@@ -51,4 +51,10 @@ KINDS = {
     "check-all-ledgers-time": Kind("auditor.cli.decoders:decode_check_all_ledgers_time"),
     "placement-policy-check-time": Kind("auditor.cli.decoders:decode_placement_policy_check_time"),
     "replicas-check-time": Kind("auditor.cli.decoders:decode_replicas_check_time"),
+    "pulsar-managed-ledger": Kind("auditor.cli.owner_decoders:decode_managed_ledger"),
+    "pulsar-cursor": Kind("auditor.cli.owner_decoders:decode_cursor"),
+    "pulsar-cursor-position": Kind("auditor.cli.owner_decoders:decode_cursor_position"),
+    "pulsar-schema-locator": Kind("auditor.cli.owner_decoders:decode_schema_locator"),
+    "log-segment": Kind("auditor.cli.owner_decoders:decode_log_segment"),
+    "log-allocation": Kind("auditor.cli.owner_decoders:decode_log_allocation"),
 }

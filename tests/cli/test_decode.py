@@ -100,6 +100,24 @@ GOOD: dict[str, tuple[bytes, Any]] = {
     "check-all-ledgers-time": (b"\x08\x05", lambda value: value == {"time": 5}),
     "placement-policy-check-time": (b"\x08\x05", lambda value: value == {"time": 5}),
     "replicas-check-time": (b"\x08\x05", lambda value: value == {"time": 5}),
+    "pulsar-managed-ledger": (
+        bytes.fromhex("0a0408032000"),
+        lambda value: value["ledgers"][0]["ledger_id"] == "3" and value["compression"] == "none",
+    ),
+    "pulsar-cursor": (
+        bytes.fromhex("082e102a18ffffffffffffffffff01"),
+        lambda value: (value["ledger_id"], value["mark_delete"]["ledger_id"]) == ("46", "42"),
+    ),
+    "pulsar-cursor-position": (
+        bytes.fromhex("0832100122180a14436f6d706163746564546f7069634c65646765721033"),
+        lambda value: (value["compacted_ledger"], value["mark_delete"]["entry_id"]) == ("51", 1),
+    ),
+    "pulsar-schema-locator": (
+        bytes.fromhex("0a0a08001204080410001a00120a08001204080410001a00"),
+        lambda value: value["versions"][0]["ledger_id"] == "4",
+    ),
+    "log-segment": (b"5;17;1;0;0;0;0", lambda value: value["ledger_id"] == "17"),
+    "log-allocation": (b"17", lambda value: value == {"ledger_id": "17"}),
 }
 
 

@@ -1,0 +1,72 @@
+"""Segments of a DistributedLog, in which Pulsar keeps function packages (``LogSegmentMetadata``).
+
+    znode ROOT/LOG/IDENTIFIER/ledgers/SEGMENT: UTF-8 text, fields joined by ";"
+
+    field 0   a number: bits 0-7 version (1 to 5), 8-15 status, 28-31 region, 32-63 record count
+    field 1   the ledger's id
+    field 2   the first transaction id
+    3 fields (version 1), 4 (2 to 4: from memory) or 7 (5) while it is written; 5, 8 or 11 when it is complete
+
+    znode ROOT/LOG/IDENTIFIER/allocation: the id of a ledger made in advance as decimal text, or nothing
+
+What follows field 2 is not needed to know the ledger, and is not read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from auditor.errors import DecodeError
+
+WHAT = "DistributedLog segment"
+ALLOCATION = "DistributedLog allocation"
+
+_NUMBER = re.compile(rb"-?[0-9]{1,19}")
+_VERSIONS = range(1, 6)
+_FIELDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """A segment of a log and the ledger that has its records."""
+
+    version: int
+    ledger_id: int
+    first_transaction: int
+    records: int
+
+
+def decode(data: bytes) -> LogSegment:
+    """Read the value of a segment's znode. Raises `DecodeError`.
+
+    >>> decode(b"5;17;1;0;0;0;0").ledger_id
+    17
+    """
+    fields = data.split(b";")
+    if len(fields) < _FIELDS:
+        raise DecodeError(WHAT, len(data), f"{_FIELDS} fields or more expected, {len(fields)} present")
+    numbers, at = [], 0
+    for part in fields[:_FIELDS]:
+        if not _NUMBER.fullmatch(part):
+            raise DecodeError(WHAT, at, "a field is not a number")
+        numbers.append(int(part))
+        at += len(part) + 1
+    head, ledger_id, first = numbers
+    version = head & 0xFF
+    if version not in _VERSIONS:
+        raise DecodeError(WHAT, 0, f"version {version} is none of 1 to 5")
+    return LogSegment(version, ledger_id, first, head >> 32 & 0xFFFFFFFF)
+
+
+def decode_allocation(data: bytes) -> int | None:
+    """The ledger that a log has made in advance, None where it has none. Raises `DecodeError`.
+
+    >>> decode_allocation(b"17"), decode_allocation(b"")
+    (17, None)
+    """
+    if not data:
+        return None
+    if not _NUMBER.fullmatch(data):
+        raise DecodeError(ALLOCATION, 0, "not the id of a ledger")
+    return int(data)

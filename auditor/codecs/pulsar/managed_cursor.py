@@ -1,0 +1,123 @@
+"""How far a subscription has read: the value of its znode, and an entry of its own ledger.
+
+    znode     PulsarManagedCursorInfo (schemas/pulsar_managed_ledger.proto), plain or compressed
+              (`auditor.codecs.pulsar.compressed`); no bytes at all: a cursor that was never written
+    entry     PulsarPositionInfo, never compressed; of a ledger's entries the last one counts
+
+A cursor with a ledger of its own writes its position there; what its znode says of it is older. Without one
+``cursorsLedgerId`` is -1, and the znode has all of it. Holes in what was acknowledged are counted only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from auditor.codecs.protobuf import wire as proto_wire
+from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import (
+    PulsarLongProperty,
+    PulsarManagedCursorInfo,
+    PulsarPositionInfo,
+)
+from auditor.codecs.pulsar.compressed import UNCOMPRESSED, parse
+from auditor.codecs.pulsar.managed_ledger import Position, text
+from auditor.errors import DecodeError
+
+WHAT = "Pulsar cursor"
+POSITION = "Pulsar cursor position"
+
+COMPACTED_LEDGER = "CompactedTopicLedger"
+"""The property of the cursor ``__compaction`` that has the id of the compacted ledger (``Compactor``)."""
+
+BUCKET = "#pulsar.internal.delayed.bucket_"
+"""How the cursor properties begin whose values are ids of delayed-delivery buckets, as decimal text."""
+
+_NO_LEDGER = -1
+_ID = re.compile(r"[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedCursor:
+    """What a cursor's znode says.
+
+    ``ledger_id`` is the ledger with its newer positions, None where there is none. ``buckets`` are ids of
+    ledgers of delayed messages by the names of their properties, ``properties`` the numbers kept with the
+    position, ``holes`` ranges acknowledged beyond it. ``last_active`` is in ms.
+    """
+
+    ledger_id: int | None
+    mark_delete: Position | None = None
+    buckets: Mapping[str, int] = field(default_factory=dict, hash=False)
+    properties: Mapping[str, int] = field(default_factory=dict, hash=False)
+    holes: int = 0
+    last_active: int | None = None
+    compression: str = UNCOMPRESSED
+
+    @property
+    def compacted_ledger(self) -> int | None:
+        """The compacted ledger as of this position, if there is one."""
+        return self.properties.get(COMPACTED_LEDGER)
+
+
+@dataclass(frozen=True, slots=True)
+class CursorPosition:
+    """One entry of a cursor's ledger: the position and what is kept with it."""
+
+    mark_delete: Position
+    properties: Mapping[str, int] = field(default_factory=dict, hash=False)
+    holes: int = 0
+
+    @property
+    def compacted_ledger(self) -> int | None:
+        """The compacted ledger as of this position, if there is one."""
+        return self.properties.get(COMPACTED_LEDGER)
+
+
+def decode(data: bytes) -> ManagedCursor:
+    """Read the value of a cursor's znode. Raises `DecodeError`.
+
+    >>> decode(bytes.fromhex("0807100518ffffffffffffffffff01")).mark_delete
+    Position(ledger_id=5, entry_id=-1)
+    """
+    if not data:
+        return ManagedCursor(None)
+    message, compression = parse(PulsarManagedCursorInfo, data, WHAT)
+    position = message.HasField("markDeleteLedgerId")
+    return ManagedCursor(
+        None if message.cursorsLedgerId == _NO_LEDGER else message.cursorsLedgerId,
+        Position(message.markDeleteLedgerId, message.markDeleteEntryId) if position else None,
+        dict(_buckets(message)),
+        _numbers(message.properties),
+        len(message.individualDeletedMessages),
+        message.lastActive or None,
+        compression,
+    )
+
+
+def decode_position(data: bytes) -> CursorPosition:
+    """Read an entry of a cursor's ledger. Raises `DecodeError`.
+
+    >>> decode_position(bytes.fromhex("08051003")).mark_delete
+    Position(ledger_id=5, entry_id=3)
+    """
+    message = proto_wire.parse(PulsarPositionInfo, data, POSITION)
+    return CursorPosition(
+        Position(message.ledgerId, message.entryId),
+        _numbers(message.properties),
+        len(message.individualDeletedMessages),
+    )
+
+
+def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
+    return {text(item.name): item.value for item in properties}
+
+
+def _buckets(message: PulsarManagedCursorInfo) -> Iterable[tuple[str, int]]:
+    for item in message.cursorProperties:
+        name, value = text(item.name), text(item.value)
+        if not name.startswith(BUCKET):
+            continue
+        if not _ID.fullmatch(value):
+            raise DecodeError(WHAT, 0, f"{name} names {value[:40]!r}, which is not the id of a ledger")
+        yield name, int(value)

@@ -1,0 +1,48 @@
+"""Which ledger has which version of a topic's schema: the value of its znode below ``/schemas``.
+
+    PulsarSchemaLocator (schemas/pulsar_schema_storage.proto), never compressed
+
+Every version is the one entry of a ledger. ``index`` has all versions, the newest among them; it, and not
+``info`` alone, is what a topic owns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from auditor.codecs.protobuf import wire as proto_wire
+from auditor.codecs.protobuf.pb.pulsar_schema_storage_pb2 import PulsarSchemaIndexEntry, PulsarSchemaLocator
+
+WHAT = "Pulsar schema locator"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """A version of a schema and the entry that has it; ``hash`` is that of the schema, in hex."""
+
+    version: int
+    ledger_id: int
+    entry_id: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLocator:
+    """All versions of a schema, as the locator lists them, and the newest."""
+
+    newest: SchemaVersion
+    versions: tuple[SchemaVersion, ...]
+
+
+def decode(data: bytes) -> SchemaLocator:
+    """Read the value of a schema's znode. Raises `DecodeError`.
+
+    >>> decode(bytes.fromhex("0a0a080012040804" "10001a00" "120a08001204080410001a00")).versions
+    (SchemaVersion(version=0, ledger_id=4, entry_id=0, hash=''),)
+    """
+    message = proto_wire.parse(PulsarSchemaLocator, data, WHAT)
+    return SchemaLocator(_version(message.info), tuple(map(_version, message.index)))
+
+
+def _version(entry: PulsarSchemaIndexEntry) -> SchemaVersion:
+    return SchemaVersion(entry.version, entry.position.ledgerId, entry.position.entryId, entry.hash.hex())

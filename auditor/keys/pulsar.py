@@ -1,0 +1,132 @@
+"""Where Pulsar keeps what refers to ledgers, below its root: znode path to names.
+
+    managed-ledgers/T/NS/persistent/TOPIC[/CURSOR]             a topic or one partition (NAME-partition-N)
+    managed-ledgers/T/CLUSTER/NS/persistent/TOPIC[/CURSOR]     the same in the names of old clusters (V1)
+    managed-ledgers/T/NS/segment/TOPIC/SSSS-EEEE-ID[/CURSOR]   a segment of a scalable topic (Pulsar 5)
+    schemas/T/NS/TOPIC                                         a schema; of V1 names without the cluster
+    pulsar/functions/LOG/IDENTIFIER/ledgers/SEGMENT            a segment of a DistributedLog
+    pulsar/functions/LOG/IDENTIFIER/allocation                 a ledger that it made in advance
+
+Names of topics and cursors are encoded as Java's URLEncoder does: ``/`` as ``%2F``, a space as ``+``. Five
+levels down is a V1 topic, a cursor or a segment: the word ``persistent`` or ``segment`` tells which.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+from urllib.parse import quote_plus, unquote_plus
+
+MANAGED_LEDGERS = "managed-ledgers"
+SCHEMAS = "schemas"
+FUNCTIONS = "pulsar/functions"
+
+_PERSISTENT, _SEGMENT = "persistent", "segment"
+
+
+class NodeKind(StrEnum):
+    """What a znode is; of `INNER` there is nothing to read, `UNKNOWN` has a path that no known layout has."""
+
+    INNER = "inner"
+    TOPIC = "topic"
+    CURSOR = "cursor"
+    SCHEMA = "schema"
+    LOG_SEGMENT = "log-segment"
+    LOG_ALLOCATION = "log-allocation"
+    UNKNOWN = "unknown"
+
+
+class Names(NamedTuple):
+    """A path taken apart; names are decoded, and None where the path has none.
+
+    ``cluster`` is that of a V1 name. ``topic`` is the local name with its partition or segment; of a
+    DistributedLog it is the log's name.
+    """
+
+    kind: NodeKind
+    tenant: str | None = None
+    namespace: str | None = None
+    topic: str | None = None
+    cursor: str | None = None
+    cluster: str | None = None
+
+
+def names_of(path: str) -> Names:
+    """Take the path of a znode apart; it is that below Pulsar's root.
+
+    >>> names_of("managed-ledgers/shop/orders/persistent/a+b/sub%2Fone")[:5]
+    (<NodeKind.CURSOR: 'cursor'>, 'shop', 'orders', 'a b', 'sub/one')
+    >>> names_of("managed-ledgers/shop/east/orders/persistent/a").cluster
+    'east'
+    >>> names_of("schemas/shop/orders").kind
+    <NodeKind.INNER: 'inner'>
+    """
+    if path == MANAGED_LEDGERS or path.startswith(f"{MANAGED_LEDGERS}/"):
+        return _managed(path.split("/")[1:])
+    if path == SCHEMAS or path.startswith(f"{SCHEMAS}/"):
+        return _schema(path.split("/")[1:])
+    if path == FUNCTIONS or path.startswith(f"{FUNCTIONS}/"):
+        return _log(path.split("/")[2:])
+    return Names(NodeKind.UNKNOWN)
+
+
+def encoded(name: str) -> str:
+    """A name as paths have it (Java: ``URLEncoder``).
+
+    >>> encoded("sub/with slash*~")
+    'sub%2Fwith+slash*%7E'
+    """
+    return quote_plus(name, safe="*").replace("~", "%7E")
+
+
+def topic_path(topic: str) -> str | None:
+    """The path of a topic by its full name, as ``persistent://tenant/namespace/name``; None of another text.
+
+    >>> topic_path("persistent://shop/orders/a b")
+    'managed-ledgers/shop/orders/persistent/a+b'
+    """
+    domain, separator, rest = topic.partition("://")
+    parts = rest.split("/", 2)
+    if not separator or len(parts) < 3 or not all(parts):
+        return None
+    tenant, namespace, local = parts
+    return f"{MANAGED_LEDGERS}/{tenant}/{namespace}/{domain}/{encoded(local)}"
+
+
+def _managed(parts: list[str]) -> Names:
+    if len(parts) > 2 and parts[2] == _PERSISTENT:
+        return _topic(parts[:2], parts[3:], None)
+    if len(parts) > 2 and parts[2] == _SEGMENT:
+        named = parts[3:]
+        joined = ["/".join(named[:2]), *named[2:]] if len(named) > 1 else []
+        return _topic(parts[:2], joined, None)
+    if len(parts) > 3 and parts[3] == _PERSISTENT:
+        return _topic([parts[0], parts[2]], parts[4:], parts[1])
+    return Names(NodeKind.INNER if len(parts) < 4 else NodeKind.UNKNOWN)
+
+
+def _topic(above: list[str], named: list[str], cluster: str | None) -> Names:
+    tenant, namespace = above
+    decoded = [unquote_plus(name) for name in named]
+    if not decoded:
+        return Names(NodeKind.INNER, tenant, namespace, None, None, cluster)
+    if len(decoded) == 1:
+        return Names(NodeKind.TOPIC, tenant, namespace, decoded[0], None, cluster)
+    kind = NodeKind.CURSOR if len(decoded) == 2 else NodeKind.UNKNOWN
+    return Names(kind, tenant, namespace, decoded[0], decoded[1], cluster)
+
+
+def _schema(parts: list[str]) -> Names:
+    if len(parts) < 3:
+        return Names(NodeKind.INNER)
+    kind = NodeKind.SCHEMA if len(parts) == 3 else NodeKind.UNKNOWN
+    return Names(kind, parts[0], parts[1], unquote_plus(parts[2]))
+
+
+def _log(parts: list[str]) -> Names:
+    name = unquote_plus(parts[0]) if parts else None
+    if len(parts) == 4 and parts[2] == "ledgers":
+        return Names(NodeKind.LOG_SEGMENT, topic=name)
+    if len(parts) == 3 and parts[2] == "allocation":
+        return Names(NodeKind.LOG_ALLOCATION, topic=name)
+    return Names(NodeKind.INNER, topic=name)

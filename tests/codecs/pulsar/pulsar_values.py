@@ -1,0 +1,23 @@
+"""The values of the owners of a real Pulsar 4.2.4, and what its own classes read in them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+_TESTS = Path(__file__).parents[2]
+
+
+def values() -> dict[str, bytes]:
+    """By path, below /managed-ledgers and /schemas, where the value is not empty."""
+    packed = (_TESTS / "codecs" / "data" / "pulsar-values.json.gz").read_bytes()
+    return {path: bytes.fromhex(value) for path, value in json.loads(gzip.decompress(packed)).items()}
+
+
+def oracle() -> dict[str, Any]:
+    """What Pulsar said of them, and which faults were planted."""
+    packed = (_TESTS / "data" / "pulsar-a" / "oracle.json.gz").read_bytes()
+    said: dict[str, Any] = json.loads(gzip.decompress(packed))
+    return said

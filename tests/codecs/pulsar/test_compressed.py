@@ -1,0 +1,100 @@
+"""Compressed values: those of a broker, all four kinds made here, and damage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarCompressedMetadata
+from auditor.codecs.pulsar.compressed import COMPRESSIONS, MAGIC, unpack
+from auditor.errors import DecodeError
+from tests.codecs.damage import refusal, within
+from tests.codecs.ledger_strategies import mutations
+from tests.codecs.pulsar.pulsar_values import oracle, values
+
+GPS = "/managed-ledgers/fleet/telemetry/persistent/gps"
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "NONE": bytes,
+    "LZ4": lambda data: bytes(cramjam.lz4.compress_block(data, store_size=False)),
+    "ZLIB": lambda data: bytes(cramjam.zlib.compress(data)),
+    "ZSTD": lambda data: bytes(cramjam.zstd.compress(data)),
+    "SNAPPY": lambda data: bytes(cramjam.snappy.compress_raw(data)),
+}
+NUMBERS = {name: number for number, name in COMPRESSIONS.items()}
+
+
+def packed(message: bytes, name: str, size: int | None = None) -> bytes:
+    """A value as a broker writes it."""
+    head = PulsarCompressedMetadata(
+        compressionType=NUMBERS[name], uncompressedSize=len(message) if size is None else size
+    ).SerializeToString()
+    return MAGIC + len(head).to_bytes(4, "big") + head + PACK[name](message)
+
+
+def unpack_any(data: bytes) -> object:
+    return unpack(data, "value")
+
+
+def test_a_broker_compresses_as_its_own_classes_say() -> None:
+    kept = values()
+    for path, said in oracle()["znodes"].items():
+        if said["names"] != "unreadable" and path in kept:
+            assert unpack(kept[path], "value").compression.lower() == said["compression"].lower()
+
+
+@given(st.binary(max_size=3000), st.sampled_from(list(PACK)))
+def test_whatever_was_compressed_comes_back(message: bytes, name: str) -> None:
+    assert unpack(packed(message, name), "value")[:2] == (message, name)
+
+
+@given(st.binary(max_size=300).filter(lambda data: not data.startswith(MAGIC)))
+def test_a_plain_value_stays_as_it_is(message: bytes) -> None:
+    assert unpack(message, "value") == (message, "none", 0)
+
+
+@pytest.mark.parametrize("name", [name for name in PACK if name != "NONE"])
+@pytest.mark.parametrize("more", [-3, 3])
+def test_a_size_that_is_not_kept_is_damage(name: str, more: int) -> None:
+    message = b"ledger" * 50
+    value = packed(message, name, len(message) + more)
+    with pytest.raises(DecodeError) as damage:
+        unpack(value, "value")
+    assert damage.value.offset == len(value) - len(PACK[name](message))
+
+
+@pytest.mark.parametrize(
+    ("data", "offset"),
+    [
+        (MAGIC, 2),
+        (MAGIC + b"\0\0\0", 5),
+        (MAGIC + b"\0\0\0\x09\x08\x01", 2),
+        (MAGIC + b"\xff\xff\xff\xff\x08\x01", 2),
+        (MAGIC + b"\0\0\0\x02\x08\x01", 8),  # no size
+        (MAGIC + b"\0\0\0\x04\x08\x07\x10\x01", 6),  # no such compression
+        (MAGIC + b"\0\0\0\x0d\x08\x01\x10" + b"\xff" * 9 + b"\x01", 6),  # size -1
+    ],
+)
+def test_damage_is_refused_where_it_begins(data: bytes, offset: int) -> None:
+    with pytest.raises(DecodeError) as damage:
+        unpack(data, "value")
+    assert damage.value.offset == offset
+
+
+def test_a_value_that_promises_gigabytes_is_refused_before_it_is_unpacked() -> None:
+    with pytest.raises(DecodeError, match="uncompressed size of 2000000000"):
+        unpack(packed(b"x" * 100, "ZSTD", 2_000_000_000), "value")
+
+
+@given(mutations(values()[GPS]) | st.binary(max_size=40).map(lambda data: MAGIC + data))
+def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
+    assert within(refusal(unpack_any, damaged), damaged)
+
+
+@given(st.data(), st.sampled_from(list(PACK)))
+def test_damage_of_each_compression_is_a_typed_error(data: st.DataObject, name: str) -> None:
+    damaged = data.draw(mutations(packed(b"mutated ledgers" * 20, name)))
+    assert within(refusal(unpack_any, damaged), damaged)
