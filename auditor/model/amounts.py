@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -45,7 +46,7 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def bounded(names: list[str] | tuple[str, ...], shown: int) -> str:
+def bounded(names: Sequence[str], shown: int) -> str:
     """The first few names, and how many more there are.
 
     >>> bounded(["a", "b", "c"], 2)

@@ -9,6 +9,18 @@ from typing import Protocol
 from auditor.model.finding import Severity
 from auditor.model.report import Changes, Report
 
+NOT_COMPARED = "not compared"
+"""How each note of a report begins that says why a run was not compared with one before it."""
+
+
+def about_comparison(note: str) -> bool:
+    """Whether a note of a report says why the run was not compared with an earlier one.
+
+    >>> about_comparison(f"{NOT_COMPARED} with a run beside this one: /runs/a: no manifest")
+    True
+    """
+    return note.startswith(NOT_COMPARED)
+
 
 class OfCluster(Protocol):
     """What is of a cluster: `auditor.model.report.Cluster` itself, or a run of it."""

@@ -1,18 +1,21 @@
 """The first screen of a report: which cluster, how much was seen, what was found and changed, the verdict.
 
-It fits into a terminal of 24 lines whatever was found: what is long gives way, every severity keeps a line.
+It fits into a terminal of 24 lines as long as that hides nothing bad: names of operations, of bookies and of
+mild checks give way, to a count of what is left out. What is critical or an error, times, and why a run was
+compared with none are always there in full, however many lines they take.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 
 from auditor.model.amounts import bounded, moment, plural, size
 from auditor.model.finding import Finding, Severity
+from auditor.model.history import about_comparison
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import INCOMPLETE, Report, Tally
 from auditor.reports.folding import columns_of, folded
@@ -23,52 +26,93 @@ from auditor.reports.reused import reused
 WIDTH = 80
 LINES = 24
 _LABEL = 11
-_UNREAD_SHOWN = 5
+_NAMES_SHOWN = 5
 _REASONS_SHOWN = 2
+_IN_FULL = Severity.ERROR
+"""What is this bad or worse gives way to nothing."""
+_FEWEST_LINES = 2
+"""What is milder keeps so many lines of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """How many lines each of these may take."""
+    """How many lines each of these may take, and how many remarks there may be."""
 
     facts: int
     operations: int
     unread: int
     gaps: int
-    notes: int
-    changes: int
+    remarks: int
     suppressed: int
 
 
-_ROOMY = _Limits(facts=2, operations=2, unread=2, gaps=2, notes=2, changes=2, suppressed=2)
-_TIGHT = _Limits(facts=1, operations=1, unread=1, gaps=1, notes=1, changes=1, suppressed=1)
+_ROOMY = _Limits(facts=2, operations=2, unread=2, gaps=2, remarks=2, suppressed=2)
+_TIGHT = _Limits(facts=1, operations=1, unread=1, gaps=1, remarks=1, suppressed=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """What was found of one severity: in how many ledgers, and the count of each check; a NUL is a blank that
+    a line does not break at."""
+
+    severity: Severity
+    about: str
+    checks: tuple[tuple[str, int], ...]
+
+    @property
+    def gives_way(self) -> bool:
+        return not self.severity.at_least(_IN_FULL)
+
+    def lines(self, width: int, checks: int | None = None) -> list[str]:
+        """Its lines, with the first so many checks by name and the others as a number."""
+        shown, left = self.checks[:checks], self.checks[len(self.checks[:checks]) :]
+        words = [text for text, _ in shown]
+        if left:
+            more = f"{len(left):,} more {'check' if len(left) == 1 else 'checks'}"
+            words.append(
+                f"{more} with {plural(sum(count for _, count in left), 'finding')}".replace(" ", "\0")
+            )
+        return _line(self.severity, f"{self.about}: {', '.join(words)}", width, None)
+
+    def fitted(self, width: int, lines: int) -> list[str]:
+        """At most so many lines, with as many checks by name as they hold; never fewer than none."""
+        for checks in reversed(range(len(self.checks))):
+            found = self.lines(width, checks)
+            if len(found) <= lines:
+                return found
+        return self.lines(width, 0)
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
-    """At most `LINES` lines of ``width`` columns, the verdict last; ``run`` is how commands name the run."""
-    last = folded(verdict(report), width, lines=2)
+    """Lines of ``width`` columns, the verdict last; ``run`` is how commands name the run.
+
+    They are at most `LINES`, but for what is never left out.
+    """
+    last = folded(verdict(report), width)
     counts = _counts(report.run["tally"], report)
     for limits in (_ROOMY, _TIGHT):
         above = [*_seen(report, limits, width), ""]
         below = ["", *_history(report, limits, width), *_next(report, run), "", *last]
         # A command is not folded here, but a terminal does it.
         room = LINES - sum(max(1, ceil(columns_of(line) / width)) for line in (*above, *below))
-        if sum(len(_folded_count(*each, width)) for each in counts) <= room:
+        if sum(len(each.lines(width)) for each in counts) <= room:
             break
-    return "\n".join([*above, *_fitted(counts, room, width), *below])
+    return "\n".join([*above, *(_fitted(counts, room, width) or ["nothing found"]), *below])
 
 
-def _fitted(counts: list[tuple[str, str]], room: int, width: int) -> list[str]:
-    """Every severity keeps a line; the longest gives way, the mildest of equals."""
-    shown = [_folded_count(*each, width) for each in counts]
-    while sum(map(len, shown)) > room and max(map(len, shown)) > 1:
-        longest = max(reversed(range(len(shown))), key=lambda number: len(shown[number]))
-        shown[longest] = _folded_count(*counts[longest], width, len(shown[longest]) - 1)
+def _fitted(counts: list[_Count], room: int, width: int) -> list[str]:
+    """Every severity keeps a line; the longest that may gives way, the mildest of equals."""
+    shown = [each.lines(width) for each in counts]
+    while sum(map(len, shown)) > room:
+        long = [n for n, each in enumerate(counts) if each.gives_way and len(shown[n]) > _FEWEST_LINES]
+        if not long:
+            break
+        longest = max(reversed(long), key=lambda number: len(shown[number]))
+        fewer = counts[longest].fitted(width, len(shown[longest]) - 1)
+        if len(fewer) >= len(shown[longest]):
+            break  # a single count is longer than a line
+        shown[longest] = fewer
     return [line for lines in shown for line in lines]
-
-
-def _folded_count(label: str, text: str, width: int, lines: int | None = None) -> list[str]:
-    return folded(text, width, f"{label:<{_LABEL}}" if label else "", " " * _LABEL, lines)
 
 
 def verdict(report: Report) -> str:
@@ -101,20 +145,30 @@ def _ledger(finding: Finding) -> str:
     return str(finding.ledger_id)
 
 
-def _line(label: str, text: str, width: int, lines: int = 1) -> list[str]:
+def _line(label: str, text: str, width: int, lines: int | None = 1) -> list[str]:
     return folded(text, width, f"{label:<{_LABEL}}", " " * _LABEL, lines)
+
+
+def _names(label: str, head: str, before: str, names: Sequence[str], width: int, lines: int) -> list[str]:
+    """A line with as many names as it holds, and how many there are besides."""
+    words = [name.replace(" ", "\0") for name in names]
+    for shown in range(min(len(names), _NAMES_SHOWN), 1, -1):
+        found = _line(label, f"{head}{before}{bounded(words, shown)}", width, None)
+        if len(found) <= lines:
+            return found
+    return _line(label, f"{head}{before if names else ''}{bounded(words, 1)}", width, lines)
 
 
 def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
     run, cluster, seen = report.run, report.cluster, report.coverage
-    unread = seen.bookies.unread
-    not_read = f"; not read: {bounded(unread, _UNREAD_SHOWN)}" if unread else ""
-    made = ", ".join(f"{count:,} {name}" for name, count in sorted(run["operations"].items()))
+    made = [f"{count:,} {name}" for name, count in sorted(run["operations"].items())]
     covered = [
         *_line("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided", width),
-        *_line(
+        *_names(
             "bookies",
-            f"{seen.bookies.read:,} of {seen.bookies.expected:,} read{not_read}",
+            f"{seen.bookies.read:,} of {seen.bookies.expected:,} read",
+            "; not read: ",
+            seen.bookies.unread,
             width,
             limits.unread,
         ),
@@ -127,14 +181,14 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
             limits.facts,
         ),
         *_line("metadata", cluster.metadata_uri, width, limits.facts),
-        *_line("moment", f"{moment(run['scan_time'])}; {_scans(report)}", width, limits.facts),
+        *_line("moment", f"{moment(run['scan_time'])}; {_scans(report)}", width, None),
         *_line("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width),
         *(_no_bookies(seen.bookies.expected, width) if report.metadata_only else covered),
-        *_line("read only", made or "nothing was asked of a live store", width, limits.operations),
+        *_names("read only", "", "", made or ["nothing was asked of a live store"], width, limits.operations),
     ]
     if run["resumed"] is not None:
         lines += _line(
-            "resumed", f"with tables of a run that broke off, from {moment(run['resumed'])} on", width
+            "resumed", f"with tables of a run that broke off, from {moment(run['resumed'])} on", width, None
         )
     if run["reused"]:
         lines += _line("not again", reused(run["reused"]), width, limits.facts)
@@ -147,8 +201,16 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
             width,
             limits.gaps,
         )
-    for note in run["notes"][: limits.notes]:
-        lines += _line("note", note, width, lines=1)
+    return lines + _remarks([note for note in run["notes"] if not about_comparison(note)], limits, width)
+
+
+def _remarks(notes: list[str], limits: _Limits, width: int) -> list[str]:
+    """The first sentences that a reader should see, as far as they fit, and how many more there are."""
+    lines = []
+    for note in notes[: limits.remarks]:
+        lines += _line("remark", note, width, 2)
+    if more := len(notes) - limits.remarks:
+        lines += _line("", f"and {plural(more, 'remark')} more", width) if more > 0 else []
     return lines
 
 
@@ -170,26 +232,23 @@ def _scans(report: Report) -> str:
     return f"{kind}, at {where}" if where else kind
 
 
-def _counts(tallies: list[Tally], report: Report) -> list[tuple[str, str]]:
-    """Each severity, and its text: in how many ledgers of how many bytes, and each id's count."""
-    if not tallies:
-        return [("", "nothing found")]
+def _counts(tallies: list[Tally], report: Report) -> list[_Count]:
+    """Each severity: how many findings, in how many ledgers of how many bytes, and each check's count."""
     impact = {each["severity"]: each for each in report.run["impact"]}
     ordered = sorted(tallies, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
     blocks = []
     for severity, of_severity in groupby(ordered, key=lambda each: each["severity"]):
-        words = []
-        for id, found in groupby(of_severity, key=lambda each: each["id"]):
-            words.append(_count(id, list(found)))
-        about = ""
+        checks = []
+        for id, group in groupby(of_severity, key=lambda each: each["id"]):
+            found = list(group)
+            checks.append((_count(id, found).replace(" ", "\0"), sum(each["count"] for each in found)))
+        about = plural(sum(count for _, count in checks), "finding")
         if severity in impact and impact[severity]["ledgers"]:
-            ledgers = plural(impact[severity]["ledgers"], "ledger", "ledgers")
-            about = f"{ledgers}, {size(impact[severity]['bytes'])}: "
-        # NULs keep an id beside its count.
-        text = about.replace(" ", "\0").replace(":\0", ": ") + ", ".join(
-            word.replace(" ", "\0") for word in words
+            ledgers = plural(impact[severity]["ledgers"], "ledger")
+            about += f", on {ledgers} of {size(impact[severity]['bytes'])}"
+        blocks.append(
+            _Count(Severity(severity), about.replace(" ", "\0").replace(",\0", ", "), tuple(checks))
         )
-        blocks.append((severity, text))
     return blocks
 
 
@@ -212,8 +271,10 @@ def _count(id: str, found: Iterable[Tally]) -> str:
 def _history(report: Report, limits: _Limits, width: int) -> list[str]:
     """What changed since the last run, and what is suppressed."""
     changes, entries = report.run["changes"], report.run["suppressions"]
+    reasons = [note for note in report.run["notes"] if about_comparison(note)]
     if changes is None:
-        lines = _line("changed", "there is no earlier run to compare with", width)
+        why = "; ".join(reasons) or "there is no earlier run to compare with"
+        lines = _line("changed", why, width, None)
     else:
         unseen = f"; {changes['unseen']:,} could not be looked at again" if changes["unseen"] else ""
         lines = _line(
@@ -222,8 +283,10 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
             f"{changes['better']:,} better, {changes['same']:,} as before, since "
             f"{moment(changes['finished'])}{unseen}",
             width,
-            limits.changes,
+            None,
         )
+        for reason in reasons:
+            lines += folded(reason, width, " " * _LABEL, " " * _LABEL)
     total = sum(entry["count"] for entry in entries)
     expired = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
     standing = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]

@@ -109,7 +109,7 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
     for gap in run.report.run["gaps"]:
         lines += folded(gap, width, "  ", "    ", lines=2)
     for note in run.report.run["notes"]:
-        lines += folded(f"note: {note}", width, "  ", "    ")
+        lines += folded(f"remark: {note}", width, "  ", "    ")
     return ["not looked at", *lines] if lines else []
 
 

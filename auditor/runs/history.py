@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auditor.errors import RunError
-from auditor.model.history import RunSummary
+from auditor.model.history import NOT_COMPARED, RunSummary
 from auditor.model.report import Cluster, Report
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import is_file, oldest_first, reports, siblings
@@ -72,7 +72,7 @@ class RunsBeside:
             try:
                 comparable_run(run.path)
             except RunError as error:
-                notes.append(f"not compared with a run beside this one: {error}")
+                notes.append(f"{NOT_COMPARED} with a run beside this one: {error}")
             else:
                 return Previous(run, tuple(notes))
         return Previous(None, tuple(notes))
@@ -84,15 +84,15 @@ def runs_beside(out: str, cluster: Cluster) -> RunsBeside:
     What stands in the way of a comparison does not end an audit: a note says so.
     """
     if parent_of(out) is None:
-        return RunsBeside((), ("a run at the top of a file system is compared with none",))
+        return RunsBeside((), (f"{NOT_COMPARED}: the run is at the top of a file system",))
     notes = []
     found = []
     try:
         for path, report in siblings(out, cluster):
             if isinstance(report, RunError):
-                notes.append(f"not compared with a run beside this one: {report}")
+                notes.append(f"{NOT_COMPARED} with a run beside this one: {report}")
             elif path != out:
                 found.append(RunSummary.of(path, report))
     except RunError as error:
-        return RunsBeside((), (f"compared with no earlier run: {error}",))
+        return RunsBeside((), (f"{NOT_COMPARED} with any earlier run: {error}",))
     return RunsBeside(oldest_first(found), tuple(notes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -26,9 +27,10 @@ replicas   340 of 360 decided
 bookies    2 of 3 read; not read: bk-c:3181
 read only  210 getChildren, 3 multiRead, 340 open
 
-critical   1 ledger, 4.2 GB: entry-lost 1
-error      3 ledgers, 1.0 kB: below-ack-quorum 3 (1 suspect, 1 new, 1 worse)
-note       12 ledgers, 0 B: orphan-ledger 12 (4 suppressed)
+critical   1 finding, on 1 ledger of 4.2 GB: entry-lost 1
+error      3 findings, on 3 ledgers of 1.0 kB:
+           below-ack-quorum 3 (1 suspect, 1 new, 1 worse)
+note       12 findings, on 12 ledgers of 0 B: orphan-ledger 12 (4 suppressed)
 
 changed    1 new, 1 worse, 2 fixed, 0 better, 14 as before, since 2026-11-20
            05:07:49 UTC; 3 could not be looked at again
@@ -110,15 +112,50 @@ CROWD = report(
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_the_first_screen_is_under_25_lines_whatever_was_found(width: int) -> None:
+def test_the_first_screen_is_under_25_lines_but_for_what_is_bad(width: int) -> None:
     """Every id at every severity, long names everywhere."""
     lines = first_screen.render(CROWD, RUN, width).splitlines()
-    assert len(lines) <= first_screen.LINES == 24
     assert all(columns_of(line) <= width for line in lines if "bkaudit explain" not in line)
-    assert lines[-1].startswith("NOT-HEALTHY") or lines[-2].startswith("NOT-HEALTHY")
-    assert all(any(line.startswith(f"{severity} ") for line in lines) for severity in Severity)
-    assert any(line.startswith("changed    1 new, 1 worse") for line in lines)
+    begins = [number for number, line in enumerate(lines) if line.startswith(("critical ", "warning "))]
+    bad = begins[1] - begins[0]
+    said = "".join("".join(lines[begins[0] : begins[1]]).split())
+    kept = 4 if width >= 80 else 6  # a warning and a note keep their totals, times are in full
+    assert first_screen.LINES == 24 >= len(lines) - bad - kept
+    for check in ALL:
+        assert said.count(f"{check.id}24,691,356(12,345,678suspect,2,000,000new") == 2, check.id
+    text = " ".join(" ".join(lines).split())
+    assert "changed 1 new, 1 worse, 2 fixed, 0 better, 14 as before, since 2026-11-20 05:07:49 UTC; 3" in text
+    assert text.count(f"{len(ALL)} more checks with {len(ALL) * 24_691_356:,} findings") == 2
+    assert "and 8 remarks more" in text
     assert any(line.startswith("suppressed ") for line in lines)
+    assert any(line.startswith("NOT-HEALTHY") for line in lines[-3:])
+
+
+FAULTS = [
+    *(tally(f"check-{letter}", "error", 3) for letter in "abcdefghijklmnopqrstuvwxyz"),
+    tally("entry-lost", "critical", 3),
+    tally("instance-mismatch", "critical"),
+    *(tally(f"mild-{letter}", "note", 2) for letter in "abcdefghijklmnopqrstuvwxyz"),
+]
+
+
+def test_a_critical_or_an_error_is_never_cut_and_mild_ones_become_a_number() -> None:
+    shown = " ".join(first_screen.render(report(FAULTS, impact=[]), RUN).split())
+    assert "critical 4 findings: entry-lost 3, instance-mismatch 1 error 78 findings: check-a 3," in shown
+    assert all(f"check-{letter} 3" in shown for letter in "abcdefghijklmnopqrstuvwxyz")
+    mild = re.search(r"note 52 findings: (.*?)(\d+) more checks with (\d+) findings changed", shown)
+    assert mild is not None
+    assert mild[1].count("mild-") + int(mild[2]) == 26
+    assert 2 * int(mild[2]) == int(mild[3])
+
+
+def test_why_a_run_was_compared_with_none_is_said_in_full() -> None:
+    reason = f"not compared with a run beside this one: runs/a/report.json: {'x ' * 120}end"
+    crowded = replace(CROWD, run={**CROWD.run, "changes": None, "notes": [*CROWD.run["notes"], reason]})
+    shown = " ".join(first_screen.render(crowded, RUN).split())
+    assert f"changed {reason}" in shown
+    both = replace(crowded, run={**crowded.run, "changes": CROWD.run["changes"]})
+    assert f"could not be looked at again {reason}" in " ".join(first_screen.render(both, RUN).split())
 
 
 @pytest.mark.parametrize("width", [1, 60, 80, 200, 10_000])
@@ -203,3 +240,9 @@ def test_a_ledger_of_another_scope_is_named_with_it() -> None:
 def test_a_screen_with_room_cuts_nothing() -> None:
     assert " ..." not in first_screen.render(report(), RUN)
     assert " ...\n" in first_screen.render(CROWD, RUN)
+
+
+def test_a_remark_is_not_called_as_a_severity_is() -> None:
+    lines = first_screen.render(report(notes=["the journals were not read"]), RUN).splitlines()
+    assert [line for line in lines if "journals" in line] == ["remark     the journals were not read"]
+    assert [line.split()[:3] for line in lines if line.startswith("note")] == [["note", "12", "findings,"]]

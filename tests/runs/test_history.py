@@ -87,7 +87,7 @@ def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
     assert "it has no tables/changes" in found.notes[1]
     lost = runs_beside(str(runs / "no" / "where" / "new"), HERE).newest(2**62)
     assert lost.run is None
-    assert "compared with no earlier run" in lost.notes[0]
+    assert "not compared with any earlier run" in lost.notes[0]
     assert "top of a file system" in runs_beside("s3://bucket", HERE).newest(2**62).notes[0]
 
 
