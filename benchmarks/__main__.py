@@ -25,7 +25,7 @@ from benchmarks.results import as_json, as_markdown, as_text
 # The parts of each command, in the order in which they are measured; a part is a module with `lines()`.
 PARTS = {
     "codec": ("codec_java", "codec"),
-    "scan": ("index", "rocksdb", "journal", "metadata", "zookeeper", "etcd", "rpc"),
+    "scan": ("index", "rocksdb", "journal", "entry_log", "metadata", "zookeeper", "etcd", "rpc"),
     "audit": ("audit", "start", "incremental", "incremental_etcd"),
     "jvm": ("jvm",),
     "scale": ("scale", "skew"),

@@ -14,19 +14,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from auditor.cli.kinds import LIMIT
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.fold import fold_slots
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.ledger_sets import ledger_sets
-from auditor.codecs.bookie import entry, entry_log, index_file
+from auditor.codecs.bookie import entry, index_file
 from auditor.codecs.bookie import wire as bookie_wire
 from auditor.codecs.bookie.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal
 from auditor.codecs.store import layout, service_info, underreplication
 from auditor.errors import DecodeError
+from auditor.sources.bookies.entry_logs.reader import contents_of
 
-_SKIPPED = 1 << 20  # bytes at a time of what a pipe brings and nobody wants
 _LARGEST_SHOWN = 10
 
 
@@ -132,18 +131,34 @@ def decode_entry(data: bytes) -> Any:
 
 
 def decode_entry_log(file: BinaryIO) -> Any:
-    """Header and ledgers map; a log is a gigabyte, so what lies between them is passed over."""
-    header = entry_log.decode_header(file.read(entry_log.HEADER_BYTES))
-    if not header.has_map:
-        return {"header": header, "map": None}
-    _skip(file, header.map_offset - entry_log.HEADER_BYTES)
-    data = file.read(min(header.longest_map, LIMIT + 1))
-    if len(data) > LIMIT:
-        raise DecodeError("entry log", header.map_offset, f"more than {LIMIT} bytes of ledgers map")
-    found = sorted(entry_log.decode_map(data, header).tolist(), key=lambda each: (-each[1], each[0]))
-    largest = [{"ledger_id": str(ledger_id), "bytes": size} for ledger_id, size in found[:_LARGEST_SHOWN]]
-    total = sum(size for _, size in found)
-    return {"header": header, "map": {"ledgers": len(found), "bytes": total, "largest": largest}}
+    """Header, and how many bytes are whose: by the ledgers map, or else by the headers of all entries."""
+    with _seekable(file) as seekable:
+        found = contents_of(lambda offset, length: _part(seekable, offset, length), _size(seekable))
+    for damage in (found.damage, found.map_damage):
+        if damage is not None:
+            raise damage
+    sizes = [*zip(found.ledger_ids.tolist(), found.bytes.tolist(), found.scope_ids.tolist(), strict=True)]
+    largest = sorted(sizes, key=lambda each: (-each[1], each[0]))[:_LARGEST_SHOWN]
+    return {
+        "header": found.header,
+        "direct": found.direct,
+        "counted_by": found.counted,
+        "bytes": {
+            "header": found.header_bytes,
+            "entries": found.entry_bytes,
+            "padding": found.padding_bytes,
+            "map": found.map_bytes,
+            "tail": found.tail_bytes,
+            "file": found.size,
+        },
+        "entries": int(found.entries.sum()) if len(found.entries) else None,
+        "ledgers": len(sizes),
+        "largest": [
+            {"scope_id": str(scope), "ledger_id": str(ledger), "bytes": size}
+            for ledger, size, scope in largest
+        ],
+        "cut": found.cut,
+    }
 
 
 def decode_journal(file: BinaryIO, entries: bool) -> Any:
@@ -189,15 +204,6 @@ def _size(file: BinaryIO) -> int:
 def _part(file: BinaryIO, offset: int, length: int) -> bytes:
     file.seek(offset)
     return file.read(length)
-
-
-def _skip(file: BinaryIO, length: int) -> None:
-    if file.seekable():
-        here, end = file.tell(), file.seek(0, os.SEEK_END)
-        file.seek(min(here + length, end))  # a damaged offset can lie where no file reaches
-        return
-    while length > 0 and (read := file.read(min(length, _SKIPPED))):
-        length -= len(read)
 
 
 def _groups(groups: Any, entries: bool) -> dict[str, Any]:

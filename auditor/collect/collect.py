@@ -29,7 +29,6 @@ from auditor.errors import DecodeError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.version import program_version
-from auditor.sources.bookies import entry_logs
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections import place_rows
 from auditor.sources.bookies.collections.collection import Collection, Manifest, TableFile
@@ -41,6 +40,7 @@ from auditor.sources.bookies.collections.writer import (
     with_piece,
     write_table,
 )
+from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.journal import tails as journal_tails
 from auditor.sources.bookies.journal.tails import read_tail
 from auditor.sources.bookies.owners import READ, attribute

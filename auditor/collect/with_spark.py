@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.progress import Progress
-from auditor.sources.bookies import entry_logs
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collection import Collection, TableFile
 from auditor.sources.bookies.collections.pieces import Piece
 from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION, TAILS, batches_of
+from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.journal import tails as journal_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
 from auditor.sources.bookies.parts import IndexPart

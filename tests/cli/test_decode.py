@@ -52,12 +52,16 @@ GOOD: dict[str, tuple[bytes, Any]] = {
     "entry-log": (
         LOG,
         lambda value: (
-            value["map"]
-            == {
-                "ledgers": 2,
-                "bytes": 66,
-                "largest": [{"ledger_id": "5", "bytes": 44}, {"ledger_id": "9", "bytes": 22}],
-            }
+            (value["counted_by"], value["ledgers"], value["bytes"], value["largest"])
+            == (
+                "map",
+                2,
+                {"header": 1024, "entries": 66, "padding": 0, "map": 56, "tail": 0, "file": 1146},
+                [
+                    {"scope_id": "0", "ledger_id": "5", "bytes": 44},
+                    {"scope_id": "0", "ledger_id": "9", "bytes": 22},
+                ],
+            )
         ),
     ),
     "journal": (
@@ -192,32 +196,35 @@ def test_no_payload_is_shown() -> None:
         assert not any(shown in outcome.output for shown in ("cGF5bG9hZA", "7061796c6f6164"))
 
 
-@pytest.mark.parametrize("name", ["interleaved.log.gz", "dbledger.log.gz"])
-def test_a_log_of_a_real_bookie_that_was_left_open_has_no_map(name: str, tmp_path: Path) -> None:
-    (tmp_path / "0.log").write_bytes(gzip.decompress((LOGS / name).read_bytes()))
+@pytest.mark.parametrize(("name", "entries", "ledgers"), [("interleaved", 8, 2), ("dbledger", 194, 10)])
+def test_of_a_log_that_a_real_bookie_left_open_the_entries_are_read(
+    name: str, entries: int, ledgers: int, tmp_path: Path
+) -> None:
+    data = gzip.decompress((LOGS / f"{name}.log.gz").read_bytes())
+    (tmp_path / "0.log").write_bytes(data)
     outcome = bkaudit("decode", "entry-log", str(tmp_path / "0.log"))
     assert outcome.exit_code == 0, outcome.output
-    assert json.loads(outcome.stdout) == {
-        "header": {"version": 1, "map_offset": 0, "map_ledgers": 0},
-        "map": None,
-    }
+    value = json.loads(outcome.stdout)
+    assert value["header"] == {"version": 1, "map_offset": 0, "map_ledgers": 0}
+    assert (value["counted_by"], value["entries"], value["ledgers"]) == ("scan", entries, ledgers)
+    assert value["bytes"]["header"] + value["bytes"]["entries"] == len(data) == value["bytes"]["file"]
 
 
 def test_of_an_entry_log_larger_than_any_other_file_only_header_and_map_are_read(tmp_path: Path) -> None:
     with (tmp_path / "0.log").open("wb") as log:
-        log.write(struct.pack(">4siqi", b"BKLO", 1, 2 * LIMIT, 2))
+        log.write(struct.pack(">4siqi", b"BKLO", 1, 2 * LIMIT, 1))
         log.seek(2 * LIMIT)
-        log.write(LEDGERS)
+        log.write(struct.pack(">iqqi2q", 36, -1, -2, 1, 9, 2 * LIMIT - 1024))
     outcome = bkaudit("decode", "entry-log", str(tmp_path / "0.log"))
     assert outcome.exit_code == 0, outcome.output
-    assert json.loads(outcome.stdout)["map"]["bytes"] == 66
+    assert json.loads(outcome.stdout)["bytes"]["entries"] == 2 * LIMIT - 1024
 
 
 def test_an_entry_log_can_come_through_a_pipe() -> None:
     command = [sys.executable, "-c", "from auditor.cli import main; main()", "decode", "entry-log", "-"]
     done = subprocess.run(command, input=LOG, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["map"]["ledgers"] == 2
+    assert json.loads(done.stdout)["ledgers"] == 2
 
 
 @pytest.mark.parametrize("offset", [1091, 2**63 - 1])

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.collect.collect import VERSIONS, collect
 from auditor.errors import UsageError
-from auditor.sources.bookies import entry_logs
 from auditor.sources.bookies.collections import place_rows
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.collections.writer import AVAILABILITY
+from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import parts

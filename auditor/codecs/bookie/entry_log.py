@@ -10,6 +10,9 @@
          size    ledger -1  entry -2   k       k times: ledger, bytes
          int32   int64      int64      int32            int64   int64      size = 20 + 16 * k
 
+The direct logger fills its first block of 4096 bytes with a record that is no entry: at byte 1024 its size,
+3068, and a ledger id of -1.
+
 All numbers are big-endian. An offset of 0 means that there is no map: the log is still written to, or the
 bookie went down before it was closed. Version 0 has no map at all. A size of 0 or below ends the map (what
 pads a file to its block is negative). A ledger's bytes count 4 more for each entry, the entry's own size.
@@ -29,6 +32,8 @@ from numpy.typing import NDArray
 from auditor.errors import DecodeError
 
 HEADER_BYTES = 1024
+DIRECT_HEADER_BYTES = 4096
+"""Bytes before the first entry of a log of the direct logger (dbStorage_directIOEntryLogger)."""
 MAGIC = b"BKLO"
 NEWEST_VERSION = 1
 LEDGER = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
@@ -39,6 +44,7 @@ _HEADER = struct.Struct(">4siqi")
 _RECORD = struct.Struct(">iqqi")
 _SIZE = struct.Struct(">i")
 _MAP_ID = (-1, -2)
+_FILLER = struct.pack(">iq", DIRECT_HEADER_BYTES - HEADER_BYTES - 4, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,15 @@ def decode_header(data: bytes) -> EntryLogHeader:
     if ledgers < 0:
         raise DecodeError(_WHAT, 16, f"a ledgers map of {ledgers} ledgers")
     return EntryLogHeader(version, offset, ledgers)
+
+
+def is_direct(data: bytes) -> bool:
+    """Whether a log that begins so was written by the direct logger; its first `DIRECT_HEADER_BYTES`.
+
+    >>> is_direct(bytes(4096))
+    False
+    """
+    return len(data) >= DIRECT_HEADER_BYTES and data.startswith(_FILLER, HEADER_BYTES)
 
 
 def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:

@@ -22,13 +22,22 @@ Payloads are never looked at, and those larger than a block are not read either.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from auditor.codecs.bookie.length_prefixed import (
+    BEFORE,
+    HEAD,
+    LENGTH,
+    RECORD_IDS,
+    Longs,
+    ReadAt,
+    heads_at,
+    next_block,
+)
 from auditor.errors import DecodeError
 
 MAGIC = b"BKLG"
@@ -37,26 +46,12 @@ MASTER_KEY, FENCE, EXPLICIT_LAC = -0x1000, -0x2000, -0x8000
 """Ids of records that are no entries; the first says the key of a ledger that is new to the bookie."""
 
 HEADER = struct.Struct(">4si")
-RECORD_IDS = 16
-"""Bytes that every record begins with, after its length: ledger id and entry id."""
-
-BLOCK = 1 << 20
-"""Bytes read at once where records are small."""
 
 _WHAT = "journal"
-_LENGTH = struct.Struct(">i")
 _ALIGNED_HEADER = 512
 _PADDING = -256
 _FIRST_ALIGNED = 5
 _SINCE = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
-_LONG = 1 << 16  # a payload that reaches so far past its block is skipped, and the next block is short
-_SPARSE = 4096
-_BEFORE = 4 + RECORD_IDS  # from a record's start to the end of its ids
-_HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
-
-Longs = NDArray[np.int64]
-ReadAt = Callable[[int, int], bytes]
-"""Gives the bytes of a file from an offset on, so many or, at its end, fewer."""
 
 
 class Records(NamedTuple):
@@ -109,7 +104,7 @@ class Journal:
         Raises `DecodeError` at a record that no server can have written; what comes before it is given first.
         """
         at = start if start > 0 else self.first
-        wanted = BLOCK
+        wanted = next_block(0)
         while self.end is None:
             block = self._block(at, wanted)
             starts, stop, reason = self._walk(block, at)
@@ -122,8 +117,7 @@ class Journal:
                 yield records
             if reason is not None:
                 raise DecodeError(_WHAT, at + stop, reason)
-            # Where payloads are long, little more than the ids behind each of them is read.
-            wanted = BLOCK if stop - len(block) < _LONG else _SPARSE
+            wanted = next_block(stop - len(block))
             at += stop
 
     def _block(self, at: int, wanted: int) -> bytes:
@@ -132,13 +126,13 @@ class Journal:
         block = self.read_at(at, wanted) if wanted else b""
         if len(block) < wanted:
             self.size = at + len(block)  # the file became shorter while it was read
-        return block if at + len(block) < self.size else block + bytes(_BEFORE)
+        return block if at + len(block) < self.size else block + bytes(BEFORE)
 
     def _walk(self, block: bytes, base: int) -> tuple[list[int], int, str | None]:
         """Where records start in a block, where to go on, and why that is impossible in a damaged file."""
         starts: list[int] = []
-        add, unpack = starts.append, _LENGTH.unpack_from
-        at, last = 0, len(block) - _BEFORE
+        add, unpack = starts.append, LENGTH.unpack_from
+        at, last = 0, len(block) - BEFORE
         while at <= last:
             (length,) = unpack(block, at)
             if length > 0:
@@ -165,8 +159,7 @@ class Journal:
 def _taken(block: bytes, base: int, starts: list[int]) -> tuple[Records, Longs]:
     """The records that start in a block, and their lengths."""
     positions = np.array(starts, np.int64)
-    raw = np.frombuffer(block, np.uint8)[positions[:, None] + np.arange(_BEFORE)]
-    heads = raw.view(_HEAD)[:, 0]
+    heads = heads_at(block, positions, HEAD)
     lengths, ledger_ids, entry_ids = (
         heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
     )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.bookie import journal as codec
+from auditor.codecs.bookie import length_prefixed
 from auditor.codecs.bookie.journal import Journal
 from auditor.errors import DecodeError
 from tests.codecs.journals import EXPLICIT_LAC, FENCE, MASTER_KEY, header, journal, padding, record
@@ -189,7 +189,7 @@ def test_long_payloads_are_not_read() -> None:
 
     found = Journal.open(read_at, len(data))
     assert sum(len(records.offsets) for records in found.records()) == 9
-    assert sum(asked) < 2 * codec.BLOCK
+    assert sum(asked) < 2 * length_prefixed.BLOCK
 
 
 def test_a_file_that_became_shorter_ends_where_it_ends_now() -> None:
@@ -214,7 +214,7 @@ def test_every_journal_that_is_written_is_read_back_whatever_the_block(
         for pair, length in zip(pairs, payloads, strict=False)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "BLOCK", block)
+        patch.setattr(length_prefixed, "BLOCK", block)
         assert read(data + bytes(64)) == (pairs, len(data), False)
 
 

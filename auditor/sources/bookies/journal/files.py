@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from auditor.codecs.availability.ledger_sets import distinct
-from auditor.codecs.bookie.journal import MASTER_KEY, Journal, Longs
+from auditor.codecs.bookie.journal import MASTER_KEY, Journal
+from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError
 
 SUFFIX = ".txn"

@@ -254,7 +254,7 @@ def test_entries_that_come_again_and_again_are_kept_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auditor.sources.bookies.journal.files._COMPACTED", 10)
-    monkeypatch.setattr("auditor.codecs.bookie.journal.BLOCK", 600)
+    monkeypatch.setattr("auditor.codecs.bookie.length_prefixed.BLOCK", 600)
     found = directory(tmp_path, {MADE: journal([(1, 0)] * 100 + [(1, 1)])})
     read = read_entries(list_journals(found.path)[0].path, 0)
     assert len(read.entry_ids) < 50

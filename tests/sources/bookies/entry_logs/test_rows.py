@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from auditor.sources.bookies.entry_logs import SCHEMA, read_logs
+from auditor.sources.bookies.entry_logs.rows import SCHEMA, read_logs
 from tests.codecs.bookie.test_entry_log import HEADER, MAP, MAP_AT, filled
 
-LOGS = Path(__file__).parents[2] / "data" / "entry-logs"
+LOGS = Path(__file__).parents[3] / "data" / "entry-logs"
 CLOSED = filled(HEADER).ljust(MAP_AT, b"e") + MAP
 
 
@@ -28,7 +28,8 @@ def test_a_closed_log_says_how_much_of_how_many_ledgers_it_holds(current: Path) 
     assert row == {
         "directory": str(current.parent), "path": str(current / "1f.log"), "log_id": 31, "bytes": 1146,
         "mtime": 70_250, "version": 1, "ledgers": 2, "entry_bytes": 66, "state": "ok", "reason": None,
-        "offset": None,
+        "offset": None, "kind": "log", "scope_id": None, "ledger_id": None, "entries": None, "counted": "map",
+        "direct": False, "header_bytes": 1024, "map_bytes": 56, "padding_bytes": 0, "tail_bytes": 0,
     }  # fmt: skip
     assert pa.Table.from_pylist([row], SCHEMA).num_rows == 1
 

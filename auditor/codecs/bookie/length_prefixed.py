@@ -1,0 +1,71 @@
+"""What journals and entry logs have in common: records of a length and bytes that begin with ids.
+
+    byte 0       4           12          20
+         length  ledger id   entry id    rest        length counts from byte 4
+         int32   int64       int64
+
+Records follow each other, so where one starts is known from the one before: that walk is a loop. What stands
+at the starts is then taken for a whole block at once. Payloads are not looked at, and those that are larger
+than a block are not read either.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+LENGTH = struct.Struct(">i")
+RECORD_IDS = 16
+"""Bytes that a record begins with, after its length: ledger id and entry id."""
+BEFORE = LENGTH.size + RECORD_IDS
+"""Bytes from a record's start to the end of its ids."""
+
+BLOCK = 1 << 20
+"""Bytes read at once where records are small."""
+
+HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
+
+Longs = NDArray[np.int64]
+ReadAt = Callable[[int, int], bytes]
+"""Gives the bytes of a file from an offset on, so many or, at its end, fewer."""
+
+_LONG = 1 << 16  # a payload that reaches so far past its block is skipped, and the next block is short
+_SPARSE = 4096
+
+
+def next_block(overshoot: int) -> int:
+    """How many bytes to read next, where the last record reaches ``overshoot`` bytes past its block.
+
+    Where payloads are long, little more than the ids behind each of them is read.
+
+    >>> next_block(100), next_block(1 << 20)
+    (1048576, 4096)
+    """
+    return BLOCK if overshoot < _LONG else _SPARSE
+
+
+def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np.void]:
+    """What stands at each start, one item of ``head`` a record.
+
+    >>> heads_at(bytes(2) + bytes.fromhex("00000010") + bytes(16), np.array([2]), HEAD)["length"].tolist()
+    [16]
+    """
+    every = np.ndarray((len(block) - head.itemsize + 1,), head, block, strides=(1,))
+    return every[starts]
+
+
+def alike(block: bytes, start: int, length: int) -> int:
+    """How many records follow each other from ``start`` on that all have ``length``.
+
+    >>> alike(bytes.fromhex("00000001aa 00000001bb 00000002"), 0, 1)
+    2
+    """
+    step = LENGTH.size + length
+    count = (len(block) - start - LENGTH.size) // step + 1
+    lengths = np.ndarray((count,), ">i4", block, start, (step,))
+    other = lengths != length
+    first = int(other.argmax())
+    return first if other[first] else count

@@ -1,0 +1,1 @@
+"""Bookies' entry logs: what each holds of which ledger, and where the indexes point into it."""

@@ -1,0 +1,222 @@
+"""One entry log: how many of its bytes are whose, from its ledgers map, or by a scan of its entry headers.
+
+All bytes of a file are accounted for:
+
+    header    records of ledgers, padding between them    map, and what the direct logger adds    tail
+    1024      as the map adds them up, or as a scan does  records that are no entries             the rest
+
+A closed log has a map: header and map are read, and nothing of the entries. What the map adds up to must be
+what lies between the two, but for the padding of the direct logger; where it is not, or where there is no
+map, the headers of all entries are read instead, as the server does, and payloads are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from auditor.codecs.bookie.entry_log import (
+    DIRECT_HEADER_BYTES,
+    HEADER_BYTES,
+    EntryLogHeader,
+    decode_header,
+    decode_map,
+    is_direct,
+)
+from auditor.codecs.bookie.entry_log_records import EntryLogRecords
+from auditor.codecs.bookie.length_prefixed import Longs, ReadAt
+from auditor.errors import DecodeError
+
+MAP, SCAN = "map", "scan"
+"""By what bytes per ledger are known."""
+
+
+def _none() -> Longs:
+    return np.zeros(0, np.int64)
+
+
+@dataclass
+class LogContents:
+    """What one log holds; ``size`` is the sum of all bytes that it names, however damaged the file is.
+
+    Ledgers are columns of one length: ``entries`` is empty where only the map was read. ``counted`` is `MAP`,
+    `SCAN`, or None where nothing says whose the entries are; then all that is not header is ``tail_bytes``.
+    ``damage`` is what is wrong with a record, ``map_damage`` with the map: it cannot be read, or contradicts
+    the entries. ``cut``: the file ends inside a record.
+    """
+
+    size: int = 0
+    mtime: int = 0
+    header: EntryLogHeader | None = None
+    direct: bool = False
+    counted: str | None = None
+    scope_ids: Longs = field(default_factory=_none)
+    ledger_ids: Longs = field(default_factory=_none)
+    bytes: Longs = field(default_factory=_none)
+    entries: Longs = field(default_factory=_none)
+    header_bytes: int = 0
+    map_bytes: int = 0
+    padding_bytes: int = 0
+    tail_bytes: int = 0
+    cut: bool = False
+    damage: DecodeError | None = None
+    map_damage: DecodeError | None = None
+
+    @property
+    def entry_bytes(self) -> int:
+        """Bytes of all entries, each with its four bytes of size."""
+        return int(self.bytes.sum())
+
+
+def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogContents:
+    """Read a log: by its map where that can be believed, else by its entries' headers unless ``scan`` is off.
+
+    ``verify`` reads both, and says in ``map_damage`` where they disagree. Raises OSError; damage is in the
+    result.
+    """
+    with Path(path).open("rb", buffering=0) as file:
+        descriptor = file.fileno()
+        status = os.fstat(descriptor)
+        found = contents_of(lambda at, length: _part(descriptor, at, length), status.st_size, scan, verify)
+        found.mtime = status.st_mtime_ns // 1_000_000
+        return found
+
+
+def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = False) -> LogContents:
+    """Read a log of ``size`` bytes, as `read_contents` does. Damage is in the result.
+
+    >>> contents_of(lambda offset, length: b"", 0).damage
+    DecodeError('entry log: 0 of 1024 header bytes (at byte 0)')
+    """
+    return _Log(read_at, LogContents(size=size)).read(scan, verify)
+
+
+def _part(descriptor: int, offset: int, length: int) -> bytes:
+    """So many bytes, or fewer where the file ends; one read may give less than is there."""
+    data = os.pread(descriptor, length, offset)
+    while data and len(data) < length:
+        more = os.pread(descriptor, length - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+class _Log:
+    def __init__(self, read_at: ReadAt, contents: LogContents) -> None:
+        self._part = read_at
+        self._found = contents
+
+    def read(self, scan: bool, verify: bool) -> LogContents:
+        found = self._found
+        data = self._part(0, DIRECT_HEADER_BYTES)
+        found.header_bytes = min(found.size, HEADER_BYTES)
+        found.tail_bytes = found.size - found.header_bytes
+        try:
+            found.header = decode_header(data)
+        except DecodeError as damage:
+            found.damage = damage
+            return found
+        found.direct = is_direct(data)
+        if found.direct:
+            found.header_bytes = DIRECT_HEADER_BYTES
+            found.tail_bytes = found.size - DIRECT_HEADER_BYTES
+        if found.header.has_map:
+            self._read_map(found.header)
+        if scan and (verify or found.counted is None):
+            self._scan()
+        return found
+
+    def _read_map(self, header: EntryLogHeader) -> None:
+        found = self._found
+        try:
+            rest = max(0, found.size - header.map_offset)
+            # A damaged offset can lie where no file reaches.
+            data = self._part(header.map_offset, min(rest, header.longest_map)) if rest else b""
+            ledgers = decode_map(data, header)
+        except DecodeError as damage:
+            found.map_damage = damage
+            return
+        between = header.map_offset - found.header_bytes
+        total = sum(ledgers["bytes"].tolist())  # which may be more than int64 holds
+        if total > between or (total < between and not found.direct):
+            reason = f"the ledgers map adds up to {total} bytes, and {between} lie before it"
+            found.map_damage = DecodeError("entry log", header.map_offset, reason)
+            return
+        found.counted = MAP
+        found.ledger_ids, found.bytes = (ledgers[name].astype(np.int64) for name in ("ledger_id", "bytes"))
+        found.scope_ids = np.zeros(len(ledgers), np.int64)
+        found.padding_bytes = between - total
+        found.map_bytes = found.size - header.map_offset
+        found.tail_bytes = 0
+
+    def _scan(self) -> None:
+        found = self._found
+        records = EntryLogRecords(self._part, found.size)
+        sums = _Sums()
+        try:
+            for entries in records.entries():
+                sums.add(entries.scope_ids, entries.ledger_ids, entries.sizes)
+        except DecodeError as damage:
+            found.damage = damage
+        scope_ids, ledger_ids, sizes, counts = sums.taken()
+        if found.counted == MAP and not found.damage:
+            self._compare(ledger_ids, sizes)
+        found.counted, found.cut = SCAN, records.cut
+        found.scope_ids, found.ledger_ids, found.bytes, found.entries = scope_ids, ledger_ids, sizes, counts
+        found.padding_bytes = records.padding_bytes
+        found.map_bytes = records.other_bytes - (found.header_bytes - HEADER_BYTES)
+        found.size = records.size  # it may have become shorter
+        found.tail_bytes = found.size - records.end
+
+    def _compare(self, ledger_ids: Longs, sizes: Longs) -> None:
+        """Hold the map to the entries."""
+        found = self._found
+        assert found.header is not None
+        said = dict(zip(found.ledger_ids.tolist(), found.bytes.tolist(), strict=True))
+        there = dict(zip(ledger_ids.tolist(), sizes.tolist(), strict=True))
+        wrong = sorted(each for each in said.keys() | there.keys() if said.get(each) != there.get(each))
+        if wrong:
+            first = wrong[0]
+            reason = (
+                f"the ledgers map is wrong for {len(wrong)} ledgers: it has {said.get(first, 0)} bytes of "
+                f"ledger {first}, and the log {there.get(first, 0)}"
+            )
+            found.map_damage = DecodeError("entry log", found.header.map_offset, reason)
+
+
+class _Sums:
+    """Bytes and entries per ledger, added up batch by batch: memory follows ledgers per batch."""
+
+    def __init__(self) -> None:
+        self._columns: list[tuple[Longs, Longs, Longs, Longs]] = []
+
+    def add(self, scope_ids: Longs, ledger_ids: Longs, sizes: Longs) -> None:
+        self._columns.append(_summed(scope_ids, ledger_ids, sizes, np.ones(len(sizes), np.int64)))
+
+    def taken(self) -> tuple[Longs, Longs, Longs, Longs]:
+        """Scopes, ledgers, bytes and entries, ids ascending."""
+        empty = (_none(), _none(), _none(), _none())
+        columns = [np.concatenate(each) for each in zip(empty, *self._columns, strict=True)]
+        return _summed(columns[0], columns[1], columns[2], columns[3])
+
+
+def _summed(
+    scope_ids: Longs, ledger_ids: Longs, sizes: Longs, counts: Longs
+) -> tuple[Longs, Longs, Longs, Longs]:
+    if not len(ledger_ids):
+        return scope_ids, ledger_ids, sizes, counts
+    order = np.lexsort((ledger_ids, scope_ids)) if scope_ids.any() else np.argsort(ledger_ids, kind="stable")
+    scopes, ledgers = scope_ids[order], ledger_ids[order]
+    firsts = np.flatnonzero(
+        np.concatenate(([True], (ledgers[1:] != ledgers[:-1]) | (scopes[1:] != scopes[:-1])))
+    )
+    return (
+        scopes[firsts],
+        ledgers[firsts],
+        np.add.reduceat(sizes[order], firsts),
+        np.add.reduceat(counts[order], firsts),
+    )

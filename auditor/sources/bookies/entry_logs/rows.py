@@ -1,0 +1,164 @@
+"""A bookie's entry logs as rows: one a file, and one a ledger with entries in it.
+
+Opened for reading: the header and the ledgers map, or the headers of all entries where there is no map that
+can be believed (`auditor.sources.bookies.entry_logs.reader`). Payloads are not looked at. Compaction that was
+broken off leaves ``<hex>.log.compacting``, which is no log yet, and ``<new>.log.<old>.compacted``, a second
+name of a log: they have rows of their own, so that no byte is forgotten and none counts twice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from auditor.model.columns import commented
+from auditor.sources.bookies.availability_schema import ROWS
+from auditor.sources.bookies.entry_logs.reader import LogContents, read_contents
+
+OK, NO_MAP, MAP_WRONG, DAMAGED, UNREADABLE = "ok", "no-map", "map-wrong", "damaged", "unreadable"
+LOG, COMPACTING, COMPACTED = "log", "compacting", "compacted"
+
+SCHEMA = commented(
+    ("directory", pa.string(), "the ledger directory"),
+    ("path", pa.string(), "the file; the directory itself where it could not be listed"),
+    ("log_id", pa.int64(), "its id, unique within the bookie (DbLedgerStorage: within the directory)"),
+    ("bytes", pa.int64(), "its length; null in a ledger's row"),
+    ("mtime", pa.int64(), "when it last changed, ms"),
+    ("version", pa.int32(), "header version: 0 or 1"),
+    ("ledgers", pa.int64(), "ledgers with entries in it; null where neither a map nor a scan says"),
+    ("entry_bytes", pa.int64(), "bytes of their entries, each with the 4 of its size; null likewise"),
+    (
+        "state",
+        pa.string(),
+        "ok; no-map: still written to, or not closed properly; map-wrong: the map contradicts the entries "
+        "or cannot be read, and these were read instead; damaged: a record that no server wrote; unreadable",
+    ),
+    ("reason", pa.string(), "why the state is not ok"),
+    ("offset", pa.int64(), "the byte at fault, where it is known"),
+    (
+        "kind",
+        pa.string(),
+        "log; compacting: a new log that compaction did not finish; compacted: a second name of a log",
+    ),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null in a file's row"),
+    ("ledger_id", pa.int64(), "the ledger; null: a row about the file"),
+    ("entries", pa.int64(), "entries, those that came twice counted twice; null where only the map was read"),
+    ("counted", pa.string(), "by what bytes of ledgers are known: map or scan; null: they are not"),
+    ("direct", pa.bool_(), "written by the direct logger"),
+    ("header_bytes", pa.int64(), "bytes of the header, 4096 of them in a log of the direct logger"),
+    ("map_bytes", pa.int64(), "bytes of the ledgers map, and of other records that are no entries"),
+    ("padding_bytes", pa.int64(), "bytes between records"),
+    ("tail_bytes", pa.int64(), "bytes behind the last whole record of a log without a map"),
+)
+"""The table ``entry_logs``: of a file, header, map, padding, tail and entry_bytes add up to its length."""
+
+_NAME = re.compile(r"([0-9a-f]{1,8})\.log(?:(\.compacting)|(\.[0-9a-f]{1,8}\.compacted))?")
+_LARGEST_ID = 2**31 - 1
+
+
+class LogFile(NamedTuple):
+    """An entry log in a directory, or what a compaction left of one."""
+
+    log_id: int
+    name: str
+    kind: str
+
+
+def list_logs(directory: str) -> list[LogFile]:
+    """The entry logs of a ledger directory, by id. Raises OSError."""
+    found = []
+    for name in os.listdir(f"{directory}/current"):  # noqa: PTH208 -- names only
+        parts = _NAME.fullmatch(name)
+        if parts is not None and (log_id := int(parts[1], 16)) <= _LARGEST_ID:
+            found.append(LogFile(log_id, name, COMPACTING if parts[2] else COMPACTED if parts[3] else LOG))
+    return sorted(found)
+
+
+def read_logs(directory: str) -> Iterator[dict[str, Any]]:
+    """Rows of `SCHEMA` for the entry logs of one ledger directory, by id, as their maps say; no ledgers.
+
+    >>> [row["state"] for row in read_logs("/no/such/directory")]
+    ['unreadable']
+    """
+    current = f"{directory}/current"
+    try:
+        logs = list_logs(directory)
+    except OSError as error:
+        yield unlisted(directory, error)
+        return
+    for log in logs:
+        if log.kind == LOG:
+            yield read_log(directory, f"{current}/{log.name}", log, scan=False)[0]
+
+
+def unlisted(directory: str, error: OSError) -> dict[str, Any]:
+    """The row of a directory that could not be listed."""
+    return _row(directory, f"{directory}/current", None) | _unreadable(error.strerror or str(error), None)
+
+
+def read_log(
+    directory: str, path: str, log: LogFile, scan: bool = True, verify: bool = False
+) -> tuple[dict[str, Any], LogContents]:
+    """The row of one file, and what it holds; arguments as of `read_contents`. Damage is in the row."""
+    row = _row(directory, path, log.log_id) | {"kind": log.kind}
+    try:
+        found = read_contents(path, scan, verify)
+    except OSError as error:
+        return row | _unreadable(error.strerror or str(error), None), LogContents()
+    row |= {"bytes": found.size, "mtime": found.mtime}
+    if found.header is not None:
+        row |= {"version": found.header.version, "direct": found.direct}
+    row |= {"state": _state(found), "counted": found.counted}
+    row |= {
+        name: getattr(found, name) for name in ("header_bytes", "map_bytes", "padding_bytes", "tail_bytes")
+    }
+    if found.counted is not None:
+        row |= {"ledgers": len(found.ledger_ids), "entry_bytes": found.entry_bytes}
+    if len(found.entries):
+        row["entries"] = int(found.entries.sum())
+    damage = found.damage or found.map_damage
+    if damage is not None:
+        row |= {"reason": damage.reason, "offset": damage.offset}
+    return row, found
+
+
+def ledger_batches(row: dict[str, Any], found: LogContents) -> Iterator[pa.RecordBatch]:
+    """One row of `SCHEMA` for each ledger of a log whose own row is ``row``."""
+    for start in range(0, len(found.ledger_ids), ROWS):
+        part = slice(start, start + ROWS)
+        ids = found.ledger_ids[part]
+        columns: dict[str, pa.Array] = {
+            "scope_id": pa.array(found.scope_ids[part]),
+            "ledger_id": pa.array(ids),
+            "entry_bytes": pa.array(found.bytes[part]),
+        }
+        if len(found.entries):
+            columns["entries"] = pa.array(found.entries[part].astype(np.int64))
+        for name in ("directory", "path", "log_id", "mtime", "state", "kind", "counted"):
+            columns[name] = pa.repeat(pa.scalar(row[name], SCHEMA.field(name).type), len(ids))
+        yield pa.RecordBatch.from_arrays(
+            [columns.get(each.name, pa.nulls(len(ids), each.type)) for each in SCHEMA], schema=SCHEMA
+        )
+
+
+def _state(found: LogContents) -> str:
+    if found.header is None or (found.map_damage is not None and found.counted is None):
+        return UNREADABLE
+    if found.map_damage is not None:
+        return MAP_WRONG
+    if found.damage is not None:
+        return DAMAGED
+    return OK if found.header.has_map else NO_MAP
+
+
+def _row(directory: str, path: str, log_id: int | None) -> dict[str, Any]:
+    return {**dict.fromkeys(SCHEMA.names), "directory": directory, "path": path, "log_id": log_id}
+
+
+def _unreadable(reason: str, offset: int | None) -> dict[str, Any]:
+    return {"state": UNREADABLE, "reason": reason, "offset": offset}

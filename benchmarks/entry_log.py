@@ -1,0 +1,92 @@
+"""Entry logs: how fast a header scan is beside ``cat`` of the same file, and how many maps a second are read.
+
+The scanned file is a log that was not closed: 2,000,000 entries of 1 kB, of fifty ledgers in turn. It is in
+the page cache: both sides read it from memory. The maps are those of 2,000 closed logs of 1 GB, made up:
+files with a hole where the entries would be, and 200 ledgers each.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from auditor.codecs.bookie.entry_log import HEADER_BYTES, MAGIC, NEWEST_VERSION
+from auditor.sources.bookies.entry_logs.reader import read_contents
+from benchmarks.measure import Line, alternate
+
+ENTRIES = 2_000_000
+ENTRY_BYTES = 1000
+LEDGERS = 50
+LOGS = 2000
+LOG_BYTES = 1_000_000_000
+LOG_LEDGERS = 200
+
+_HEAD = struct.Struct(">iqq")
+
+
+def lines() -> Iterator[Line]:
+    """One file by the walk over its headers and by ``cat``; then headers and maps of many."""
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        path = generate(Path(folder, "0.log"), ENTRIES)
+        size = path.stat().st_size
+        ours, cat = alternate(lambda: _scan(path), lambda: _cat(path))
+        note = f"{size / 1e9:.1f} GB in {ours:.1f} s; cat takes {cat:.1f} s"
+        stage = "entry log of 1 kB entries, to bytes per ledger"
+        yield Line(stage, ENTRIES, "entries", ours, "cat", ENTRIES, cat, target=0.5, note=note)
+        path.unlink()
+        paths = [closed(Path(folder, f"{number:x}.log"), number) for number in range(LOGS)]
+        ours, opened = alternate(lambda: _maps(paths), lambda: _heads(paths))
+        note = "beside opening each and reading 4 kB at its start and 4 kB at its end"
+        yield Line("ledgers maps", LOGS, "logs", ours, "open", LOGS, opened, target=0.1, note=note)
+
+
+def generate(path: Path, entries: int) -> Path:
+    """Write an entry log that nobody closed."""
+    payload = bytes(ENTRY_BYTES - 16)
+    with path.open("wb") as file:
+        file.write(struct.pack(">4si", MAGIC, NEWEST_VERSION).ljust(HEADER_BYTES, b"\0"))
+        for start in range(0, entries, 1000):
+            numbers = range(start, min(start + 1000, entries))
+            heads = (_HEAD.pack(ENTRY_BYTES, each % LEDGERS, each // LEDGERS) for each in numbers)
+            file.write(b"".join(head + payload for head in heads))
+    return path
+
+
+def closed(path: Path, number: int) -> Path:
+    """Write the header and ledgers map of a log, and nothing between them."""
+    each = (LOG_BYTES - HEADER_BYTES) // LOG_LEDGERS
+    offset = HEADER_BYTES + each * LOG_LEDGERS
+    header = struct.pack(">4siqi", MAGIC, NEWEST_VERSION, offset, LOG_LEDGERS)
+    pairs = b"".join(struct.pack(">qq", number * 7 + ledger, each) for ledger in range(LOG_LEDGERS))
+    with path.open("wb") as file:
+        file.write(header)
+        file.seek(offset)
+        file.write(struct.pack(">iqqi", 20 + len(pairs), -1, -2, LOG_LEDGERS) + pairs)
+    return path
+
+
+def _scan(path: Path) -> None:
+    found = read_contents(str(path))
+    if found.entries.tolist() != [ENTRIES // LEDGERS] * LEDGERS:
+        sys.exit("entry log: ours are not the entries that were written")
+
+
+def _cat(path: Path) -> None:
+    subprocess.run(["cat", str(path)], stdout=subprocess.DEVNULL, check=True)
+
+
+def _maps(paths: list[Path]) -> None:
+    if sum(len(read_contents(str(path)).ledger_ids) for path in paths) != LOGS * LOG_LEDGERS:
+        sys.exit("entry log: ours are not the maps that were written")
+
+
+def _heads(paths: list[Path]) -> None:
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            file.read(4096)
+            file.seek(-4096, 2)
+            file.read(4096)

@@ -1,0 +1,60 @@
+"""Entry logs, written plainly: what the tests of codec, source and space read."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+Entry = tuple[int, int, int]
+"""Ledger, entry and bytes of payload."""
+
+
+def header(map_offset: int = 0, ledgers: int = 0, version: int = 1) -> bytes:
+    return struct.pack(">4siqi", b"BKLO", version, map_offset, ledgers).ljust(1024, b"\0")
+
+
+def record(ledger: int, entry: int, payload: int = 0) -> bytes:
+    """An entry as the servers write it, with zeros for what follows its ids."""
+    return struct.pack(">iqq", 16 + payload, ledger, entry) + bytes(payload)
+
+
+def scoped(scope: int, ledger: int, entry: int, payload: int = 0) -> bytes:
+    """An entry of BP-35, without a digest."""
+    return struct.pack(">iBqqqqq", 41 + payload, 0xA4, scope, ledger, entry, -1, 0) + bytes(payload)
+
+
+def ledgers_map(ledgers: Sequence[tuple[int, int]]) -> bytes:
+    pairs = b"".join(struct.pack(">qq", *pair) for pair in ledgers)
+    return struct.pack(">iqqi", 20 + len(pairs), -1, -2, len(ledgers)) + pairs
+
+
+def sums(entries: Sequence[Entry]) -> dict[int, int]:
+    """Bytes per ledger, as a map has them."""
+    found: dict[int, int] = {}
+    for ledger, _, payload in entries:
+        found[ledger] = found.get(ledger, 0) + 20 + payload
+    return found
+
+
+def log(entries: Sequence[Entry], closed: bool = True, said: dict[int, int] | None = None) -> bytes:
+    """A log; ``said`` is what its map has, where that is not the truth."""
+    body = b"".join(record(*entry) for entry in entries)
+    if not closed:
+        return header() + body
+    pairs = list((sums(entries) if said is None else said).items())
+    return header(1024 + len(body), len(pairs)) + body + ledgers_map(pairs)
+
+
+def direct_log(flushes: Sequence[Sequence[Entry]], closed: bool = True) -> bytes:
+    """A log of the direct logger: each flush is filled up to a block of 4096 bytes."""
+    data = struct.pack(">iq", 3068, -1).ljust(3072, b"\0")
+    for entries in flushes:
+        data += b"".join(record(*entry) for entry in entries)
+        data += b"\xf0" * (-len(data) % 4096 if (len(data) - 3072) % 4096 else 0)
+    pad = b"\xf0" * (-(1024 + len(data)) % 4096)
+    if not closed:
+        return header() + data + pad
+    pairs = list(sums([entry for entries in flushes for entry in entries]).items())
+    told = header(1024 + len(data) + len(pad), len(pairs))
+    whole = told + data + pad + ledgers_map(pairs)
+    return whole + b"\xf0" * (-len(whole) % 4096)
