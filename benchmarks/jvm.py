@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor import Audit, AuditOptions, open_run, register
-from auditor.model.report import HEALTHY
+from auditor.model.states import Verdict
 from auditor.spark.session import build_session
 from benchmarks.checked_bookies import ENSEMBLE, ENTRIES, WRITE_QUORUM, CheckedBookies, checked_bookies
 from benchmarks.cluster import Cluster
@@ -87,7 +87,7 @@ class Contest:
         audit = Audit(self.uri, [str(self.cluster.directory)], self.out(), OPTIONS)
         begun = time.perf_counter()
         report = audit.run(self.spark)
-        if report.verdict != HEALTHY:
+        if report.verdict != Verdict.HEALTHY:
             sys.exit(f"{self.storage}: the audit says {report.verdict}, {report.counts}")
         return time.perf_counter() - begun
 

@@ -42,6 +42,7 @@ from auditor.findings.table import found, numbered
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
+from auditor.model.states import BookieRead
 from auditor.model.version import program_version
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
@@ -57,7 +58,7 @@ from auditor.tables.doubtful_ids import doubtful_ids
 from auditor.tables.empty_directories import empty_directories
 from auditor.tables.id_generator import UNDRAWN, undrawn
 from auditor.tables.judged import judged, unindexed
-from auditor.tables.judgement import READ, BookieState
+from auditor.tables.judgement import BookieState
 from auditor.tables.marked import of_first_scan, stock
 from auditor.tables.moved import moved
 from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
@@ -218,7 +219,7 @@ class Audit:
         states = bookies.states(indexes.rows, asked.bookies if asked else {})
         whole = [name for name in states if bookies.read_whole(name)]
         told = merged(replicas, asked.rows.where("ledger_id is not null"), whole) if asked else replicas
-        partly = [name for name, state in states.items() if state.read != READ] if asked else []
+        partly = [name for name, state in states.items() if state.read != BookieRead.READ] if asked else []
 
         def differing() -> DataFrame:
             found = unequal(expected(ledgers, indexes.tails.beside), told, bookies.foreign)

@@ -16,10 +16,11 @@ from auditor.findings.table import order
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
 from auditor.model.report import Changes, Cluster, Suppression, Tally
+from auditor.model.states import FOUND, BookieRead, Change
 from auditor.runs.history import Previous, comparable_run
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster
-from auditor.tables.changes import BETTER, CHANGED, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
+from auditor.tables.changes import CHANGED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,12 +57,12 @@ class Compared:
         return Changes(
             previous=self.previous.name,
             finished=self.previous.finished,
-            new=counts[NEW],
-            fixed=counts[FIXED],
-            worse=counts[WORSE],
-            better=counts[BETTER],
-            same=counts[SAME],
-            unseen=counts[UNSEEN],
+            new=counts[Change.NEW],
+            fixed=counts[Change.FIXED],
+            worse=counts[Change.WORSE],
+            better=counts[Change.BETTER],
+            same=counts[Change.SAME],
+            unseen=counts[Change.UNSEEN],
         )
 
     def tally(self) -> list[Tally]:
@@ -78,9 +79,9 @@ class Compared:
             tally["count"] += count
             if suppression is not None:
                 tally["suppressed"] += count
-            elif self.previous is not None and change == NEW:
+            elif self.previous is not None and change == Change.NEW:
                 tally["new"] += count
-            elif self.previous is not None and change == WORSE:
+            elif self.previous is not None and change == Change.WORSE:
                 tally["worse"] += count
         return [tally for _, tally in sorted(tallies.items())]
 
@@ -161,7 +162,7 @@ def _opened(path: str, options: AuditOptions, cluster: Cluster | None) -> RunRea
 
 
 def _looked(tables: Tables, holes: bool) -> Looked:
-    unread = not tables.bookies.where("(named or found) and read <> 'read'").isEmpty()
+    unread = not tables.bookies.where(f"(named or found) and read <> '{BookieRead.READ}'").isEmpty()
     return Looked(tables.verdicts, tables.bookies, holes, unread)
 
 

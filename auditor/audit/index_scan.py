@@ -16,6 +16,7 @@ from auditor.errors import RunError
 from auditor.model.bookie_id import accepted
 from auditor.model.options import AuditOptions, moment
 from auditor.model.report import Taken
+from auditor.model.states import OF_PLACES, BookieRead, TailRead
 from auditor.sources.bookies import owners as bookie_owners
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.index import collected_availability, unreadable
@@ -27,8 +28,8 @@ from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark.source_rows import source_rows
 from auditor.tables.answers import combined
-from auditor.tables.by_state import OTHERS, by_state
-from auditor.tables.judgement import UNREAD, BookieState
+from auditor.tables.by_state import by_state
+from auditor.tables.judgement import BookieState
 from auditor.tables.registry import registered_modes, registrations, store_cookies
 from auditor.tables.starts import starts
 from auditor.tables.unequal import held
@@ -118,7 +119,7 @@ class BookieScan:
         self._tails = tails.of
         shapes, overlapping = self._shapes(rows), self._overlapping(rows)
         replicas = combined(held(rows, shapes.pages, shapes.cut), overlapping)
-        others = rows.where(F.col("state").isin(*OTHERS))
+        others = rows.where(F.col("state").isin(*OF_PLACES))
         apart = replicas.unionByName(others) if overlapping else by_state(rows, shapes)
         apart = journal_scan.without_served(apart, tails)
         return Indexes(rows, replicas, apart, shapes.pages, overlapping, tails)
@@ -201,16 +202,16 @@ class BookieScan:
         reasons = [
             (name, reason)
             for name, each in self.attribution.bookies.items()
-            if name in self.members and each.read != UNREAD
+            if name in self.members and each.read != BookieRead.UNREAD
             for known, reason in [self.tail(name)]
-            if known == journal_scan.UNREAD
+            if known == TailRead.UNREAD
         ]
         return journal_scan.unread_note(reasons)
 
     def unseen(self, bookie_id: str) -> bool:
         """Whether no directory and no collection shows anything of a bookie's index."""
         bookie = self.attribution.bookies.get(bookie_id)
-        return bookie is None or bookie.read == bookie_owners.UNREAD
+        return bookie is None or bookie.read == BookieRead.UNREAD
 
     def dated(self, indexes: DataFrame) -> DataFrame:
         """Rows of ``availability``, with files' times only where these tell of an orphan's age.
@@ -280,7 +281,7 @@ class BookieScan:
     def read_whole(self, bookie_id: str) -> bool:
         """Whether a bookie's directories and collections show all of its index."""
         bookie = self.attribution.bookies.get(bookie_id)
-        return bookie is not None and bookie.read == bookie_owners.READ
+        return bookie is not None and bookie.read == BookieRead.READ
 
     def _broken(self, availability: DataFrame) -> dict[str, str]:
         if self._gaps is None:
@@ -331,14 +332,14 @@ class BookieScan:
         asked: Mapping[str, str | None],
     ) -> dict[str, Any]:
         attributed = self.attribution.bookies.get(name)
-        read = attributed.read if attributed else UNREAD
+        read = attributed.read if attributed else BookieRead.UNREAD
         nowhere = "no --bookies source has a place for it" if self.sources else "no --bookies was given"
         reason = attributed.reason if attributed else nowhere
         if name in asked:
             reason = asked[name]
-            read = bookie_owners.READ if reason is None else bookie_owners.PARTIAL
-        if name in broken and read == bookie_owners.READ:
-            read, reason = bookie_owners.PARTIAL, broken[name]
+            read = BookieRead.READ if reason is None else BookieRead.PARTIAL
+        if name in broken and read == BookieRead.READ:
+            read, reason = BookieRead.PARTIAL, broken[name]
         tail, tail_reason = self.tail(name)
         foreign = bool(attributed and attributed.foreign_instance)
         if foreign:
@@ -350,7 +351,7 @@ class BookieScan:
             "depending": member["depending"] if member else 0,
             "replicas": member["replicas"] if member else 0,
             "found": bool(attributed and attributed.found),
-            "read": UNREAD if foreign else read,
+            "read": BookieRead.UNREAD if foreign else read,
             "reason": reason,
             "index_time": self.index_time(name),
             "suspect": bool(attributed and attributed.suspect),

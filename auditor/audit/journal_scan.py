@@ -12,21 +12,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.audit.landing import Landing
+from auditor.model.states import IndexState, TailRead, TailState
 from auditor.sources.bookies.collections.places import CollectedPlaces, Settled
 from auditor.sources.bookies.collections.tails import collected_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
-from auditor.sources.bookies.journal.tails import GAP, TailPart, from_json, to_json
+from auditor.sources.bookies.journal.tails import TailPart, from_json, to_json
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.spark.source_rows import source_rows
-from auditor.tables.judgement import NOT_INDEXED
 from auditor.tables.unequal import PAIR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TABLE = "journal_tails"
-READ, STOPPED, UNREAD = "read", "stopped", "unread"
-"""How a bookie's tail is known: read whole; nothing to read, for it went down cleanly; or not."""
 
 _NAMED = 3  # bookies that a note names
 
@@ -115,7 +113,7 @@ def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFra
 
 def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
     """What the rows of a bookie's journal directories say, one of each directory."""
-    reasons = [_said(row) for row in rows if row["state"] == GAP]
+    reasons = [_said(row) for row in rows if row["state"] == TailState.GAP]
     modified = [row["modified"] for row in rows if row["modified"] is not None]
     return Tail(
         "; ".join(dict.fromkeys(reasons)) or None,
@@ -145,10 +143,10 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
     if tail is None:
         return None, None
     if tail.reason is None:
-        return READ, None
+        return TailRead.READ, None
     # DIRTY is what a running bookie has, and those before 4.15 do not: who is registered may be running.
     stopped = bookie.journals.stopped is not None and not running
-    return (STOPPED if stopped else UNREAD), tail.reason
+    return (TailRead.STOPPED if stopped else TailRead.UNREAD), tail.reason
 
 
 def index_time(bookie: AttributedBookie, tail: Tail | None, running: bool) -> int | None:
@@ -160,9 +158,9 @@ def index_time(bookie: AttributedBookie, tail: Tail | None, running: bool) -> in
     flush may take minutes, and shows what there was when it began.
     """
     state, _ = tail_state(bookie, tail, running)
-    if state == STOPPED:
+    if state == TailRead.STOPPED:
         return bookie.journals.stopped
-    if state != READ or tail is None:
+    if state != TailRead.READ or tail is None:
         return bookie.index_time
     times = (bookie.index_time, bookie.journals.marked, tail.modified)
     return tail.read_at if running else max((at for at in times if at is not None), default=None)
@@ -192,5 +190,5 @@ def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
     """
     if tails.beside is None:
         return indexes
-    unserved = indexes.where(f"state = '{NOT_INDEXED}'").join(tails.beside, [*PAIR], "left_anti")
-    return indexes.where(f"state <> '{NOT_INDEXED}'").unionByName(unserved)
+    unserved = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(tails.beside, [*PAIR], "left_anti")
+    return indexes.where(f"state <> '{IndexState.NOT_INDEXED}'").unionByName(unserved)

@@ -16,7 +16,7 @@ from auditor.checks.check import LEDGER, Need
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
 from auditor.model.amounts import plural
-from auditor.model.finding import Finding, Severity
+from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.options import AuditOptions
 from auditor.model.report import (
     BookiesRead,
@@ -31,6 +31,7 @@ from auditor.model.report import (
     Taken,
     Tally,
 )
+from auditor.model.states import BookieRead
 from auditor.model.version import program_version
 from auditor.sources.bookies.rpc.listing_rows import ASKED
 from auditor.spark.aggregates import counted
@@ -107,7 +108,9 @@ def _end_unknown(metadata: MetadataScan, tally: list[Tally]) -> list[str]:
     if metadata.proves_absence() or metadata.cut():
         return []  # what may be missing of a dump that is known to be cut is told otherwise
     resting = sum(
-        each["count"] for each in tally if each["id"] in ON_ABSENCE and each["confidence"] == "confirmed"
+        each["count"]
+        for each in tally
+        if each["id"] in ON_ABSENCE and each["confidence"] == Confidence.CONFIRMED
     )
     if not resting:
         return []
@@ -140,7 +143,7 @@ def _counts(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> dict
 
 def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:
     rows = tables.bookies.where("named or found").orderBy("bookie_id").collect()
-    unread = tuple(row["bookie_id"] for row in rows if row["read"] != "read")
+    unread = tuple(row["bookie_id"] for row in rows if row["read"] != BookieRead.READ)
     expected = sum(row["replicas"] for row in rows)
     [unknown] = counts["judged"]
     return Coverage(

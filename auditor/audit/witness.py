@@ -17,6 +17,7 @@ from auditor.audit.index_scan import BookieScan
 from auditor.audit.landing import WHOLE, Landing
 from auditor.audit.metadata_scan import MetadataScan
 from auditor.model.options import AuditOptions
+from auditor.model.witness import WitnessAnswer
 from auditor.sources.bookies.rpc import read_rows
 from auditor.sources.bookies.rpc.pairs import endpoints
 from auditor.tables.judged import JUDGED
@@ -45,7 +46,7 @@ class Witness:
 
         if self.rows is None:
             return 0, []
-        unknown = F.col("answer") == "unknown"
+        unknown = F.col("answer") == WitnessAnswer.UNKNOWN
         by_bookie = (
             self.rows.groupBy("bookie_id")
             .agg(

@@ -11,6 +11,7 @@ from auditor.checks.reported_aliases import alias_pairs
 from auditor.checks.samples import with_ledgers
 from auditor.model.alias_by_contents import LEAST_LEDGERS
 from auditor.model.finding import Severity
+from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,7 +99,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         .join(F.broadcast(same), ["bookie_id", "alias"], "left")
         .where("groups = held or (same_bookie and length(groups) > 0)")
     )
-    closed = F.count(F.when(F.col("state") == "CLOSED", F.lit(1))).alias("closed")
+    closed = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     each = with_ledgers(
         rows,
         ("bookie_id", "alias"),

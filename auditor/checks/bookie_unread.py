@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import counted, finding_rows, words
 from auditor.model.finding import Confidence, Severity
+from auditor.model.states import BookieRead
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +48,7 @@ def bookie_unread(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = tables.bookies.where("(named or found) and read <> 'read'")
+    rows = tables.bookies.where((F.col("named") | F.col("found")) & (F.col("read") != BookieRead.READ))
     if not tables.cluster.has_sources:
         return _none_read(rows)
     return finding_rows(
@@ -57,7 +58,7 @@ def bookie_unread(tables: Tables) -> DataFrame:
         unknown=F.array("bookie_id"),
         message=words(
             F.col("bookie_id"),
-            F.when(F.col("read") == "partial", " was read in part").otherwise(" was not read"),
+            F.when(F.col("read") == BookieRead.PARTIAL, " was read in part").otherwise(" was not read"),
             ": ",
             F.coalesce("reason", F.lit("no reason is known")),
             "; ",
@@ -92,7 +93,7 @@ def _none_read(unread: DataFrame) -> DataFrame:
             " is unknown",
         ),
         evidence={
-            "read": F.lit("unread"),
+            "read": F.lit(BookieRead.UNREAD),
             "reason": F.lit(reason),
             "bookies": "bookies",
             "replicas": "replicas",

@@ -12,6 +12,7 @@ from auditor.checks.attribution import with_attribution
 from auditor.checks.check import LEDGER
 from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
 from auditor.checks.samples import with_ledgers
+from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,8 +61,8 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
     rows = with_attribution(doubtful(each, tables.moved), tables)
     # An entry is taken to be as long as the ledger's others are.
     entry = F.try_divide("length", F.col("last_entry_id") + 1)
-    bytes = F.when((F.col("state") == "CLOSED") & (F.col("length") > 0), F.col("count") * entry)
-    unsure = (F.col("state") != "CLOSED") | F.col("moved") | F.col("attribution_suspect")
+    bytes = F.when((F.col("state") == LedgerState.CLOSED) & (F.col("length") > 0), F.col("count") * entry)
+    unsure = (F.col("state") != LedgerState.CLOSED) | F.col("moved") | F.col("attribution_suspect")
     rows = rows.select(
         *LEDGER,
         "bookie_id",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import LEDGER
 from auditor.checks.finding_rows import counted, finding_rows, ledger_name, listed, suspect_if, words
 from auditor.checks.queue import in_queue, with_queue
+from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,7 +33,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
     return finding_rows(
         rows,
         ledger_id="ledger_id",
-        confidence=suspect_if((F.col("state") != "CLOSED") | (F.size("doubts") > 0)),
+        confidence=suspect_if((F.col("state") != LedgerState.CLOSED) | (F.size("doubts") > 0)),
         missing=F.array_sort("missing"),
         unknown=unknown_bookies(),
         message=words(

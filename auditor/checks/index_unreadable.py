@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.model.finding import Severity
+from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.batch import VANISHED
 
 if TYPE_CHECKING:
@@ -73,12 +74,12 @@ def index_unreadable(tables: Tables) -> DataFrame:
     first = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
     damaged = read.where("state = 'damaged'").groupBy("bookie_id").agg(first, F.count("*").alias("total"))
     rows = rows.unionByName(damaged.select("bookie_id", "first.*", F.col("total").cast("int")))
-    what = F.when(state == "damaged", words("the index at ", F.col("path"))).otherwise(
+    what = F.when(state == IndexState.DAMAGED, words("the index at ", F.col("path"))).otherwise(
         words("the index of ledger ", ledger_name())
     )
     how = (
-        F.when(state == "damaged", " is damaged: ")
-        .when(state == "cut", " is cut short: ")
+        F.when(state == IndexState.DAMAGED, " is damaged: ")
+        .when(state == IndexState.CUT, " is cut short: ")
         .otherwise(" cannot be read: ")
     )
     more = F.when(F.col("total") > 1, words("; ", F.col("total"), " of its databases are damaged"))

@@ -8,6 +8,7 @@ from auditor.checks.attribution import with_attribution
 from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.model.finding import Severity
+from auditor.model.states import DECODED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +51,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
 
     rows = tables.availability.where("state = 'not-indexed'").select(*LEDGER, "bookie_id", "path", "reason")
     members = (
-        tables.ledgers.where("status in ('ok', 'broken')")
+        tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")
         .select(*LEDGER, F.explode("replicas.bookie_id").alias("bookie_id"))
     )

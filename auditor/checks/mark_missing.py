@@ -8,6 +8,7 @@ from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, listed, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
+from auditor.model.states import DECODED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,7 +59,7 @@ def mark_missing(tables: Tables) -> DataFrame:
 
     unregistered = tables.unregistered.where("depending > 0")
     depending = (
-        tables.ledgers.where(F.lit(tables.cluster.has_marks) & F.col("status").isin("ok", "broken"))
+        tables.ledgers.where(F.lit(tables.cluster.has_marks) & F.col("status").isin(*DECODED))
         .select(*LEDGER, F.explode("replicas").alias("replica"))
         .where("replica.depends")
         .select(*LEDGER, "replica.bookie_id")

@@ -8,6 +8,7 @@ from auditor.checks.check import LEDGER, Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
 from auditor.checks.mark_states import waiting_marks
 from auditor.model.finding import Severity
+from auditor.model.states import DECODED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,7 +65,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         F.filter("replicas", lambda replica: replica["depends"]), lambda r: r["bookie_id"]
     )
     ledgers = (
-        tables.ledgers.where("status in ('ok', 'broken')")
+        tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, "write_quorum", depended_on.alias("members"))
     )

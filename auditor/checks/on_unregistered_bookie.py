@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, words
 from auditor.model.finding import Severity
+from auditor.model.states import BookieRead
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,14 +63,14 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
 
     rows = tables.unregistered.where("depending > 0")
     read = (
-        F.when(F.col("read") == "read", "its data was read and is counted as it lies on disk")
-        .when(F.col("read") == "partial", "its data was read in part, the rest is unknown")
+        F.when(F.col("read") == BookieRead.READ, "its data was read and is counted as it lies on disk")
+        .when(F.col("read") == BookieRead.PARTIAL, "its data was read in part, the rest is unknown")
         .otherwise("its data was not read, so these replicas are undecided")
     )
     return finding_rows(
         rows,
         bookie_id="bookie_id",
-        unknown=F.when(F.col("read") != "read", F.array("bookie_id")).otherwise(F.array()),
+        unknown=F.when(F.col("read") != BookieRead.READ, F.array("bookie_id")).otherwise(F.array()),
         message=words(
             F.col("bookie_id"),
             " is not registered and ",

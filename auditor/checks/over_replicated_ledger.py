@@ -8,6 +8,7 @@ from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, ledger_name, suspect_if, words
 from auditor.model.finding import Severity
+from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,7 +53,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     rows = with_attribution(tables.over_replicated, tables).where("not marked and not locked")
-    rows = rows.withColumn("open", F.col("state") != "CLOSED")
+    rows = rows.withColumn("open", F.col("state") != LedgerState.CLOSED)
     return finding_rows(
         rows,
         ledger_id="ledger_id",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import DECODED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,8 +52,8 @@ def recovery_stuck(tables: Tables) -> DataFrame:
     hours = (age / 3_600_000).cast("bigint")
     return finding_rows(
         tables.ledgers.where(
-            F.col("status").isin("ok", "broken")
-            & (F.col("state") == "IN_RECOVERY")
+            F.col("status").isin(*DECODED)
+            & (F.col("state") == LedgerState.IN_RECOVERY)
             & (age > tables.cluster.stuck_after_ms)
         ),
         ledger_id="ledger_id",

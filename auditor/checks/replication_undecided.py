@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.copy_classes import judged_with_class, unknown_bookies
 from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
 from auditor.model.finding import Confidence, Severity
+from auditor.model.states import UnknownCopy
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 
 _SAID = {
-    "unreadable": "its index cannot be read on ",
-    "limbo": "it is in limbo on ",
-    "not-indexed": "it is not in the index of ledgers on ",
-    "denied": "an entry that its index shows is denied by ",
-    "index-incomplete": "the index lacks entries that are served by ",
-    "not-asked": "the index is too old, and not all was asked of ",
-    "unread": "not read: ",
+    UnknownCopy.UNREADABLE: "its index cannot be read on ",
+    UnknownCopy.LIMBO: "it is in limbo on ",
+    UnknownCopy.NOT_INDEXED: "it is not in the index of ledgers on ",
+    UnknownCopy.DENIED: "an entry that its index shows is denied by ",
+    UnknownCopy.INDEX_INCOMPLETE: "the index lacks entries that are served by ",
+    UnknownCopy.NOT_ASKED: "the index is too old, and not all was asked of ",
+    UnknownCopy.UNREAD: "not read: ",
 }
 
 
@@ -60,7 +61,7 @@ def replication_undecided(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    untold = F.exists("unknown", lambda copies: copies["why"] != "unread")
+    untold = F.exists("unknown", lambda copies: copies["why"] != UnknownCopy.UNREAD)
     rows = judged_with_class(tables).where(untold & (F.col("class") != F.col("potential_class")))
     return finding_rows(
         rows,

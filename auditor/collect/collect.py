@@ -28,6 +28,7 @@ from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
+from auditor.model.states import BookieRead, EntryLogState, IndexState, TailState
 from auditor.model.version import program_version
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections import place_rows
@@ -41,9 +42,8 @@ from auditor.sources.bookies.collections.writer import (
     write_table,
 )
 from auditor.sources.bookies.entry_logs import rows as entry_logs
-from auditor.sources.bookies.journal import tails as journal_tails
 from auditor.sources.bookies.journal.tails import read_tail
-from auditor.sources.bookies.owners import READ, attribute
+from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound, find_places
@@ -60,8 +60,8 @@ TOLD = 20
 """So many things that could not be read are told by name; all are counted, and all are in the tables."""
 
 NOT_READ = {
-    "availability": ("cut", "unreadable", "gap", "damaged"),
-    "entry_logs": (entry_logs.UNREADABLE,),
+    "availability": (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexState.DAMAGED),
+    "entry_logs": (EntryLogState.UNREADABLE,),
 }
 """The states that say so."""
 
@@ -226,7 +226,7 @@ def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
     alone = attribute(places, frozenset(), {}, None)
     ids = {row.cookie_bookie_id for row in alone.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute(places, ids, {}, None).bookies.items():
-        if bookie.read != READ:
+        if bookie.read != BookieRead.READ:
             yield f"{bookie_id}: {bookie.reason}"
     for place in places:
         yield from (f"{path}: {reason}" for path, reason in place.gaps)
@@ -247,7 +247,7 @@ def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Seque
     unclean = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
     paths = [f"{target.base}/{file.path}" for file in tables["journal_tails"]]
     found = dataset.dataset(paths, filesystem=target.files, format="parquet")
-    wanted = (dataset.field("state") == journal_tails.GAP) & dataset.field("piece").isin(unclean)
+    wanted = (dataset.field("state") == TailState.GAP) & dataset.field("piece").isin(unclean)
     for batch in found.to_batches(columns=["bookie_id", "path", "reason"], filter=wanted):
         yield from (
             f"journal of {row['path'] or row['bookie_id']}: {row['reason']}" for row in batch.to_pylist()

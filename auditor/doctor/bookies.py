@@ -18,8 +18,9 @@ from auditor.model.amounts import age, duration, plural, size
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions, moment
+from auditor.model.states import BookieRead
 from auditor.sources.bookies.collections.places import collected_places, settled
-from auditor.sources.bookies.owners import READ, AttributedBookie, attribute
+from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
@@ -115,7 +116,7 @@ def _covered(
     found: Mapping[str, AttributedBookie], known: set[str], have_nodes: bool, rpc: bool
 ) -> Iterator[Line]:
     missing = {name: "no --bookies source has a place for it" for name in sorted(known) if name not in found}
-    missing |= {name: each.reason or "" for name, each in found.items() if each.read != READ}
+    missing |= {name: each.reason or "" for name, each in found.items() if each.read != BookieRead.READ}
     foreign = [name for name, each in found.items() if each.foreign_instance]
     missing |= dict.fromkeys(foreign, "all of its directories carry another cluster's instance id")
     whole = len({*found, *known}) - len(missing)

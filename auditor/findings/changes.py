@@ -14,9 +14,7 @@ from auditor.checks.check import LEDGER
 from auditor.findings.basis import STAGES, UNREADABLE, basis, of_marks
 from auditor.findings.table import fingerprints, ranks
 from auditor.model.finding import Confidence
-from auditor.tables.changes import BETTER, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
-from auditor.tables.judgement import READ
-from auditor.tables.verdicts import UNDECIDED
+from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,7 +53,7 @@ def changed(
             "trouble",
             *_SUBJECT,
             F.lit(None).cast("string").alias("previous_severity"),
-            F.lit(NEW).alias("change"),
+            F.lit(Change.NEW).alias("change"),
             F.col("severity").alias("known_severity"),
             F.col("missing").alias("known_missing"),
             F.col("confidence").alias("known_confidence"),
@@ -79,20 +77,22 @@ def changed(
         "trouble",
         *_SUBJECT,
         F.col("severity").alias("previous_severity"),
-        F.lit(FIXED).alias("change"),
+        F.lit(Change.FIXED).alias("change"),
         *_KNOWN,
         "first_seen",
         "last_seen",
     )
     # Better or gone because less was looked at is neither.
-    claimed = _looked_at(found.where(F.col("change") == BETTER).unionByName(gone), findings, looked)
+    claimed = _looked_at(found.where(F.col("change") == Change.BETTER).unionByName(gone), findings, looked)
     honest = claimed.withColumn(
         "change",
-        F.when(F.col("looked"), F.col("change")).when(F.col("change") == BETTER, SAME).otherwise(UNSEEN),
+        F.when(F.col("looked"), F.col("change"))
+        .when(F.col("change") == Change.BETTER, Change.SAME)
+        .otherwise(Change.UNSEEN),
     ).drop("looked")
-    rows = found.where(F.col("change") != BETTER).unionByName(honest)
-    doubted = (F.col("change") == UNSEEN) | ((F.col("change") == SAME) & _milder())
-    sure = (F.col("change") == SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
+    rows = found.where(F.col("change") != Change.BETTER).unionByName(honest)
+    doubted = (F.col("change") == Change.UNSEEN) | ((F.col("change") == Change.SAME) & _milder())
+    sure = (F.col("change") == Change.SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
     return rows.withColumns(
         {
             "known_confidence": F.when(doubted | sure, F.col("known_confidence")).otherwise(
@@ -127,7 +127,7 @@ def _known(before: DataFrame) -> DataFrame:
     """What the run before left known, one row a trouble; of several the worst."""
     from pyspark.sql import functions as F
 
-    rows = before.where(F.col("change") != FIXED)
+    rows = before.where(F.col("change") != Change.FIXED)
     columns = (*_SUBJECT, *_KNOWN, "first_seen", "last_seen")
     worst = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
     return rows.groupBy("trouble").agg(worst).select("trouble", *(f"worst.{name}" for name in columns))
@@ -142,10 +142,10 @@ def _change() -> Column:
     # Nobody was woken for a suspect: one that is confirmed by now is worse, and would be if it got milder.
     confirmed = (F.col("confidence") == sure) & (F.col("was.known_confidence") != sure)
     return (
-        F.when(F.col("was.severity").isNull(), NEW)
-        .when((rank < was) | ((rank == was) & more) | confirmed, WORSE)
-        .when(_milder("was."), BETTER)
-        .otherwise(SAME)
+        F.when(F.col("was.severity").isNull(), Change.NEW)
+        .when((rank < was) | ((rank == was) & more) | confirmed, Change.WORSE)
+        .when(_milder("was."), Change.BETTER)
+        .otherwise(Change.SAME)
     )
 
 
@@ -168,10 +168,10 @@ def _looked_at(rows: DataFrame, findings: DataFrame, looked: Looked) -> DataFram
         looked.verdicts.join(ledgers, [*LEDGER], "left_semi")
         .groupBy(*LEDGER)
         .agg(
-            F.min(F.col("class") != UNDECIDED).alias("judged"),
-            F.min((F.col("class") != UNDECIDED) & (F.col("class") == F.col("potential_class"))).alias(
-                "decided"
-            ),
+            F.min(F.col("class") != LedgerClass.UNDECIDED).alias("judged"),
+            F.min(
+                (F.col("class") != LedgerClass.UNDECIDED) & (F.col("class") == F.col("potential_class"))
+            ).alias("decided"),
         )
     )
     unreadable = (
@@ -216,7 +216,7 @@ def _whole() -> Column:
     """Whether a bookie's directories were found and read to the end; its own answers are less than that."""
     from pyspark.sql import functions as F
 
-    return F.col("found") & (F.col("read") == READ)
+    return F.col("found") & (F.col("read") == BookieRead.READ)
 
 
 def _ids(wanted: str) -> list[str]:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from auditor.findings.columns import Batches, among, coded, find, fingerprint_numbers, whole
 from auditor.findings.looked_at import looked_at, subjects
 from auditor.model.finding import Confidence, Severity
-from auditor.tables.changes import BETTER, CHANGED, FIXED, FOUND, NEW, SAME, UNSEEN, WORSE
+from auditor.model.states import FOUND, Change
+from auditor.tables.changes import CHANGED
 
-KINDS = (NEW, WORSE, BETTER, FIXED, UNSEEN, SAME)
+KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN, Change.SAME)
 _NEW, _WORSE, _BETTER, _FIXED, _UNSEEN, _SAME = range(len(KINDS))
 _RANKS = {str(severity): severity.rank for severity in Severity}
 CONFIDENCES = [str(confidence) for confidence in Confidence]
@@ -98,7 +99,7 @@ def paired(old: Batches, new: Batches, holes: bool) -> Paired:
 
     What the old run did not see and still knew takes part, as what it last was.
     """
-    before = marks(old, (*FOUND, UNSEEN), "known_")
+    before = marks(old, (*FOUND, Change.UNSEEN), "known_")
     now = marks(new, FOUND)
     order = np.argsort(before.trouble, kind="stable")
     pair = find(before.trouble[order], now.trouble)

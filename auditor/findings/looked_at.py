@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from auditor.checks import Basis
 from auditor.findings.basis import UNREADABLE, basis, of_marks
 from auditor.findings.columns import Batches, among, find, keys, whole
+from auditor.model.states import GONE, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
-from auditor.tables.judgement import READ
-from auditor.tables.verdicts import UNDECIDED
 
 Flags = NDArray[np.bool_]
 
@@ -115,7 +114,7 @@ def _ledgers(run: Batches, found: Subjects) -> tuple[Flags, Flags, Flags]:
         for batch in run("tables/verdicts", ["scope_id", "ledger_id", "class", "potential_class"]):
             at = find(wanted, keys(whole(batch["scope_id"]), whole(batch["ledger_id"])))
             rows = np.flatnonzero(at >= 0)
-            known = ~among(batch["class"], [UNDECIDED])[rows]
+            known = ~among(batch["class"], [LedgerClass.UNDECIDED])[rows]
             same = pc.equal(batch["class"], batch["potential_class"]).fill_null(False)
             listed[at[rows]] = True
             # Two records may say that they are one ledger: what both allow is known.
@@ -133,8 +132,8 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
         for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])
         for row in batch.to_pylist()
     ]
-    complete = {row["bookie_id"]: row["found"] and row["read"] == READ for row in rows}
-    some_unread = any((row["named"] or row["found"]) and row["read"] != READ for row in rows)
+    complete = {row["bookie_id"]: row["found"] and row["read"] == BookieRead.READ for row in rows}
+    some_unread = any((row["named"] or row["found"]) and row["read"] != BookieRead.READ for row in rows)
     known = np.array([name in complete for name in names], np.bool_)
     return known, np.array([complete.get(name, False) for name in names], np.bool_), some_unread
 
@@ -146,7 +145,7 @@ def _unreadable(run: Batches, found: Subjects) -> Flags:
     numbers = {name: number for number, name in enumerate(found.names)}
     parts = [np.empty(0, "S24")]
     for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):
-        rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], ["fixed", "unseen"])
+        rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
         rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         if rows.any():
             some = batch.filter(pa.array(rows))

@@ -31,8 +31,9 @@ from auditor.checks import BY_ID
 from auditor.errors import UsageError
 from auditor.findings.changes import still_found
 from auditor.findings.table import ranks
+from auditor.model.states import FOUND
 from auditor.model.toml_file import read_toml
-from auditor.tables.changes import CHANGES, FOUND
+from auditor.tables.changes import CHANGES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from auditor.model.states import BookieRead
+
 
 @dataclass(frozen=True, slots=True)
 class Bar:
@@ -43,7 +45,7 @@ class BookieFigure:
     """
 
     bookie_id: str
-    read: str = "read"  # read, partial or unread
+    read: str = BookieRead.READ  # read, partial or unread
     reason: str | None = None
     registered: str | None = None  # writable, readonly or both
     replicas: int = 0

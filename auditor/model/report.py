@@ -12,11 +12,9 @@ from typing import Any, TypedDict
 
 from auditor.errors import RunError
 from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.states import Verdict
 
 SCHEMA = "bookkeeper-auditor/report/2"
-HEALTHY = "healthy"
-NOT_HEALTHY = "not-healthy"
-INCOMPLETE = "incomplete"
 
 
 class Tally(TypedDict):
@@ -227,9 +225,9 @@ class Report:
         for tally in sorted(run["tally"], key=lambda each: (Severity(each["severity"]).rank, each["id"])):
             counts[tally["id"]] = counts.get(tally["id"], 0) + tally["count"]
         if found_at_least(run["tally"], Severity.WARNING):
-            verdict = NOT_HEALTHY
+            verdict = Verdict.NOT_HEALTHY
         else:
-            verdict = HEALTHY if _complete(run, coverage) else INCOMPLETE
+            verdict = Verdict.HEALTHY if _complete(run, coverage) else Verdict.INCOMPLETE
         return cls(run, cluster, coverage, verdict, counts, findings)
 
     @property

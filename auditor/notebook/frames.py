@@ -18,8 +18,9 @@ from auditor.model.figures import BookieFigure
 from auditor.model.finding import Confidence, Severity
 from auditor.model.history import RunSummary
 from auditor.reports.stripes import replicas_of, stripes_of
-from auditor.runs.ledger_days import CLASSES, UNKNOWN, days_of, days_since_1970
-from auditor.tables.changes import FOUND
+from auditor.runs.ledger_days import CLASSES, UNKNOWN, days_of
+from auditor.runs.standings import severities_by_day, standings_of
+from auditor.runs.tables import RunTables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,16 +73,7 @@ class Frames:
         Index: first_seen, a day in UTC, as far back as runs of this cluster lie unbroken beside this one;
         ascending. Columns: the severities, numbers of findings.
         """
-        import pyarrow as pa
-        import pyarrow.dataset as ds
-
-        counts: dict[int, Counter[str]] = {}
-        found = ds.field("change").isin(list(FOUND))
-        for batch in self._run.batches("tables/changes", ["first_seen", "severity"], found):
-            days = days_since_1970(batch["first_seen"])
-            pairs = pa.table({"day": days, "severity": batch["severity"]}).group_by(["day", "severity"])
-            for row in pairs.aggregate([([], "count_all")]).to_pylist():
-                counts.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
+        counts = severities_by_day(RunTables(self._run.path))
         return _by_day(counts, map(str, Severity), "first_seen")
 
     def ledgers_by_day(self) -> pd.DataFrame:
@@ -181,20 +173,12 @@ class Frames:
         """Rows of findings as a frame, with what the table changes says of them."""
         import pandas as pd
 
-        known = self._standings([row["fingerprint"] for row in rows])
+        standings = standings_of(RunTables(self._run.path), [row["fingerprint"] for row in rows])
+        known = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
         columns = [*_SUBJECT, *between, *_STANDING, "message", "fingerprint"]
         frame = _frame([row | known.get(row["fingerprint"], {}) for row in rows], columns)
         frame = frame.astype({name: "int64" for name in between if name != "bookie_id"})
         return frame.assign(first_seen=pd.to_datetime(frame["first_seen"], unit="ms", utc=True))
-
-    def _standings(self, fingerprints: list[str]) -> Mapping[str, dict[str, Any]]:
-        import pyarrow as pa
-        import pyarrow.dataset as ds
-
-        wanted = pa.array(fingerprints, pa.string())
-        here = ds.field("fingerprint").isin(wanted) & ds.field("change").isin(list(FOUND))
-        rows = self._run.table("changes", ["fingerprint", *_STANDING], here).to_pylist()
-        return {row.pop("fingerprint"): row for row in rows}
 
 
 _SUBJECT = ("id", "severity", "confidence", "scope_id", "ledger_id")

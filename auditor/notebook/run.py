@@ -68,7 +68,7 @@ class Run(RunReader):
 
     def standings(self) -> Standings:
         """How the findings that the report shows stand against the run before, by fingerprint."""
-        from auditor.runs.ledger_findings import standings_of_report
+        from auditor.runs.standings import standings_of_report
 
         return standings_of_report(self.path, self.report)
 

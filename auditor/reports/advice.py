@@ -14,6 +14,7 @@ from auditor.checks import BY_ID, Check
 from auditor.model.amounts import moment
 from auditor.model.finding import Confidence, Finding
 from auditor.model.standing import Standing
+from auditor.model.states import Change
 from auditor.model.told import Told
 from auditor.reports.check_pages import command_lines
 from auditor.reports.folding import folded
@@ -161,11 +162,12 @@ def since_when(standing: Standing | None) -> str | None:
     """Since when it has been there, and who knows of it; None where the run kept nothing of it."""
     if standing is None:
         return None
-    said = {
-        "new": "new in this run",
-        "worse": f"{moment(standing.first_seen)}; worse than in the run before",
-        "better": f"{moment(standing.first_seen)}; better than in the run before",
-    }.get(standing.change, moment(standing.first_seen))
+    words: dict[str, str] = {
+        Change.NEW: "new in this run",
+        Change.WORSE: f"{moment(standing.first_seen)}; worse than in the run before",
+        Change.BETTER: f"{moment(standing.first_seen)}; better than in the run before",
+    }
+    said = words.get(standing.change, moment(standing.first_seen))
     return said if standing.suppressed is None else f"{said}; suppressed: {standing.suppressed}"
 
 

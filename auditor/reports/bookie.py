@@ -17,16 +17,21 @@ from auditor.model.bookie_view import (
     ProblemView,
     RegistrationView,
 )
+from auditor.model.states import BookieRead, TailRead
 from auditor.reports.advice import page_advice, since_when
 
 WIDTH = 60
 _LABEL = 12
-_TAILS = {
-    "read": "read whole: what they have is held too",
-    "stopped": "not needed: it went down cleanly, with all in its index",
-    "unread": "not read whole",
+_TAILS: dict[str, str] = {
+    TailRead.READ: "read whole: what they have is held too",
+    TailRead.STOPPED: "not needed: it went down cleanly, with all in its index",
+    TailRead.UNREAD: "not read whole",
 }
-_READ = {"read": "whole", "partial": "in part", "unread": "not at all"}
+_READ: dict[str, str] = {
+    BookieRead.READ: "whole",
+    BookieRead.PARTIAL: "in part",
+    BookieRead.UNREAD: "not at all",
+}
 
 
 def render(bookie: BookieView) -> str:
@@ -97,7 +102,7 @@ def _ledgers(bookie: BookieView) -> list[str]:
     lines = _line("ledgers", f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it")
     lines += _line("", f"entries of {bookie.replicas:,} judged there")
     if bookie.held is None:
-        lines += _line("held", "unknown" if bookie.read != "read" else "none")
+        lines += _line("held", "unknown" if bookie.read != BookieRead.READ else "none")
     else:
         lines += _line("held", f"{bookie.held:,} ledgers; {bookie.orphans:,} not in the metadata")
     if bookie.marked:

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from auditor.model.amounts import bounded, moment, size
 from auditor.model.bookie_view import BookieView
-from auditor.model.finding import Severity
+from auditor.model.finding import Confidence, Severity
 from auditor.model.ledger_view import LedgerView
 from auditor.model.report import Report
 from auditor.reports import bookie as bookie_text
@@ -62,7 +62,7 @@ def findings_cell(report: Report) -> str:
     counts = []
     for (severity, id), group in groupby(tallies, key=lambda each: (each["severity"], each["id"])):
         found = list(group)
-        unsure = sum(tally["count"] for tally in found if tally["confidence"] != "confirmed")
+        unsure = sum(tally["count"] for tally in found if tally["confidence"] != Confidence.CONFIRMED)
         numbers = (sum(tally["count"] for tally in found), unsure, sum(tally["new"] for tally in found))
         counts.append((_severity(severity), id, *(f"{number:,}" for number in numbers)))
     total = sum(report.counts.values())

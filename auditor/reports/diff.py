@@ -11,6 +11,7 @@ from auditor.model.amounts import moment
 from auditor.model.difference import ChangedFinding, Difference
 from auditor.model.history import RunSummary
 from auditor.model.ledger_id import LedgerId
+from auditor.model.states import Change
 from auditor.reports.folding import folded
 from auditor.reports.markdown import escaped
 from auditor.reports.plain_text import printable
@@ -20,13 +21,13 @@ WIDTH = 80
 SHOWN = 5
 """So many findings of each change are shown; the numbers are complete."""
 
-TITLES = {
-    "new": "new",
-    "worse": "worse",
-    "better": "better",
-    "fixed": "fixed",
-    "unseen": "not looked at: neither found nor ruled out",
-    "same": "the same",
+TITLES: dict[str, str] = {
+    Change.NEW: "new",
+    Change.WORSE: "worse",
+    Change.BETTER: "better",
+    Change.FIXED: "fixed",
+    Change.UNSEEN: "not looked at: neither found nor ruled out",
+    Change.SAME: "the same",
 }
 
 
@@ -46,7 +47,7 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
     for warning in difference.warnings:
         lines += folded(warning, width, "warning    ", " " * 11)
     for change, count in difference.counts.items():
-        if not count or change == "same":
+        if not count or change == Change.SAME:
             continue
         of = [f"{tally.id} {tally.count:,}" for tally in difference.tally if tally.change == change]
         lines += ["", *folded(f"{count:,} {TITLES[change]}: {', '.join(of)}", width, "", "    ")]
@@ -137,7 +138,7 @@ def _sentence(finding: ChangedFinding) -> str:
         said += f"; {finding.missing:,} {'entry' if finding.missing == 1 else 'entries'} missing"
         if finding.previous_missing not in (None, finding.missing):
             said += f", were {finding.previous_missing:,}"
-    if finding.change != "new":
+    if finding.change != Change.NEW:
         said += f"; first seen {moment(finding.first_seen)}"
     return said + (f" [suppressed: {printable(finding.suppressed)}]" if finding.suppressed else "")
 

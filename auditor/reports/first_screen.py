@@ -14,10 +14,11 @@ from itertools import groupby
 from math import ceil
 
 from auditor.model.amounts import bounded, moment, plural, size
-from auditor.model.finding import Finding, Severity
+from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.history import about_comparison
 from auditor.model.ledger_id import LedgerId
-from auditor.model.report import INCOMPLETE, Report, Tally
+from auditor.model.report import Report, Tally
+from auditor.model.states import Verdict
 from auditor.reports.folding import columns_of, folded
 from auditor.reports.in_doubt import in_doubt
 from auditor.reports.plain_text import printable
@@ -258,7 +259,7 @@ def _count(id: str, found: Iterable[Tally]) -> str:
     said = {
         each["confidence"]: each["count"]
         for each in sorted(found, key=lambda each: each["confidence"])
-        if each["confidence"] != "confirmed"
+        if each["confidence"] != Confidence.CONFIRMED
     }
     said["new"] = sum(each["new"] for each in found)
     said["worse"] = sum(each["worse"] for each in found)
@@ -297,7 +298,7 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
 
 def _next(report: Report, run: str) -> list[str]:
     """Commands are never folded: they are there to be copied."""
-    if not report.findings and report.verdict != INCOMPLETE:
+    if not report.findings and report.verdict != Verdict.INCOMPLETE:
         return []
     commands = [f"bkaudit explain run {shlex.quote(printable(run))}"]
     about = next((command for each in report.findings if (command := command_for(each, run))), None)

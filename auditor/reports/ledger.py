@@ -20,7 +20,9 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import GROUP, Groups
 from auditor.model.finding import Group
 from auditor.model.ledger_id import LedgerId
+from auditor.model.ledger_metadata import LedgerState
 from auditor.model.ledger_view import LedgerView
+from auditor.model.states import IndexState
 from auditor.model.witness import WitnessAnswer
 from auditor.reports.plain_text import clip
 from auditor.reports.ranges import entries
@@ -86,7 +88,9 @@ def _metadata(ledger: LedgerView) -> list[str]:
         lines.append(f"  damaged   {ledger.damage}")
     if ledger.state is not None:
         end = (
-            f", last entry {ledger.last_entry_id}, {ledger.length} bytes" if ledger.state == "CLOSED" else ""
+            f", last entry {ledger.last_entry_id}, {ledger.length} bytes"
+            if ledger.state == LedgerState.CLOSED
+            else ""
         )
         lines += [
             f"  state     {ledger.state}{end}",
@@ -118,7 +122,7 @@ def _segments(ledger: LedgerView) -> list[str]:
         if number + 1 < len(segments):
             end = str(segments[number + 1].first_entry_id - 1)
         else:
-            end = str(ledger.last_entry_id) if ledger.state == "CLOSED" else ""
+            end = str(ledger.last_entry_id) if ledger.state == LedgerState.CLOSED else ""
         lines += textwrap.wrap(
             f"  entries {segment.first_entry_id}-{end}: {' '.join(segment.ensemble)}",
             WIDTH,
@@ -166,7 +170,7 @@ def _ruler(last: int, columns: int) -> str:
 
 def _words(ledger: LedgerView, rows: Sequence[Replica]) -> list[str]:
     # The writer of a ledger that is not closed may still be sending them.
-    lacks = "lacks" if ledger.state in ("CLOSED", None) else "lacks, as yet,"
+    lacks = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "lacks, as yet,"
     lines: list[str] = []
     for row in rows[:ROWS_SHOWN]:
         view = row.view
@@ -175,9 +179,9 @@ def _words(ledger: LedgerView, rows: Sequence[Replica]) -> list[str]:
             lines.append(f"{view.bookie_id} {verb} {_entries(row.lacking)}")
         if len(row.extra):
             lines.append(f"{view.bookie_id} holds, not expected there: {_entries(row.extra)}")
-        if not view.known or (view.state not in ("ok", "absent")):
+        if not view.known or (view.state not in (IndexState.OK, IndexState.ABSENT)):
             lines.append(f"{view.bookie_id} is {view.state}{f': {view.reason}' if view.reason else ''}")
-        elif len(row.expected) and view.state == "absent":
+        elif len(row.expected) and view.state == IndexState.ABSENT:
             lines.append(f"{view.bookie_id} was read and has no index of this ledger")
     folded: list[str] = []
     for line in lines:

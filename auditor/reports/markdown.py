@@ -10,7 +10,7 @@ from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import bounded, moment
-from auditor.model.finding import Finding, Severity
+from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports.in_doubt import in_doubt
@@ -121,7 +121,7 @@ def _counts(report: Report) -> list[str]:
     for (severity, id), grouped in groupby(ordered, key=lambda each: (each["severity"], each["id"])):
         group = list(grouped)
         total = sum(each["count"] for each in group)
-        unsure = sum(each["count"] for each in group if each["confidence"] != "confirmed")
+        unsure = sum(each["count"] for each in group if each["confidence"] != Confidence.CONFIRMED)
         new, worse = (sum(each["new"] for each in group), sum(each["worse"] for each in group))
         suppressed = sum(each["suppressed"] for each in group)
         counts.append(

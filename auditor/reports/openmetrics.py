@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
-from auditor.model.report import HEALTHY, INCOMPLETE, NOT_HEALTHY, Report, Tally
+from auditor.model.report import Report, Tally
+from auditor.model.states import Verdict
 
 METRICS = {
     "bkaudit_run_info": "The last run: program version and layout of the metadata; always 1.",
@@ -78,7 +79,7 @@ def _samples(report: Report, last_complete: int | None) -> Iterable[Sample]:
         last_complete = run["finished"]
     if last_complete is not None:
         yield Sample("bkaudit_last_complete_run_timestamp_seconds", {}, last_complete / 1000)
-    for verdict in (HEALTHY, NOT_HEALTHY, INCOMPLETE):
+    for verdict in Verdict:
         yield Sample("bkaudit_verdict", {"verdict": verdict}, report.verdict == verdict)
     for name, total, decided in (
         ("bkaudit_ledgers", seen.ledgers.total, seen.ledgers.decided),

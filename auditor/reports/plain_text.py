@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from auditor.model.finding import Finding
+from auditor.model.finding import Confidence, Finding
 from auditor.model.standing import Standing
+from auditor.model.states import Change
 from auditor.reports.ranges import entries
 
 
@@ -72,10 +73,10 @@ def tags(finding: Finding, standing: Standing | None) -> str:
     >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), Standing("worse", 1_795_237_669_000, "known"))
     ' (suspect, worse, since 2026-11-21, suppressed: known)'
     """
-    parts = [str(finding.confidence)] if finding.confidence != "confirmed" else []
+    parts = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
     if standing is not None:
         since = datetime.fromtimestamp(standing.first_seen / 1000, UTC).date()
-        parts += [standing.change] if standing.change != "same" else []
-        parts += [f"since {since}"] if standing.change != "new" else []
+        parts += [standing.change] if standing.change != Change.SAME else []
+        parts += [f"since {since}"] if standing.change != Change.NEW else []
         parts += [f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else []
     return f" ({', '.join(parts)})" if parts else ""

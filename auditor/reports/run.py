@@ -12,9 +12,10 @@ from itertools import groupby
 from auditor.checks import ALL, BY_ID, Check
 from auditor.model.amounts import bounded, moment, plural
 from auditor.model.exit_code import exit_code
-from auditor.model.finding import Finding, Severity
-from auditor.model.report import HEALTHY, NOT_HEALTHY, Report
+from auditor.model.finding import Confidence, Finding, Severity
+from auditor.model.report import Report
 from auditor.model.run_view import RunView
+from auditor.model.states import BookieRead, Verdict
 from auditor.reports import first_screen
 from auditor.reports.advice import advice, blanks_of, doubts_of, since_when
 from auditor.reports.blind_spots import blind_spots
@@ -67,17 +68,18 @@ _CODES = {
 
 
 def _why(report: Report) -> str:
-    if report.verdict == NOT_HEALTHY:
+    if report.verdict == Verdict.NOT_HEALTHY:
         sure = sum(
             tally["count"]
             for tally in report.run["tally"]
-            if tally["confidence"] == "confirmed" and Severity(tally["severity"]).at_least(Severity.WARNING)
+            if tally["confidence"] == Confidence.CONFIRMED
+            and Severity(tally["severity"]).at_least(Severity.WARNING)
         )
         return (
             f"something of warning or worse was found, {sure:,} of it confirmed; suspected and suppressed "
             "findings count for the verdict too"
         )
-    if report.verdict == HEALTHY:
+    if report.verdict == Verdict.HEALTHY:
         return "all of it was looked at and decided, and nothing worse than a note was found"
     return "nothing worse than a note was found, but what was not looked at could hold anything"
 
@@ -116,7 +118,7 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
 def _unread_bookies(run: RunView, width: int) -> list[str]:
     lines = []
     for each in run.unread:
-        how = "read in part" if each.read == "partial" else "not read"
+        how = "read in part" if each.read == BookieRead.PARTIAL else "not read"
         why = f": {each.reason}" if each.reason else ""
         needed = plural(each.replicas, "replica", "replicas")
         lines += folded(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
@@ -140,11 +142,13 @@ def _doubts(report: Report, width: int) -> list[str]:
     lines = []
     ordered = sorted(report.run["tally"], key=lambda each: (Severity(each["severity"]).rank, each["id"]))
     for id, tallies in groupby(ordered, key=lambda each: each["id"]):
-        unsure = {t["confidence"]: t["count"] for t in tallies if t["confidence"] != "confirmed"}
+        unsure = {t["confidence"]: t["count"] for t in tallies if t["confidence"] != Confidence.CONFIRMED}
         check = BY_ID.get(id)
         if not unsure or check is None:
             continue
-        shown = [each for each in report.findings if each.id == id and each.confidence != "confirmed"]
+        shown = [
+            each for each in report.findings if each.id == id and each.confidence != Confidence.CONFIRMED
+        ]
         doubts = list(dict.fromkeys(doubt for each in shown for doubt in doubts_of(check, each)))
         more = f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
         count = ", ".join(f"{number:,} {confidence}" for confidence, number in unsure.items())

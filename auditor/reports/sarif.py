@@ -15,6 +15,7 @@ from auditor.checks import ALL, BY_ID
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
+from auditor.model.states import Change
 from auditor.reports.plain_text import missing_text, printable
 
 VERSION = "2.1.0"
@@ -28,7 +29,12 @@ _LEVEL = {
     Severity.WARNING: "warning",
     Severity.NOTE: "note",
 }
-_BASELINE = {"new": "new", "same": "unchanged", "worse": "updated", "better": "updated"}
+_BASELINE: dict[str, str] = {
+    Change.NEW: "new",
+    Change.SAME: "unchanged",
+    Change.WORSE: "updated",
+    Change.BETTER: "updated",
+}
 _RULES = {check.id: number for number, check in enumerate(ALL)}
 
 

@@ -12,7 +12,8 @@ import sys
 from typing import Any
 
 from auditor.model.finding import Confidence, Severity
-from auditor.model.report import HEALTHY, INCOMPLETE, NOT_HEALTHY, SCHEMA
+from auditor.model.report import SCHEMA
+from auditor.model.states import Change, Verdict
 from auditor.reports.diff import SCHEMA as DIFF_SCHEMA
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -23,7 +24,7 @@ _ID: dict[str, Any] = {"type": ["string", "null"], "pattern": "^(0|-?[1-9][0-9]*
 _CHECK: dict[str, Any] = {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "description": "the check's id"}
 _SEVERITY: dict[str, Any] = {"enum": [str(severity) for severity in Severity]}
 _CONFIDENCE: dict[str, Any] = {"enum": [str(confidence) for confidence in Confidence]}
-CHANGED_KINDS = ("new", "worse", "better", "fixed", "unseen")
+CHANGED_KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN)
 _KIND: dict[str, Any] = {
     "enum": list(CHANGED_KINDS),
     "description": "unseen: neither found nor ruled out, as what it rests on was not read",
@@ -61,7 +62,7 @@ def report_schema() -> dict[str, Any]:
                         "replicas": _object({"expected": _COUNT, "decided": _COUNT}),
                     }
                 ),
-                "verdict": {"enum": [HEALTHY, NOT_HEALTHY, INCOMPLETE]},
+                "verdict": {"enum": [*Verdict]},
                 "counts": {
                     "type": "object",
                     "additionalProperties": _COUNT,
@@ -75,7 +76,7 @@ def report_schema() -> dict[str, Any]:
 
 def diff_schema() -> dict[str, Any]:
     """What ``bkaudit diff --format json`` prints; ``$defs/changed`` is a line of its jsonl."""
-    counts = _object(dict.fromkeys((*CHANGED_KINDS, "same"), _COUNT))
+    counts = _object(dict.fromkeys((*CHANGED_KINDS, Change.SAME), _COUNT))
     tally = _object({"change": _KIND, "id": _CHECK, "severity": _SEVERITY, "count": _COUNT})
     changed = {"$ref": "#/$defs/changed"}
     return {
@@ -128,7 +129,7 @@ def _summary() -> dict[str, Any]:
             "scan_time": _MS,
             "instance_id": {"type": ["string", "null"]},
             "metadata_uri": _TEXT,
-            "verdict": {"enum": [HEALTHY, NOT_HEALTHY, INCOMPLETE]},
+            "verdict": {"enum": [*Verdict]},
             "complete": {"type": "boolean"},
             "severities": _object(dict.fromkeys(_SEVERITY["enum"], _COUNT)),
             "counts": {"type": "object", "additionalProperties": _COUNT},

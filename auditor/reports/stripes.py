@@ -13,6 +13,7 @@ import numpy as np
 
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import GROUP, Groups
+from auditor.model.ledger_metadata import LedgerState
 from auditor.model.ledger_view import LedgerView, ReplicaView
 
 
@@ -74,7 +75,7 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
 
 def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
     """The last entry of a closed ledger; of others the last that anyone has or should have; -1 for none."""
-    if ledger.state == "CLOSED" and ledger.last_entry_id is not None and ledger.last_entry_id >= 0:
+    if ledger.state == LedgerState.CLOSED and ledger.last_entry_id is not None and ledger.last_entry_id >= 0:
         return ledger.last_entry_id
     ends = [
         coverage.last_entry(groups) for replica in replicas for groups in (replica.expected, replica.extra)

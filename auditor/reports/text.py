@@ -12,9 +12,10 @@ from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import bounded, moment
-from auditor.model.finding import Finding, Severity
+from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
+from auditor.model.states import Change
 from auditor.reports import first_screen
 from auditor.reports.folding import folded
 from auditor.reports.plain_text import printable
@@ -87,9 +88,9 @@ def _finding(finding: Finding, width: int, standing: Standing | None) -> list[st
 
 def _tags(finding: Finding, standing: Standing | None) -> str:
     """How sure, since when, and whether someone knows of it."""
-    tags = [str(finding.confidence)] if finding.confidence != "confirmed" else []
+    tags = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
     if standing is not None:
-        tags += [standing.change] if standing.change != "same" else []
-        tags += [f"since {moment(standing.first_seen)[:10]}"] if standing.change != "new" else []
+        tags += [standing.change] if standing.change != Change.SAME else []
+        tags += [f"since {moment(standing.first_seen)[:10]}"] if standing.change != Change.NEW else []
         tags += [f"suppressed: {printable(standing.suppressed)}"] if standing.suppressed is not None else []
     return f" [{', '.join(tags)}]" if tags else ""

@@ -17,12 +17,11 @@ from auditor.findings.looked_at import picked
 from auditor.model.difference import ChangedFinding, ChangeTally, Difference
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
+from auditor.model.states import GONE, Change
 from auditor.runs.history import comparable_run
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster
-from auditor.tables.changes import FIXED, SAME, UNSEEN
 
-_OF_OLD = (FIXED, UNSEEN)
 _BOOKIES_NAMED = 3
 _COLUMNS = (
     "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
@@ -61,7 +60,7 @@ class RunDifference:
     def changes(self) -> Iterator[ChangedFinding]:
         """Every finding that is not the same: the new run's in its order, then those only the old has."""
         found = self._paired
-        changed = np.flatnonzero(found.change != KINDS.index(SAME))
+        changed = np.flatnonzero(found.change != KINDS.index(Change.SAME))
         pairs = found.pair[changed]
         was = _Was(found, pairs)
         yield from self._rows(self.new, found.new.row[changed], found.change[changed], was)
@@ -79,7 +78,7 @@ class RunDifference:
     def _kinds(self) -> Iterator[tuple[str, str, str]]:
         """Change, severity and id of each finding that is not the same."""
         found = self._paired
-        changed = np.flatnonzero(found.change != KINDS.index(SAME))
+        changed = np.flatnonzero(found.change != KINDS.index(Change.SAME))
         for run, rows, kinds in (
             (self.new, found.new.row[changed], found.change[changed]),
             (self.old, found.old.row[found.gone], found.gone_change),
@@ -154,7 +153,7 @@ def _changed(
         previous_missing=missing,
         first_seen=row["first_seen"],
         last_seen=row["last_seen"],
-        suppressed=None if change in _OF_OLD else row["suppressed"],
+        suppressed=None if change in GONE else row["suppressed"],
         fingerprint=row["fingerprint"],
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from auditor.model.figures import Bar, BookieFigure, Figures, Histogram
+from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:
     from auditor.runs.reader import RunReader
@@ -145,7 +146,7 @@ _OTHERS = "others"
 def _count_sizes(sizes: Counter[str], batch: Any) -> None:
     import pyarrow.compute as pc
 
-    closed = pc.fill_null(pc.equal(batch["state"], "CLOSED"), False)
+    closed = pc.fill_null(pc.equal(batch["state"], LedgerState.CLOSED), False)
     unreadable = batch["state"].null_count
     sizes[_UNREADABLE] += unreadable
     sizes[_NOT_CLOSED] += len(batch) - unreadable - (pc.sum(closed).as_py() or 0)

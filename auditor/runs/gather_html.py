@@ -9,10 +9,10 @@ from auditor.model.finding import Finding
 from auditor.model.history import RunSummary
 from auditor.reports import html
 from auditor.runs.figures import figures_of
-from auditor.runs.ledger_findings import standings_of_report
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import oldest_first, siblings
+from auditor.runs.standings import standings_of_report
 
 
 def page_of(run: RunReader) -> str:

@@ -10,12 +10,14 @@ import numpy as np
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold_entries
 from auditor.model.ledger_view import AnswerView, ReplicaView
+from auditor.model.states import UnknownCopy
 from auditor.model.witness import WitnessAnswer
-from auditor.tables.judgement import INDEX_INCOMPLETE, NOT_ASKED, groups_of
+from auditor.tables.judgement import groups_of
 
-_LEFT_OPEN = {
-    INDEX_INCOMPLETE: "it serves entries that its index lacks; what it was not asked for is unknown",
-    NOT_ASKED: "its index is too old to say, and it was not asked for all",
+_LEFT_OPEN: dict[str, str] = {
+    UnknownCopy.INDEX_INCOMPLETE: "it serves entries that its index lacks; what it was not asked for is "
+    "unknown",
+    UnknownCopy.NOT_ASKED: "its index is too old to say, and it was not asked for all",
 }
 
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from auditor.tables.verdicts import (
-    BELOW_ACK_QUORUM,
-    BELOW_WRITE_QUORUM,
-    ENTRY_LOST,
-    HEALTHY,
-    NOT_CLOSED,
-    UNDECIDED,
-)
+from auditor.model.states import LISTED, LedgerClass
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +19,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-CLASSES = (HEALTHY, BELOW_WRITE_QUORUM, BELOW_ACK_QUORUM, ENTRY_LOST, NOT_CLOSED, UNDECIDED)
+CLASSES = tuple(LedgerClass)
 """In the order of columns and of what is drawn."""
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -54,7 +47,7 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
     classes = _Classes(run)
     counts: dict[int, Counter[str]] = {}
     columns = ["scope_id", "ledger_id", "ctime", "metadata_ctime"]
-    of_ledgers = ds.field("status").isin(["ok", "broken", "unreadable"])
+    of_ledgers = ds.field("status").isin(LISTED)
     for batch in run.batches("tables/ledgers", columns, of_ledgers):
         pairs = pa.table({"day": days_since_1970(created_of(batch)), "class": classes.of(batch)}).group_by(
             ["day", "class"]
@@ -84,7 +77,7 @@ class _Classes:
         none = np.empty(0, np.int64)
         parts: list[tuple[Numbers, Numbers, Numbers]] = [(none, none, none)]
         columns = ["scope_id", "ledger_id", "class"]
-        for batch in run.batches("tables/verdicts", columns, ds.field("class") != HEALTHY):
+        for batch in run.batches("tables/verdicts", columns, ds.field("class") != LedgerClass.HEALTHY):
             numbers = pc.index_in(batch["class"], pa.array(CLASSES)).cast(pa.int64())
             parts.append((_ids(batch["scope_id"]), _ids(batch["ledger_id"]), _ids(numbers)))
         scopes, ledgers, numbers = (np.concatenate(each) for each in zip(*parts, strict=True))

@@ -21,8 +21,8 @@ from auditor.model.bookie_view import (
     RegistrationView,
 )
 from auditor.model.finding import Confidence, Severity
-from auditor.runs.ledger_findings import standings_of
 from auditor.runs.reader import RunReader
+from auditor.runs.standings import standings_of
 from auditor.runs.tables import RunTables
 
 _SAMPLES = 3

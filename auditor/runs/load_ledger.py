@@ -8,11 +8,12 @@ from typing import Any
 from auditor.codecs.availability.coverage import last_entry
 from auditor.errors import RunError, UsageError
 from auditor.model.ledger_id import LedgerId
-from auditor.model.ledger_metadata import Segment
+from auditor.model.ledger_metadata import LedgerState, Segment
 from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.model.states import NOT_WHOLE, OF_PLACES, BookieRead, IndexState, UnknownCopy
 from auditor.runs.ledger_answers import answers_of, with_answers
 from auditor.runs.reader import RunReader
-from auditor.tables.judgement import NOT_INDEXED, LedgerFacts, groups_of, striped_to
+from auditor.tables.judgement import LedgerFacts, groups_of, striped_to
 
 
 def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerView:
@@ -68,12 +69,6 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
         queue=queue_view(run.path, run.report.cluster.layout, ledger_id, scope_id),
         **{name: row.get(name) for name in _SAME},
     )
-
-
-_UNKNOWN_STATES = ("cut", "unreadable", "limbo", NOT_INDEXED)
-
-
-_NO_REPLICA = ("stray", "gap", "damaged")
 
 
 _SAME = (
@@ -132,13 +127,13 @@ def _with_tails(
     beside = {each["bookie_id"]: each["groups"] for each in tails if each["bookie_id"] in members}
     rows = []
     for row in indexes:
-        if row["bookie_id"] in beside and row["state"] not in _NO_REPLICA:
+        if row["bookie_id"] in beside and row["state"] not in OF_PLACES:
             groups, state = united(row["groups"], row["state"], beside[row["bookie_id"]])
             row |= {"groups": groups, "state": state}
         rows.append(row)
-    indexed = {row["bookie_id"] for row in indexes if row["state"] not in _NO_REPLICA}
+    indexed = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
     return rows + [
-        {"bookie_id": name, "groups": groups, "state": "ok", "reason": None}
+        {"bookie_id": name, "groups": groups, "state": IndexState.OK, "reason": None}
         for name, groups in beside.items()
         if name not in indexed
     ]
@@ -146,13 +141,13 @@ def _with_tails(
 
 def _served(row: dict[str, Any]) -> dict[str, Any]:
     """What locations show of a ledger that its bookie does not serve is not held."""
-    return row | {"groups": b""} if row["state"] == NOT_INDEXED else row
+    return row | {"groups": b""} if row["state"] == IndexState.NOT_INDEXED else row
 
 
 def _expected(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
     """What each member should have; of a ledger that is not closed, up to the newest entry that any has."""
     judged = {each["bookie_id"]: each["groups"] or b"" for each in row.get("replicas") or ()}
-    if row.get("undecidable", True) or row["state"] == "CLOSED":
+    if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged
     segments = [(each["first_entry_id"], each["ensemble"]) for each in row["segments"]]
     ledger = LedgerFacts(
@@ -179,20 +174,20 @@ def _replicas(
     """Every member of an ensemble and every other bookie that holds something, by id."""
     expected = _expected(row, indexes)
     members = {name for each in row.get("segments") or () for name in each["ensemble"]}
-    held = {each["bookie_id"]: each for each in indexes if each["state"] not in _NO_REPLICA}
+    held = {each["bookie_id"]: each for each in indexes if each["state"] not in OF_PLACES}
     views = []
     for name in sorted({*members, *expected, *held}):
         index, pair = held.get(name, {}), unequal.get(name, {})
         # An index cut inside a page is recognised after the scan; the pair that differs knows of it.
-        state = pair.get("index_state") or index.get("state") or "absent"
+        state = pair.get("index_state") or index.get("state") or IndexState.ABSENT
         bookie = bookies.get(name, {})
-        read = bookie.get("read", "unread")
+        read = bookie.get("read", BookieRead.UNREAD)
         foreign = bool(bookie.get("foreign_instance"))
         reason = index.get("reason")
-        answered = pair.get("answered") is not None and state == "ok"
-        if read != "read" and not answered:
+        answered = pair.get("answered") is not None and state == IndexState.OK
+        if read != BookieRead.READ and not answered:
             reason = bookie.get("reason") or "no source covers it"
-            state = "unread" if state == "absent" else state
+            state = UnknownCopy.UNREAD if state == IndexState.ABSENT else state
         if foreign:
             reason = "its directories are another cluster's"
         views.append(
@@ -201,7 +196,7 @@ def _replicas(
                 name in members,
                 expected.get(name, b""),
                 (pair["held"] if answered else index.get("groups")) or b"",
-                (read == "read" or answered) and not foreign and state not in _UNKNOWN_STATES,
+                (read == BookieRead.READ or answered) and not foreign and state not in NOT_WHOLE,
                 state,
                 reason,
             )

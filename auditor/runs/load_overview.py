@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 from auditor.errors import RunError
 from auditor.model.finding import Severity
 from auditor.model.run_view import RunView, UnreadBookie
-from auditor.runs.ledger_findings import standings_of
+from auditor.model.states import BookieRead, MarkRow
 from auditor.runs.reader import RunReader
+from auditor.runs.standings import standings_of
 from auditor.runs.tables import RunTables
 from auditor.tables.cluster_state import UNLISTED_BOOKIES
 
@@ -26,8 +27,8 @@ def run_view(run: RunReader) -> RunView:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    gaps = run.table("marks", ["kind"], ds.field("kind") == "gap")
-    wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != "read")
+    gaps = run.table("marks", ["kind"], ds.field("kind") == MarkRow.GAP)
+    wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != BookieRead.READ)
     options = _options(run)
     hidden = run.table(
         "cluster", ["value", "path", "damage"], ds.field("fact") == UNLISTED_BOOKIES

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from auditor.model.amounts import moment
+from auditor.model.states import MarkRow
 from auditor.runs.tables import RunTables
 
 NONE_KEPT = "this store keeps no replication queue"
@@ -23,10 +24,10 @@ def queue_view(run: str, layout: str, ledger_id: int, scope_id: int) -> tuple[st
         return ()
     if layout == "etcd":
         return (NONE_KEPT,)
-    wanted = (ds.field("ledger_id") == ledger_id) | (ds.field("kind") == "gap")
+    wanted = (ds.field("ledger_id") == ledger_id) | (ds.field("kind") == MarkRow.GAP)
     rows = tables.read("tables/marks", filter=wanted)
     found = rows.to_pylist()
-    its = [row for row in found if row["kind"] != "gap"] if scope_id == 0 else []
+    its = [row for row in found if row["kind"] != MarkRow.GAP] if scope_id == 0 else []
     return _sentences(its, gaps=len(found) > len(its) and scope_id == 0)
 
 

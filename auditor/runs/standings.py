@@ -1,17 +1,48 @@
-"""How every finding of a run stands against the run before, read beside the findings and never held."""
+"""How the findings of a finished run stand against the run before: the one reader of its table changes.
+
+Those of a few findings by fingerprint, those of all of them in their order, and since when all are known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from auditor.errors import RunError
+from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
+from auditor.model.states import FOUND
+from auditor.runs.ledger_days import days_since_1970
 from auditor.runs.tables import RunTables
-from auditor.tables.changes import FOUND
 
 _TABLE = "changes"
 _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
+
+
+def standings_of(tables: RunTables, fingerprints: Iterable[str]) -> dict[str, Standing]:
+    """How findings stand against the run before, by fingerprint; a run without that table knows of none.
+
+    For a handful of fingerprints: those of all findings of a cluster would not fit into memory.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    wanted = pa.array(fingerprints, pa.string())
+    if not len(wanted) or not _has_standings(tables):
+        return {}
+    here = ds.field("fingerprint").isin(wanted)
+    return {row["fingerprint"]: _standing(row) for row in _rows(tables, _COLUMNS, here)}
+
+
+def standings_of_report(path: str, report: Report) -> Standings:
+    """The standings of the findings that a report shows, for the run at ``path``.
+
+    Where there is no run before, and nothing is suppressed, there is nothing to say: all would be new.
+    """
+    if report.run["changes"] is None and not report.run["suppressions"]:
+        return no_standing
+    return standings_of(RunTables(path), [finding.fingerprint for finding in report.findings]).get
 
 
 def standings_in_order(path: str) -> Standings:
@@ -24,22 +55,47 @@ def standings_in_order(path: str) -> Standings:
         RunError: when asked, where the table is broken, or has no row of a finding at its place.
     """
     tables = RunTables(path)
-    if _TABLE not in tables.names("tables"):
+    if not _has_standings(tables):
         return no_standing
-    rows = _rows(tables)
+    rows = _rows(tables, _COLUMNS)
 
     def standing(fingerprint: str) -> Standing:
         for row in rows:
             if row["fingerprint"] == fingerprint:
-                return Standing(row["change"], row["first_seen"], row["suppressed"])
+                return _standing(row)
         raise RunError(f"{path}/tables/{_TABLE}: no row of the finding {fingerprint} is at its place")
 
     return standing
 
 
-def _rows(tables: RunTables) -> Iterator[dict[str, Any]]:
+def severities_by_day(tables: RunTables) -> dict[int, Counter[str]]:
+    """How many findings of each severity were first seen on a day, by its number since 1970, UTC."""
+    import pyarrow as pa
+
+    counts: dict[int, Counter[str]] = {}
+    for batch in _batches(tables, ["first_seen", "severity"]):
+        pairs = pa.table({"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]})
+        for row in pairs.group_by(["day", "severity"]).aggregate([([], "count_all")]).to_pylist():
+            counts.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
+    return counts
+
+
+def _has_standings(tables: RunTables) -> bool:
+    return _TABLE in tables.names("tables")
+
+
+def _standing(row: dict[str, Any]) -> Standing:
+    return Standing(row["change"], row["first_seen"], row["suppressed"])
+
+
+def _rows(tables: RunTables, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:
+    for batch in _batches(tables, columns, filter):
+        yield from batch.to_pylist()
+
+
+def _batches(tables: RunTables, columns: list[str], filter: Any = None) -> Iterator[Any]:
+    """What this run found, in the order of its findings; rows of what only an earlier one did are no part."""
     import pyarrow.dataset as ds
 
     found = ds.field("change").isin(FOUND)
-    for batch in tables.batches(f"tables/{_TABLE}", _COLUMNS, found):
-        yield from batch.to_pylist()
+    yield from tables.batches(f"tables/{_TABLE}", columns, found if filter is None else found & filter)

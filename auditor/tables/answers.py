@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
+from auditor.model.states import IndexState
 from auditor.tables.judgement import groups_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 
 _KEYS = ("scope_id", "ledger_id", "bookie_id")
 # Which of several pieces speaks for a replica: the one that knows least.
-_LEAST_KNOWN = ("unreadable", "cut", "not-indexed", "limbo", "ok")
+_LEAST_KNOWN = (
+    IndexState.UNREADABLE,
+    IndexState.CUT,
+    IndexState.NOT_INDEXED,
+    IndexState.LIMBO,
+    IndexState.OK,
+)
 
 
 def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> DataFrame:
@@ -44,7 +51,9 @@ def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> Da
     files = held.select(*_KEYS, F.struct(*told).alias("file"))
     both = files.join(answers.select(*_KEYS, F.struct(*told).alias("answer")), [*_KEYS], "full_outer")
     index, answer = F.col("file"), F.col("answer")
-    settles = (answer["state"] == "ok") & ((index["state"] == "ok") | (F.length(answer["groups"]) > 0))
+    settles = (answer["state"] == IndexState.OK) & (
+        (index["state"] == IndexState.OK) | (F.length(answer["groups"]) > 0)
+    )
     settles = F.coalesce(settles, F.lit(False))
     from_answer = {"state", "reason", "offset", "answered"}
     chosen = {
@@ -53,7 +62,7 @@ def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> Da
         .alias(name)
         for name in told
     }  # fmt: skip
-    by_file = F.col("bookie_id").isin(list(whole)) & (index.isNull() | (index["state"] == "ok"))
+    by_file = F.col("bookie_id").isin(list(whole)) & (index.isNull() | (index["state"] == IndexState.OK))
     chosen["answered"] = F.when(~by_file, chosen["answered"]).alias("answered")
     rows = both.select(*_KEYS, *chosen.values(), _sets(index, answer, settles).alias("sets"))
     return _united(rows, columns)
@@ -74,7 +83,7 @@ def combined(availability: DataFrame, bookies: Sequence[str]) -> DataFrame:
     told = [name for name in columns if name not in _KEYS]
     several = F.col("bookie_id").isin(list(bookies)) & F.col("ledger_id").isNotNull()
     rank = F.array_position(F.array(*(F.lit(state) for state in _LEAST_KNOWN)), F.col("state"))
-    served = F.when(F.col("state") != "not-indexed", F.col("groups"))
+    served = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
     pieces = (
         availability.where(several)
         .groupBy(*_KEYS)
@@ -97,7 +106,7 @@ def _sets(index: Column, answer: Column, settles: Column) -> Column:
     from pyspark.sql import functions as F
 
     # Where the answer does not settle it, the locations stay beside the state that calls them unknown.
-    unserved = (index["state"] == "not-indexed") & settles
+    unserved = (index["state"] == IndexState.NOT_INDEXED) & settles
     kept = F.when(~F.coalesce(unserved, F.lit(False)), index["groups"])
     return F.array_compact(F.array(kept, answer["groups"]))
 
@@ -123,6 +132,6 @@ def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 table["groups"][row] = coverage.union([groups_of(groups) for groups in sets]).tobytes()
             except CoverageLimitError as limit:
                 # What the one says is there; the rest is more than can be put together, so it is not known.
-                table["state"][row], table["reason"][row] = "limbo", str(limit)
+                table["state"][row], table["reason"][row] = IndexState.LIMBO, str(limit)
         schema = pa.schema([field for field in batch.schema if field.name != "sets"])
         yield pa.RecordBatch.from_pydict(table, schema=schema)

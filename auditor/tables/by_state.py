@@ -10,15 +10,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from auditor.tables.unequal import HELD_STATES, held
+from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
+from auditor.tables.unequal import held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from auditor.sources.bookies.index_files.page_size import IndexShapes
-
-OTHERS = ("stray", "gap", "damaged")
-"""States of what is no index of a ledger."""
 
 
 def by_state(availability: DataFrame, shapes: IndexShapes) -> DataFrame:
@@ -30,13 +28,13 @@ def by_state(availability: DataFrame, shapes: IndexShapes) -> DataFrame:
 
     def of(state: str) -> DataFrame:
         rows = availability.where(F.col("state") == state)
-        if state == "ok" and shapes.cut:
+        if state == IndexState.OK and shapes.cut:
             rows = rows.where(~may_be_cut)
         return rows.withColumn("state", F.lit(state))
 
     may_be_cut = F.col("bookie_id").isin(*shapes.cut)
-    parts = [of(state) for state in (*HELD_STATES, *OTHERS) if state in shapes.states]
+    parts = [of(state) for state in (*OF_REPLICAS, *OF_PLACES) if state in shapes.states]
     if shapes.cut:
         # No others than these are any longer when they are taken for cut.
-        parts.append(held(availability.where((F.col("state") == "ok") & may_be_cut), shapes.pages))
+        parts.append(held(availability.where((F.col("state") == IndexState.OK) & may_be_cut), shapes.pages))
     return reduce(lambda some, more: some.unionByName(more), parts or [availability.where(F.lit(False))])

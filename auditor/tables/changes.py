@@ -6,10 +6,6 @@ import pyarrow as pa
 
 from auditor.model.columns import commented
 
-NEW, SAME, WORSE, BETTER, FIXED, UNSEEN = "new", "same", "worse", "better", "fixed", "unseen"
-FOUND = (NEW, WORSE, BETTER, SAME)
-"""Changes of what this run found; `FIXED` and `UNSEEN` are rows of what only an earlier one did."""
-
 CHANGES = commented(
     ("fingerprint", pa.string(), "the finding, as the table of findings names it"),
     (

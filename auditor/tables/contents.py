@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.columns import commented
+from auditor.model.states import ON_DISK, IndexState
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,7 +59,6 @@ CONTENTS = commented(
 _SHOWN = 3
 _LEDGER = ("scope_id", "ledger_id")
 # A ledger is there; of locations without an entry in the index of ledgers nobody can say that.
-_THERE = ("ok", "cut", "unreadable", "limbo")
 
 
 def doubted(unequal: DataFrame) -> DataFrame:
@@ -197,8 +197,8 @@ def _seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     named = places.select("owner", "key", F.explode("names").alias("name")).select(
         "owner", "key", current, F.concat(current, F.lit("/")).alias("below")
     )
-    held = F.when((F.col("state") == "ok") & (F.length("groups") > 0), F.xxhash64("groups"))
-    rows = availability.where(F.col("state").isin(*_THERE) & F.col("ledger_id").isNotNull()).select(
+    held = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
+    rows = availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull()).select(
         *_LEDGER, "bookie_id", "path", held.alias("held")
     )
     # A bookie has few directories: to try each of them takes less time than to cut a path.

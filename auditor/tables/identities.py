@@ -21,7 +21,7 @@ from auditor.model.alias_by_contents import Compared, Contents
 from auditor.model.alias_facts import Edge, Known
 from auditor.model.columns import commented
 from auditor.model.cookie import Cookie
-from auditor.tables.judgement import READ
+from auditor.model.states import BookieRead
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -165,7 +165,9 @@ def _known(row: Mapping[str, Any]) -> Known:
 
 def compared(rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]) -> Compared:
     """Rows of `shared_contents` as the rules take them; ``facts`` say whose index was read whole."""
-    whole = frozenset(row["bookie_id"] for row in facts if row["registered"] and row["read"] == READ)
+    whole = frozenset(
+        row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
+    )
     due: dict[str, int] = {}
     pairs: dict[tuple[str, str], Contents] = {}
     for row in rows:

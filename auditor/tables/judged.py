@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from auditor.errors import CoverageLimitError
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import UnknownCopy
 from auditor.sources.bookies.rpc.read_rows import WITNESS
 from auditor.tables import doubts
 from auditor.tables.judgement import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
@@ -156,7 +158,9 @@ def _judged_alone(
 
 def too_irregular(ledger: LedgerFacts, pairs: list[Pair], limit: CoverageLimitError) -> Judgement:
     """Beyond the bound of a comparison nothing is known of these replicas, and the row says so."""
-    unknown = [(pair.bookie_id, pair.expected, "unreadable") for pair in pairs]
+    unknown: list[tuple[str, Groups, str]] = [
+        (pair.bookie_id, pair.expected, UnknownCopy.UNREADABLE) for pair in pairs
+    ]
     return Judgement(mu=ledger.write_quorum, unknown=unknown, doubts={doubts.too_irregular(str(limit))})
 
 
@@ -164,7 +168,7 @@ def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
     """A ledger's facts from its row of the table ledgers."""
     return LedgerFacts(
         ledger_id=row["ledger_id"],
-        closed=row["state"] == "CLOSED",
+        closed=row["state"] == LedgerState.CLOSED,
         ensemble_size=row["ensemble_size"],
         write_quorum=row["write_quorum"],
         ack_quorum=row["ack_quorum"],

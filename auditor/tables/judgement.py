@@ -21,6 +21,7 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.striping import striped
+from auditor.model.states import BookieRead, IndexState, UnknownCopy
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
 
@@ -28,17 +29,13 @@ Groups = NDArray[np.void]
 NOTHING: Groups = np.empty(0, GROUP)
 _NO_END = (1 << 63) - 1
 
-READ, PARTIAL, UNREAD = "read", "partial", "unread"
-NOT_INDEXED = "not-indexed"
-# Why copies are unknown once their bookie was asked for entries: see `auditor.tables.testimony`.
-DENIED, INDEX_INCOMPLETE, NOT_ASKED = "denied", "index-incomplete", "not-asked"
-_WHY = {
-    "ok": None,
-    "absent": None,
-    "cut": "unreadable",
-    "unreadable": "unreadable",
-    "limbo": "limbo",
-    NOT_INDEXED: NOT_INDEXED,
+_WHY: Mapping[str, UnknownCopy | None] = {
+    IndexState.OK: None,
+    IndexState.ABSENT: None,
+    IndexState.CUT: UnknownCopy.UNREADABLE,
+    IndexState.UNREADABLE: UnknownCopy.UNREADABLE,
+    IndexState.LIMBO: UnknownCopy.LIMBO,
+    IndexState.NOT_INDEXED: UnknownCopy.NOT_INDEXED,
 }
 
 
@@ -46,7 +43,7 @@ _WHY = {
 class BookieState:
     """What the audit knows of a bookie when it looks at its replicas."""
 
-    read: str  # read | partial | unread
+    read: str  # a `BookieRead`
     suspect: bool = False  # a directory's cookie and place disagree
     index_time: int | None = None  # ms; what the index shows is at least as new as this
     foreign: bool = False  # all its directories carry another cluster's instance id
@@ -73,7 +70,7 @@ class Pair:
     bookie_id: str
     expected: Groups
     held: Groups
-    index_state: str  # ok | cut | unreadable | limbo | not-indexed | absent
+    index_state: str  # an `IndexState`
     answered: int | None = None  # ms; when the bookie itself listed its entries, and no index speaks for it
     testimony: Testimony | None = None
 
@@ -133,9 +130,9 @@ def judge(
     members = {member for _, ensemble in ledger.segments for member in ensemble}
     pairs = [_served(pair) for pair in pairs]
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
-        state = bookies.get(pair.bookie_id, BookieState(UNREAD))
+        state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
         if pair.bookie_id not in members:
-            if pair.index_state != NOT_INDEXED:
+            if pair.index_state != IndexState.NOT_INDEXED:
                 answer.foreign.append((pair.bookie_id, coverage.count(pair.held)))
             continue
         _weigh(ledger, pair, state, grace_ms, answer)
@@ -151,7 +148,7 @@ def judge(
 
 def _served(pair: Pair) -> Pair:
     """A bookie does not serve what its index of ledgers lacks: whatever its locations show is unknown."""
-    return replace(pair, held=NOTHING) if pair.index_state == NOT_INDEXED else pair
+    return replace(pair, held=NOTHING) if pair.index_state == IndexState.NOT_INDEXED else pair
 
 
 def _weigh(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement) -> None:
@@ -186,15 +183,15 @@ def _weigh_testimony(
     rest = coverage.difference(lacking, said.served)
     denied = pair.expected if said.no_ledger else said.denied
     missing, unknown = NOTHING, coverage.difference(coverage.intersection(pair.expected, denied), lacking)
-    because = DENIED
-    if why in (None, "unread"):
+    because = UnknownCopy.DENIED
+    if why in (None, UnknownCopy.UNREAD):
         missing = coverage.intersection(rest, denied)
         rest = coverage.difference(rest, denied)
     if len(missing):
         answer.doubts |= standing_doubts(ledger, pair, state)
     ageing = ageing_doubts(ledger, pair, state, grace_ms)
     if len(rest) and (why is not None or len(unindexed) or (len(missing) and ageing)):
-        because = why or (INDEX_INCOMPLETE if len(unindexed) else NOT_ASKED)
+        because = why or (UnknownCopy.INDEX_INCOMPLETE if len(unindexed) else UnknownCopy.NOT_ASKED)
         unknown = coverage.union([unknown, rest])
     elif len(rest):
         missing = coverage.union([missing, rest])
@@ -214,19 +211,20 @@ def _settled(ledger: LedgerFacts) -> bool:
     return ledger.closed and ledger.mtime is not None
 
 
-def why_unknown(state: BookieState, pair: Pair) -> str | None:
+def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
     """Why what an index does not show is unknown; None where it is missing.
 
     unread: the bookie was not read whole; unreadable: its index of the ledger is damaged; limbo: the bookie
     itself does not know yet what it should have (data integrity check); not-indexed: it does not serve the
     ledger. A bookie that answered of this ledger said all of it, however much of its disks was read.
 
-    >>> [why_unknown(BookieState(READ), Pair("bk1", NOTHING, NOTHING, state)) for state in ("cut", "absent")]
-    ['unreadable', None]
+    >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NOTHING, NOTHING, IndexState.CUT)
+    >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
+    ('unreadable', None)
     """
-    if pair.answered is not None and pair.index_state == "ok" and not state.foreign:
+    if pair.answered is not None and pair.index_state == IndexState.OK and not state.foreign:
         return None
-    return "unread" if state.read != READ else _WHY[pair.index_state]
+    return UnknownCopy.UNREAD if state.read != BookieRead.READ else _WHY[pair.index_state]
 
 
 def doubts_of(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
@@ -313,9 +311,9 @@ def _lagging(
     present = [coverage.intersection(due[member], held[member]) for member in ensemble]
     acknowledged = coverage.at_least(present, ledger.ack_quorum)
     for member in sorted(ensemble):
-        state = bookies.get(member, BookieState(UNREAD))
+        state = bookies.get(member, BookieState(BookieRead.UNREAD))
         # A pair that is not here is equal and no answer: what it lacks is known of a bookie that was read.
-        if why_unknown(state, pairs.get(member, Pair(member, NOTHING, NOTHING, "absent"))) is None:
+        if why_unknown(state, pairs.get(member, Pair(member, NOTHING, NOTHING, IndexState.ABSENT))) is None:
             late = coverage.difference(coverage.intersection(due[member], acknowledged), held[member])
             if len(late):
                 answer.lagging.append((member, late))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.columns import commented
+from auditor.model.states import LISTED
 from auditor.tables.doubtful_ids import with_doubts
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ MOVED = commented(
 )
 
 LEDGER = ("scope_id", "ledger_id")
-_LISTED = ("ok", "broken", "unreadable")
 
 
 def moved(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:
@@ -59,7 +59,7 @@ def listed(ledgers: DataFrame) -> DataFrame:
     """The ids that a scan lists as ledgers, whatever their metadata say."""
     from pyspark.sql import functions as F
 
-    return ledgers.where(F.col("status").isin(*_LISTED)).select(*LEDGER)
+    return ledgers.where(F.col("status").isin(*LISTED)).select(*LEDGER)
 
 
 def deleted(moved: DataFrame) -> DataFrame:
@@ -103,4 +103,4 @@ def _versions(scan: DataFrame, version: Column) -> DataFrame:
     from pyspark.sql import functions as F
 
     rows = scan.where("ledger_id is not null")
-    return rows.select(*LEDGER, F.col("status").isin(*_LISTED).alias("listed"), version)
+    return rows.select(*LEDGER, F.col("status").isin(*LISTED).alias("listed"), version)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
+from auditor.model.states import ON_DISK
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted, listed, made
 
@@ -22,7 +23,6 @@ _LEAST_VANISHED = 100
 # States of a ledger that a bookie has. Limbo says that entries may be lacking, not that the ledger may be:
 # the collector deletes it like any other once its metadata is gone. Locations without an entry in the index
 # of ledgers are no ledger: so a deletion looks for a while.
-_HAD = ("ok", "cut", "unreadable", "limbo")
 COLLECTED_WITHIN_MS = 3_600_000
 """A bookie's collector has passed within so long: it does every 15 minutes, unless compaction holds it up."""
 
@@ -51,7 +51,7 @@ def orphans(
     """
     from pyspark.sql import functions as F
 
-    had = unequal.where(F.col("index_state").isin(*_HAD))
+    had = unequal.where(F.col("index_state").isin(*ON_DISK))
     known = listed(ledgers)
     # Of all ledgers only those that an unequal pair is of: what is joined stays as small as the pairs are.
     never = had.join(known.join(had.select(*_LEDGER), [*_LEDGER], "left_semi"), [*_LEDGER], "left_anti")
@@ -91,7 +91,7 @@ def _had() -> Column:
 
     # A bookie that was asked for one ledger and has nothing of it does not have it.
     asked_in_vain = (F.col("storage") == "rpc") & (F.length("groups") == 0)
-    return F.col("state").isin(*_HAD) & ~asked_in_vain
+    return F.col("state").isin(*ON_DISK) & ~asked_in_vain
 
 
 def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> DataFrame:

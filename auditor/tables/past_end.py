@@ -16,7 +16,8 @@ from dataclasses import replace
 
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import Groups
-from auditor.tables.judgement import UNREAD, BookieState, Judgement, LedgerFacts, striped_to
+from auditor.model.states import BookieRead
+from auditor.tables.judgement import BookieState, Judgement, LedgerFacts, striped_to
 
 
 def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: Judgement) -> None:
@@ -36,7 +37,7 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
             coverage.intersection(striped_to(endless, bookie, newest), groups), first, newest
         )
         for bookie, groups in answer.surplus
-        if not bookies.get(bookie, BookieState(UNREAD)).foreign
+        if not bookies.get(bookie, BookieState(BookieRead.UNREAD)).foreign
     }
     if len(present) < ledger.ack_quorum:
         return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from auditor.errors import CoverageLimitError
+from auditor.model.states import LedgerClass
 from auditor.tables.doubts import unasked
 from auditor.tables.judged import (
     JUDGED,
@@ -26,7 +27,7 @@ from auditor.tables.judged import (
 )
 from auditor.tables.judgement import BookieState, groups_of
 from auditor.tables.testimony import BOUND, judge_again, questions
-from auditor.tables.verdicts import BELOW_ACK_QUORUM, BELOW_WRITE_QUORUM, ENTRY_LOST, class_of
+from auditor.tables.verdicts import class_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,7 +36,7 @@ ANSWERS_KEPT = 12
 """So many answers a ledger's judgement keeps; the table witness has all."""
 
 _LEDGER = ["scope_id", "ledger_id"]
-_WORST_FIRST = (ENTRY_LOST, BELOW_ACK_QUORUM, BELOW_WRITE_QUORUM)
+_WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
 _QUESTIONS = pa.schema(
     [
         ("scope_id", pa.int64()),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.columns import commented
+from auditor.model.states import DECODED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +54,7 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
         .select(*_LEDGER)
     )
     members = (
-        ledgers.where("status in ('ok', 'broken')")
+        ledgers.where(F.col("status").isin(*DECODED))
         .join(named, [*_LEDGER], "left_semi")
         .select(*_LEDGER, F.col("replicas.bookie_id").alias("members"))
     )

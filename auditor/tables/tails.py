@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
-from auditor.tables.judgement import NOT_INDEXED, groups_of
+from auditor.model.states import IndexState
+from auditor.tables.judgement import groups_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_SERVED_WITH_IT = ("absent", NOT_INDEXED)
+_SERVED_WITH_IT = (IndexState.ABSENT, IndexState.NOT_INDEXED)
 
 
 def with_tails(pairs: DataFrame) -> DataFrame:
@@ -52,13 +53,17 @@ def _united(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def united(held: bytes | None, state: str, tail: bytes) -> tuple[bytes, str]:
     """What index and journal show together, and the state of the index then.
 
-    >>> united(None, "absent", b"")
-    (b'', 'ok')
+    >>> groups, state = united(None, IndexState.ABSENT, b"")
+    >>> print(state)
+    ok
     """
-    state = "ok" if state in _SERVED_WITH_IT else state
+    state = IndexState.OK if state in _SERVED_WITH_IT else state
     if not held or held == tail:
         return tail, state
     try:
         return coverage.union([groups_of(held), groups_of(tail)]).tobytes(), state
     except CoverageLimitError:
-        return held, "limbo"  # more than can be put together: of what the index lacks nothing is known
+        return (
+            held,
+            IndexState.LIMBO,
+        )  # more than can be put together: of what the index lacks nothing is known

@@ -38,6 +38,7 @@ import numpy as np
 
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.single_entries import even_sample, most_shared
+from auditor.model.states import IndexState
 from auditor.model.witness import WitnessAnswer
 from auditor.tables.judgement import (
     BookieState,
@@ -112,7 +113,7 @@ def judge_again(
     unequal = {pair.bookie_id for pair in pairs}
     for bookie_id, (testimony, entries) in _of_equal_replicas(answers, said, unequal).items():
         # Its index shows all that it should: what was asked for stands for it.
-        asked.append(Pair(bookie_id, entries, entries, "ok", testimony=testimony))
+        asked.append(Pair(bookie_id, entries, entries, IndexState.OK, testimony=testimony))
     return judge(ledger, asked, bookies, grace_ms)
 
 

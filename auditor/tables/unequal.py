@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from auditor.model.states import OF_REPLICAS, IndexState
 from auditor.tables.tails import with_tails
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 # No page is smaller; a bookie without a page size has no file that ends on one.
 _SECTOR = 512
-HELD_STATES = ("ok", "cut", "unreadable", "limbo", "not-indexed")
 # In the order in which both sides are sorted: the scope, which is nearly always the same, last.
 PAIR = ("ledger_id", "bookie_id", "scope_id")
 _COLUMNS = ("scope_id", "ledger_id", "bookie_id", "expected", "held", "index_state", "answered")
@@ -54,17 +54,19 @@ def held(
     """
     from pyspark.sql import functions as F
 
-    rows = availability.where(F.col("state").isin(*HELD_STATES))
+    rows = availability.where(F.col("state").isin(*OF_REPLICAS))
     if cut is not None and not cut:
         return rows
     spark = availability.sparkSession
     pages = spark.createDataFrame(list(page_sizes.items()), "bookie_id string, page_size int")
-    short = (F.col("state") == "ok") & (F.col("page_bytes") % F.coalesce("page_size", F.lit(_SECTOR)) != 0)
+    short = (F.col("state") == IndexState.OK) & (
+        F.col("page_bytes") % F.coalesce("page_size", F.lit(_SECTOR)) != 0
+    )
     return (
         rows.join(F.broadcast(pages), "bookie_id", "left")
         .withColumn("reason", F.when(short, F.lit("the file ends inside a page")).otherwise(F.col("reason")))
         .withColumn("offset", F.when(short, F.col("page_bytes") + 1024).otherwise(F.col("offset")))
-        .withColumn("state", F.when(short, F.lit("cut")).otherwise(F.col("state")))
+        .withColumn("state", F.when(short, F.lit(IndexState.CUT)).otherwise(F.col("state")))
         .drop("page_size")
     )
 
@@ -83,7 +85,7 @@ def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> Dat
     left = expected.withColumnRenamed("groups", "expected")
     right = held.select(*PAIR, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered")
     both = left.join(right, [*PAIR], "full_outer")
-    both = both.withColumn("index_state", F.coalesce("index_state", F.lit("absent")))
+    both = both.withColumn("index_state", F.coalesce("index_state", F.lit(IndexState.ABSENT)))
     if "tail" not in expected.columns:
         return both.where(~_healthy(foreign)).select(*_COLUMNS)
     candidates = both.where(F.col("tail").isNotNull() | ~_healthy(foreign))
@@ -96,7 +98,7 @@ def _healthy(foreign: Sequence[str]) -> Column:
 
     # An index that holds nothing of a ledger that should have nothing there is as equal as can be.
     same = F.coalesce("expected", F.lit(b"")) == F.coalesce("held", F.lit(b""))
-    whole = F.col("index_state") == "ok"
+    whole = F.col("index_state") == IndexState.OK
     ours = ~F.col("bookie_id").isin(list(foreign))
     return F.coalesce(same & whole & ours & F.col("expected").isNotNull(), F.lit(False))
 

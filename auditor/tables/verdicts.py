@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from auditor.model.finding import Confidence
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import LedgerClass
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-HEALTHY = "healthy"
-BELOW_WRITE_QUORUM = "below-write-quorum"
-BELOW_ACK_QUORUM = "below-ack-quorum"
-ENTRY_LOST = "entry-lost"
-UNDECIDED = "undecided"
-NOT_CLOSED = "not-closed"
 
 VERDICTS = pa.schema(
     [
@@ -86,7 +84,7 @@ def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
 def _class(copies: str) -> Column:
     from pyspark.sql import functions as F
 
-    return F.when(F.col("undecidable"), UNDECIDED).otherwise(class_of(copies))
+    return F.when(F.col("undecidable"), LedgerClass.UNDECIDED).otherwise(class_of(copies))
 
 
 def class_of(copies: str) -> Column:
@@ -94,12 +92,12 @@ def class_of(copies: str) -> Column:
     from pyspark.sql import functions as F
 
     left = F.col("write_quorum") - F.col(copies)
-    closed = F.col("state") == "CLOSED"
+    closed = F.col("state") == LedgerState.CLOSED
     return (
-        F.when(F.col(copies) == 0, F.when(closed, HEALTHY).otherwise(NOT_CLOSED))
-        .when(closed & (left <= 0), ENTRY_LOST)
-        .when(left < F.col("ack_quorum"), BELOW_ACK_QUORUM)
-        .otherwise(BELOW_WRITE_QUORUM)
+        F.when(F.col(copies) == 0, F.when(closed, LedgerClass.HEALTHY).otherwise(LedgerClass.NOT_CLOSED))
+        .when(closed & (left <= 0), LedgerClass.ENTRY_LOST)
+        .when(left < F.col("ack_quorum"), LedgerClass.BELOW_ACK_QUORUM)
+        .otherwise(LedgerClass.BELOW_WRITE_QUORUM)
     )
 
 
@@ -107,7 +105,7 @@ def _confidence() -> Column:
     from pyspark.sql import functions as F
 
     return (
-        F.when(F.col("undecidable") | (_class("m") != _class("mu")), "unknown")
-        .when(F.size(F.coalesce("doubts", F.array().cast("array<string>"))) > 0, "suspect")
-        .otherwise("confirmed")
+        F.when(F.col("undecidable") | (_class("m") != _class("mu")), Confidence.UNKNOWN)
+        .when(F.size(F.coalesce("doubts", F.array().cast("array<string>"))) > 0, Confidence.SUSPECT)
+        .otherwise(Confidence.CONFIRMED)
     )

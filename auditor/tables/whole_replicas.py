@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GroupBatch, offsets_of
 from auditor.codecs.availability.worst import worst_of_whole
+from auditor.model.states import BookieRead
 from auditor.tables.judgement import (
-    UNREAD,
     BookieState,
     Judgement,
     LedgerFacts,
@@ -65,7 +65,7 @@ def _weighed(
 ) -> Judgement:
     answer = Judgement()
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
-        state = bookies.get(pair.bookie_id, BookieState(UNREAD))
+        state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
         why = why_unknown(state, pair)
         if why is not None:
             answer.unknown.append((pair.bookie_id, pair.expected, why))

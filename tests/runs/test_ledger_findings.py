@@ -12,7 +12,8 @@ import pytest
 from auditor.model.standing import Standing, no_standing
 from auditor.notebook.run import Run, open_run
 from auditor.reports import json
-from auditor.runs.ledger_findings import SHOWN, standings_of, standings_of_report, told_of_ledger
+from auditor.runs.ledger_findings import SHOWN, told_of_ledger
+from auditor.runs.standings import standings_of, standings_of_report
 from auditor.runs.tables import RunTables
 from tests.reports.samples import LOST, report
 

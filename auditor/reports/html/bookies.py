@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from auditor.model.figures import BookieFigure, Figures
+from auditor.model.states import BookieRead
 
 ROWS = 100
 MAP_FROM = 20  # of fewer bookies the rows alone are a map
@@ -51,7 +52,7 @@ def kind_of(bookie: BookieFigure) -> str:
     """
     if bookie.missing:
         return "missing"
-    if bookie.unknown or bookie.read != "read":
+    if bookie.unknown or bookie.read != BookieRead.READ:
         return "unknown"
     if bookie.too_much:
         return "surplus"

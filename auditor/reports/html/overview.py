@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from auditor.checks import BY_ID
-from auditor.model.finding import Severity
+from auditor.model.finding import Confidence, Severity
 from auditor.model.report import Report
 from auditor.reports.html.words import clip
 from auditor.reports.reused import reused
@@ -83,7 +83,7 @@ def _checks(report: Report) -> list[dict[str, Any]]:
     for tally in report.run["tally"]:
         of = sums.setdefault((Severity(tally["severity"]), tally["id"]), Counter())
         of.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})
-        of["unsure"] += tally["count"] if tally["confidence"] != "confirmed" else 0
+        of["unsure"] += tally["count"] if tally["confidence"] != Confidence.CONFIRMED else 0
     names = ("count", "unsure", "new", "worse", "suppressed")
     return [
         {

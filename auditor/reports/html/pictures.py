@@ -11,7 +11,9 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import Groups
 from auditor.errors import CoverageLimitError
 from auditor.model.finding import Finding, Group
+from auditor.model.ledger_metadata import LedgerState
 from auditor.model.ledger_view import LedgerView
+from auditor.model.states import IndexState
 from auditor.reports.first_screen import command_for
 from auditor.reports.html.words import clip, plural
 from auditor.reports.ranges import entries
@@ -121,13 +123,13 @@ def _words(ledger: LedgerView, replica: Replica) -> str:
     parts = []
     if len(replica.lacking):
         # The writer of a ledger that is not closed may still be sending them.
-        lacks = "lacks" if ledger.state in ("CLOSED", None) else "lacks, as yet,"
+        lacks = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "lacks, as yet,"
         parts.append(f"{lacks if view.known else 'unknown:'} {_entries(replica.lacking)}")
     if len(replica.extra):
         parts.append(f"holds, not expected there: {_entries(replica.extra)}")
-    if not view.known or view.state not in ("ok", "absent"):
+    if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
         parts.append(f"its index is {view.state}{f': {clip(view.reason)}' if view.reason else ''}")
-    elif len(replica.expected) and view.state == "absent":
+    elif len(replica.expected) and view.state == IndexState.ABSENT:
         parts.append("was read and has no index of this ledger")
     if not len(replica.lacking) and len(replica.expected):
         parts.insert(0, f"has all {plural(coverage.count(replica.expected), 'entry')} that it should hold")

@@ -17,8 +17,9 @@ import pyarrow as pa
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError, UsageError
 from auditor.model.cookie import Cookie
+from auditor.model.states import BookieRead, IndexState
 from auditor.sources.bookies.availability_schema import SCHEMA
-from auditor.sources.bookies.owners import READ, Attribution, attribute
+from auditor.sources.bookies.owners import Attribution, attribute
 from auditor.sources.bookies.parts import IndexPart, parts
 from auditor.sources.bookies.places import PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
@@ -78,7 +79,7 @@ def find_indexes(options: Mapping[str, str]) -> Found:
 
 def gaps_of(unread: Sequence[Unread]) -> pa.RecordBatch:
     """What could not be read, as rows of ``availability``."""
-    rows = [{"state": "gap", **each._asdict()} for each in unread]
+    rows = [{"state": IndexState.GAP, **each._asdict()} for each in unread]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
@@ -114,7 +115,7 @@ def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[Unre
     unread = [
         Unread(name, min(owned.get(name, [""])), each.reason or each.read)
         for name, each in attribution.bookies.items()
-        if each.read != READ
+        if each.read != BookieRead.READ
     ]
     unread += [
         Unread(None, each.path, each.damage or "nothing says whose directory this is")

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
+from auditor.model.states import BookieRead
 from auditor.sources.bookies.cookie_paths import parts, shared
 from auditor.sources.bookies.journal.replay import NONE, Journals, journals_of
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import BookiePaths, Owned, paths_of
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound
-
-READ, PARTIAL, UNREAD = "read", "partial", "unread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,7 @@ def _bookie(
     return AttributedBookie(
         bookie_id=bookie_id,
         index_directories=tuple(readable),
-        read=READ if not troubles else PARTIAL if readable else UNREAD,
+        read=BookieRead.READ if not troubles else BookieRead.PARTIAL if readable else BookieRead.UNREAD,
         reason="; ".join(troubles + gaps) if troubles else None,
         index_time=journals.index_time,
         suspect=any(_misplaced(bookie_id, each, paths) for each in directories),

@@ -19,6 +19,7 @@ from auditor.codecs.ledger_metadata.columns import LedgerColumns
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, hidden
 from auditor.keys.plain_paths import ledger_ids
 from auditor.model.columns import commented
+from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.metadata.ledger_arrays import RULE, SEGMENT, damage_arrays, metadata_arrays, named
 from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
 from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
@@ -79,7 +80,7 @@ MAX_ENTRY = 1 << 50
 _HARMLESS_RULES = {"segment-gap"}
 
 _OK, _BROKEN, _UNREADABLE = range(3)
-_STATUS = ("ok", "broken", "unreadable")
+_STATUS = LISTED
 
 
 def ledger_rows(
@@ -171,7 +172,7 @@ def _misplaced(
         "ledger_id": [places[row].ledger_id for row in rows],
         "path": [paths[row] for row in rows],
         **_standing(batch, np.array(rows, np.int64)),
-        "status": ["misplaced"] * len(rows),
+        "status": [LedgerStatus.MISPLACED] * len(rows),
         "low": [places[row].low for row in rows],
         "high": [places[row].high for row in rows],
         "undecidable": [True] * len(rows),
@@ -188,7 +189,7 @@ def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> dict[str, Any]:
     return {
         "scope_id": [_scope_of(place) for place in spans],
         "path": [path for path, _ in batch.gaps],
-        "status": ["gap"] * len(spans),
+        "status": [LedgerStatus.GAP] * len(spans),
         # Below what is no place of this layout there are no ledgers.
         "low": [place.low for place in spans],
         "high": [place.high for place in spans],

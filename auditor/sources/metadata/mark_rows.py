@@ -11,6 +11,7 @@ from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
 from auditor.keys import marks
 from auditor.model.columns import commented
+from auditor.model.states import MarkRow
 from auditor.sources.metadata.store import UNCOUNTED, ZnodeBatch
 
 MARKS = commented(
@@ -53,14 +54,14 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
         elif (place := marks.classify(below)).kind in ("mark", "misplaced", "malformed"):
             rows.append({**row, **_mark(place, data)})
         elif place.kind == "inner" and below != marks.MARKS and below_it <= 0 and path not in full:
-            rows.append({**row, "kind": "directory", "ctime": ctime})
-    rows += [{"kind": "gap", "path": path, "damage": reason} for path, reason in batch.gaps]
+            rows.append({**row, "kind": MarkRow.DIRECTORY, "ctime": ctime})
+    rows += [{"kind": MarkRow.GAP, "path": path, "damage": reason} for path, reason in batch.gaps]
     return pa.RecordBatch.from_pylist(rows, schema=MARKS)
 
 
 def _mark(place: marks.MarkPlace, data: bytes) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "kind": "mark",
+        "kind": MarkRow.MARK,
         "ledger_id": place.ledger_id,
         "misplaced": place.kind == "misplaced",
     }
@@ -74,7 +75,7 @@ def _mark(place: marks.MarkPlace, data: bytes) -> dict[str, Any]:
 
 
 def _lock(below: str, data: bytes) -> dict[str, Any]:
-    row: dict[str, Any] = {"kind": "lock", "ledger_id": marks.lock_from_path(below)}
+    row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": marks.lock_from_path(below)}
     if row["ledger_id"] is None:
         return {**row, "damage": "the name of a lock says no ledger"}
     try:

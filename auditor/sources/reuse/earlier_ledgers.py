@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from auditor.errors import RunError
 from auditor.keys.etcd import key_bytes
+from auditor.model.states import LISTED, UNLISTED
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.reuse.earlier_files import extremes, opened
 
@@ -35,8 +36,6 @@ BATCH_ROWS = 4 * PIECE_ROWS
 PIECE_BYTES = 8 << 20
 """Rows that are larger come in smaller pieces: so are their values, which the server holds meanwhile."""
 
-LISTED = ("broken", "ok", "unreadable")
-_UNLISTED = ("gap", "misplaced")
 _FOOTERS_AT_ONCE = 16
 
 
@@ -156,4 +155,4 @@ def _looked_at(table: str, name: str) -> tuple[LedgerFile | None, bool]:
 
 def _may_be_odd(statuses: tuple[str, str] | None) -> bool:
     """Whether rows with statuses between these two can be of anything but ledgers in their places."""
-    return statuses is None or any(statuses[0] <= odd <= statuses[1] for odd in _UNLISTED)
+    return statuses is None or any(statuses[0] <= odd <= statuses[1] for odd in UNLISTED)

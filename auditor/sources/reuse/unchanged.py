@@ -22,13 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.sources.bookies.index_files.batch import OK, IndexFiles
+from auditor.model.states import IndexState
+from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.listing import Passed, list_part
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.reuse.earlier_rows import EarlierRows
 from auditor.sources.reuse.file_stamp import stamps
-
-STRAY = "stray"
 
 QUIET_MS = 3_600_000
 """A directory that was dated no longer than this before the earlier run is listed: clocks may differ so."""
@@ -129,7 +128,7 @@ def unchanged(part: IndexPart, rows: EarlierRows) -> Unchanged:
         paths += here["path"].cast(pa.binary()).to_pylist()
         numbers.append(own[near])
         known.append(np.asarray(here["stamp"].fill_null(0)))
-        usable.append(np.asarray(pc.and_(pc.equal(here["state"], OK), here["stamp"].is_valid())))
+        usable.append(np.asarray(pc.and_(pc.equal(here["state"], IndexState.OK), here["stamp"].is_valid())))
     same = np.concatenate(usable)
     at = np.flatnonzero(same)
     value, there = _asked([paths[row] for row in at], part.threads)
@@ -146,7 +145,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
     for own, batch in rows.scan(["path", "state", "stamp"]):
         path = batch["path"].fill_null("")
         inside = pc.or_(pc.starts_with(path, f"{directory}/current/"), pc.equal(path, f"{directory}/current"))
-        theirs = np.asarray(pc.and_(inside, pc.not_equal(batch["state"], STRAY)))
+        theirs = np.asarray(pc.and_(inside, pc.not_equal(batch["state"], IndexState.STRAY)))
         if not np.asarray(pc.equal(batch["stamp"], stamp).fill_null(False))[theirs].all():
             return False
         numbers.append(own[theirs])
@@ -161,7 +160,9 @@ def _near(part: IndexPart, batch: pa.RecordBatch) -> NDArray[np.bool_]:
     ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     wanted = np.array([_wanted(part, f"{first:x}") for first in range(_FIRST_LEVELS)], np.bool_)
     # Scopes lie in trees of their own, and what is not in its place may lie anywhere.
-    odd = pc.or_(pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], OK))
+    odd = pc.or_(
+        pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], IndexState.OK)
+    )
     near: NDArray[np.bool_] = np.asarray(odd)
     return near | wanted[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from auditor.errors import UnreadError
+from auditor.model.states import BookieRead
 from auditor.sources.bookies.collections.collection import Collection, Manifest
 from auditor.sources.bookies.collections.newest_collection import Newer
 from auditor.sources.bookies.collections.place_rows import places_of
-from auditor.sources.bookies.owners import PARTIAL, UNREAD, Attribution
+from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.places import PlaceFound
 
 
@@ -168,7 +169,7 @@ def settled(attribution: Attribution, collected: CollectedPlaces) -> Settled:
         changed = replace(bookie, index_directories=tuple(on_disk))
         if troubles:
             reasons = [*([bookie.reason] if bookie.reason else []), *dict.fromkeys(troubles)]
-            read = PARTIAL if on_disk or roots else UNREAD
+            read = BookieRead.PARTIAL if on_disk or roots else BookieRead.UNREAD
             changed = replace(changed, read=read, reason="; ".join(reasons))
         bookies[bookie_id] = changed
     return Settled(replace(attribution, bookies=bookies), owners, tuple(overlapping))

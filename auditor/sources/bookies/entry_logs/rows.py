@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.model.columns import commented
+from auditor.model.states import EntryLogState
 from auditor.sources.bookies.availability_schema import ROWS
 from auditor.sources.bookies.entry_logs.reader import LogContents, read_contents
 
-OK, NO_MAP, MAP_WRONG, DAMAGED, UNREADABLE = "ok", "no-map", "map-wrong", "damaged", "unreadable"
 LOG, COMPACTING, COMPACTED = "log", "compacting", "compacted"
 
 SCHEMA = commented(
@@ -82,7 +82,7 @@ def list_logs(directory: str) -> list[LogFile]:
 def read_logs(directory: str) -> Iterator[dict[str, Any]]:
     """Rows of `SCHEMA` for the entry logs of one ledger directory, by id, as their maps say; no ledgers.
 
-    >>> [row["state"] for row in read_logs("/no/such/directory")]
+    >>> [str(row["state"]) for row in read_logs("/no/such/directory")]
     ['unreadable']
     """
     current = f"{directory}/current"
@@ -148,12 +148,12 @@ def ledger_batches(row: dict[str, Any], found: LogContents) -> Iterator[pa.Recor
 
 def _state(found: LogContents) -> str:
     if found.header is None or (found.map_damage is not None and found.counted is None):
-        return UNREADABLE
+        return EntryLogState.UNREADABLE
     if found.map_damage is not None:
-        return MAP_WRONG
+        return EntryLogState.MAP_WRONG
     if found.damage is not None:
-        return DAMAGED
-    return OK if found.header.has_map else NO_MAP
+        return EntryLogState.DAMAGED
+    return EntryLogState.OK if found.header.has_map else EntryLogState.NO_MAP
 
 
 def _row(directory: str, path: str, log_id: int | None) -> dict[str, Any]:
@@ -161,4 +161,4 @@ def _row(directory: str, path: str, log_id: int | None) -> dict[str, Any]:
 
 
 def _unreadable(reason: str, offset: int | None) -> dict[str, Any]:
-    return {"state": UNREADABLE, "reason": reason, "offset": offset}
+    return {"state": EntryLogState.UNREADABLE, "reason": reason, "offset": offset}

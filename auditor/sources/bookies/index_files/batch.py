@@ -8,7 +8,6 @@ from typing import NamedTuple
 from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.sources.reuse.file_stamp import Stamps
 
-OK, CUT, UNREADABLE = "ok", "cut", "unreadable"
 VANISHED = "it was listed, and gone when it was read"
 """The reason of a file that is unreadable because a running bookie deletes what it has collected."""
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from auditor.keys import index_names, index_path, scoped_index_path
 from auditor.model.ledger_id import LedgerId
+from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, list_current
 
@@ -83,7 +84,9 @@ def list_part(part: IndexPart, skips: Callable[[bytes], bool] | None = None) -> 
                 yield _gap(f"{directory}/current", error)
                 continue
             found.update(inner)
-            yield from (Passed(None, f"{directory}/current/{name}", "stray", NOT_OURS) for name in strays)
+            yield from (
+                Passed(None, f"{directory}/current/{name}", IndexState.STRAY, NOT_OURS) for name in strays
+            )
         names = sorted(found.difference(part.elsewhere))
     leaves = _Leaves(directories)
     for name in names:
@@ -112,7 +115,10 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
         else:
             if seen != directory.version_sha256:
                 yield Passed(
-                    None, path, "gap", "VERSION is not the one that was seen when the audit was planned"
+                    None,
+                    path,
+                    IndexState.GAP,
+                    "VERSION is not the one that was seen when the audit was planned",
                 )
 
 
@@ -329,11 +335,11 @@ def _leaf(
                 if inner is not None and (steps := scoped_index_path.third_step(place, name)) is not None:
                     inner.setdefault(steps, []).append(whole)
                 elif not _empty_directory(whole):
-                    yield Passed(None, whole, "stray", NOT_OURS)
+                    yield Passed(None, whole, IndexState.STRAY, NOT_OURS)
             elif to_path(ledger) != f"{place}/{name}":
                 yield _misplaced_file(directories, whole, name, keys)
             elif name in taken:
-                yield Passed(None, whole, "stray", f"the server opens {taken[name]}")
+                yield Passed(None, whole, IndexState.STRAY, f"the server opens {taken[name]}")
             else:
                 taken[name] = whole
                 found.append((ledger, whole))
@@ -356,7 +362,9 @@ def _relocation(
     if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
         return _misplaced_file(directories, path, name, keys)
     if name in taken:
-        return Passed(None, path, "stray", f"left behind by a relocation; the server opens {taken[name]}")
+        return Passed(
+            None, path, IndexState.STRAY, f"left behind by a relocation; the server opens {taken[name]}"
+        )
     taken[name] = path
     return ledger
 
@@ -365,12 +373,12 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Key
     """A file that does not lie where its name says: an index that cannot be opened, or a stray."""
     ledger = keys.from_name(name)
     if ledger is None:
-        return Passed(None, path, "stray", NOT_OURS)
+        return Passed(None, path, IndexState.STRAY, NOT_OURS)
     for directory, home in product(directories, keys.places(ledger)):
         if Path(directory, "current", home).exists():
-            return Passed(None, path, "stray", f"the server opens {directory}/current/{home}")
+            return Passed(None, path, IndexState.STRAY, f"the server opens {directory}/current/{home}")
     why = f"lies outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _LISTED)
-    return Passed(ledger, path, "unreadable", why, scope_id=keys.scope_id)
+    return Passed(ledger, path, IndexState.UNREADABLE, why, scope_id=keys.scope_id)
 
 
 def _empty_directory(path: str) -> bool:
@@ -381,4 +389,4 @@ def _empty_directory(path: str) -> bool:
 
 
 def _gap(path: str, error: OSError) -> Passed:
-    return Passed(None, path, "gap", error.strerror or str(error))
+    return Passed(None, path, IndexState.GAP, error.strerror or str(error))

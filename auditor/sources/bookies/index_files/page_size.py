@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from auditor.model.states import IndexState
+
 LARGEST = 8192
 """The server's default; a larger page is a multiple of it, so its files are whole pages of this size too."""
 
@@ -55,7 +57,7 @@ def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShape
     states = set()
     for bookie, state, length, count in rows:
         states.add(state)
-        if state == "ok" and length:
+        if state == IndexState.OK and length:
             found.append((bookie, length))
             if length % SECTOR == 0:
                 lengths.setdefault(bookie, {})[length] = count

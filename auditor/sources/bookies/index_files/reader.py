@@ -25,9 +25,8 @@ from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.codecs.availability.incremental_fold import Gathered
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
+from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.batch import (
-    CUT,
-    UNREADABLE,
     VANISHED,
     Fault,
     IndexBatch,
@@ -139,7 +138,7 @@ class IndexReader:
         self._units[batch.end] = 0
         ends = np.append(starts[1:], batch.end) * UNIT // SLOT
         held = (starts * UNIT + lengths) // SLOT
-        held[[row for row, fault in faults.items() if fault.state == UNREADABLE]] = 0
+        held[[row for row, fault in faults.items() if fault.state == IndexState.UNREADABLE]] = 0
         for row in np.flatnonzero(held != ends).tolist():
             self._slots[max(held[row], starts[row] * UNIT // SLOT) : ends[row]] = 0
         mtimes, stamps = dated(batch.states, batch.began)
@@ -249,14 +248,14 @@ def _faults(
 ) -> dict[int, Fault]:
     """What is wrong with files, by their header, their length and what the system said, the last first."""
     cut = {
-        row: Fault(CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
+        row: Fault(IndexState.CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
         for row in np.flatnonzero(lengths % SLOT).tolist()
     }
     damaged = {
-        row: Fault(UNREADABLE, error.reason, error.offset)
+        row: Fault(IndexState.UNREADABLE, error.reason, error.offset)
         for row, error in check_headers(octets, starts, lengths).items()
     }
-    return cut | damaged | {row: Fault(UNREADABLE, *failure) for row, failure in failures.items()}
+    return cut | damaged | {row: Fault(IndexState.UNREADABLE, *failure) for row, failure in failures.items()}
 
 
 def _ask_for(path: bytes) -> None:

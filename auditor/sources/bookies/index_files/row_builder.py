@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.codecs.availability.groups import GROUP, Longs, offsets_of
+from auditor.model.states import IndexState
 from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS, SCHEMA
-from auditor.sources.bookies.index_files.batch import OK, IndexBatch
+from auditor.sources.bookies.index_files.batch import IndexBatch
 from auditor.sources.bookies.index_files.listing import Passed
 from auditor.sources.bookies.index_files.reader import BATCH_UNITS
 
@@ -88,7 +89,7 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, pa.Array]:
     count = len(lengths)
     paths = _strings(pa.string(), lengths, [path for batch in batches for path in batch.paths])
     paths.validate(full=True)  # a path need not be UTF-8, and a text is
-    states: pa.Array = pa.repeat(pa.scalar(OK), count)
+    states: pa.Array = pa.repeat(pa.scalar(IndexState.OK), count)
     reasons: pa.Array = pa.nulls(count, pa.string())
     offsets: pa.Array = pa.nulls(count, pa.int64())
     if any(batch.faults for batch in batches):
@@ -136,7 +137,7 @@ def _of_passed(passed: list[Passed]) -> dict[str, pa.Array]:
     }
 
 
-_NO_FAULT = (OK, None, None)
+_NO_FAULT = (IndexState.OK, None, None)
 
 
 def _strings(kind: pa.DataType, lengths: Longs, pieces: list[bytes]) -> pa.Array:

@@ -28,6 +28,7 @@ from auditor.codecs.availability.ledger_sets import ledger_sets
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import DecodeError
 from auditor.model.columns import commented
+from auditor.model.states import TailState
 from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS
 from auditor.sources.bookies.index_files.listing import check_versions
 from auditor.sources.bookies.journal.files import (
@@ -41,8 +42,6 @@ from auditor.sources.bookies.journal.files import (
 )
 from auditor.sources.bookies.journal.replay import JournalDirectory
 from auditor.sources.bookies.parts import IndexDirectory
-
-READ, GAP = "ok", "gap"
 
 NO_DATA = "it has master keys and no entry: journalWriteData=false"
 NO_RECORDS = "it has no record at all, so nothing says whether entries are written to it (journalWriteData)"
@@ -222,7 +221,7 @@ def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[p
             "scope_id": pa.repeat(pa.scalar(0, pa.int64()), count),
             "ledger_id": pa.array(ids[at:stop]),
             "groups": pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), groups]),
-            "state": pa.repeat(pa.scalar(READ), count),
+            "state": pa.repeat(pa.scalar(TailState.OK), count),
         }
         yield pa.RecordBatch.from_arrays(
             [columns.get(each.name, pa.nulls(count, each.type)) for each in SCHEMA], schema=SCHEMA
@@ -235,7 +234,7 @@ def _summary(bookie_id: str, journal: _Read, began: int) -> dict[str, Any]:
     return {
         "bookie_id": bookie_id,
         "groups": b"",
-        "state": READ if journal.reason is None else GAP,
+        "state": TailState.OK if journal.reason is None else TailState.GAP,
         "reason": journal.reason,
         "offset": journal.offset,
         "path": journal.path,

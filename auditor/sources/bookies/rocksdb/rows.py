@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GROUP, Longs
 from auditor.errors import DamagedError, UnreadError
+from auditor.model.states import IndexState
 from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS, SCHEMA
 from auditor.sources.bookies.index_files.listing import NOT_OURS, Passed
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
@@ -44,10 +45,10 @@ UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the boo
 
 # State and reason by what is said of a ledger: KNOWN, LIMBO, GONE, UNLISTED.
 _SAID: tuple[tuple[str, str | None], ...] = (
-    ("ok", None),
-    ("limbo", "in limbo: the bookie itself does not know which of its entries it should have"),
-    ("not-indexed", "the index of ledgers says that it does not exist"),
-    ("not-indexed", "its entries have locations, and the index of ledgers does not list it"),
+    (IndexState.OK, None),
+    (IndexState.LIMBO, "in limbo: the bookie itself does not know which of its entries it should have"),
+    (IndexState.NOT_INDEXED, "the index of ledgers says that it does not exist"),
+    (IndexState.NOT_INDEXED, "its entries have locations, and the index of ledgers does not list it"),
 )
 
 
@@ -65,7 +66,7 @@ def read_databases(
     locations, ledgers = f"{current}/locations", f"{current}/ledgers"
     beside = list(_beside(directory.path))
     passed.extend(beside)
-    if any(each.state != "stray" for each in beside):
+    if any(each.state != IndexState.STRAY for each in beside):
         return
     stamp = _stamp(current)
     if earlier is not None and stamp is not None and database_unchanged(directory.path, stamp, earlier):
@@ -83,16 +84,16 @@ def read_databases(
                 rows.add(both, directory)
     # Where it broke off, what came before is held; of all the rest nothing is known.
     except DamagedError as error:
-        passed.append(Passed(None, error.path, "damaged", error.reason, error.offset))
+        passed.append(Passed(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
     except UnreadError as error:
-        passed.append(Passed(None, error.path, "gap", error.reason))
+        passed.append(Passed(None, error.path, IndexState.GAP, error.reason))
     if rows.count:
         yield rows.take()
     if Path(current, SCOPED).exists():
         yield from _read_scoped(bookie_id, directory, passed, stamp)
     passed.extend([*odd_locations.passed(), *odd_ledgers.passed()])
     if flags.needs_integrity_check and directory.position == 0:
-        passed.append(Passed(None, ledgers, "gap", CHECK_NEEDED))
+        passed.append(Passed(None, ledgers, IndexState.GAP, CHECK_NEEDED))
 
 
 def _stamp(current: str) -> int | None:
@@ -121,9 +122,9 @@ def _read_scoped(
                     yield rows.take()
                 rows.add(ledgers, directory, scope_id)
     except DamagedError as error:
-        passed.append(Passed(None, error.path, "damaged", error.reason, error.offset))
+        passed.append(Passed(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
     except UnreadError as error:
-        passed.append(Passed(None, error.path, "gap", error.reason))
+        passed.append(Passed(None, error.path, IndexState.GAP, error.reason))
     if rows.count:
         yield rows.take()
     passed.extend(odd.passed())
@@ -137,14 +138,14 @@ def _beside(directory: str) -> Iterator[Passed]:
         files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of others
         mixed = any(True for name in below for each in files for _ in Path(current, name).glob(each))
     except OSError as error:
-        yield Passed(None, current, "gap", error.strerror or str(error))
+        yield Passed(None, current, IndexState.GAP, error.strerror or str(error))
         return
-    yield from (Passed(None, f"{current}/{name}", "stray", NOT_OURS) for name in strays)
+    yield from (Passed(None, f"{current}/{name}", IndexState.STRAY, NOT_OURS) for name in strays)
     if mixed:
-        yield Passed(None, current, "gap", UNCLEAR)
+        yield Passed(None, current, IndexState.GAP, UNCLEAR)
     for name, other in (("locations", "ledgers"), ("ledgers", "locations")):
         if not Path(current, name).is_dir():
-            yield Passed(None, f"{current}/{name}", "damaged", f"it is not there, and {other} is")
+            yield Passed(None, f"{current}/{name}", IndexState.DAMAGED, f"it is not there, and {other} is")
 
 
 class _Rows:
@@ -172,7 +173,7 @@ class _Rows:
     def add(self, both: Joined, directory: IndexDirectory, scope_id: int = 0) -> None:
         codes = both.said.astype(np.int64)
         for row in np.flatnonzero(both.said == BROKEN):
-            codes[row] = self._code("unreadable", both.reasons[int(both.ids[row])])
+            codes[row] = self._code(IndexState.UNREADABLE, both.reasons[int(both.ids[row])])
         if directory.of > 1:
             places = both.ids % directory.of
             for place in np.unique(places[places != directory.position]):
@@ -180,7 +181,7 @@ class _Rows:
                     f"in index directory {directory.position + 1} of {directory.of}; "
                     f"the bookie looks for this ledger in number {place + 1}"
                 )
-                codes[places == place] = self._code("unreadable", reason)
+                codes[places == place] = self._code(IndexState.UNREADABLE, reason)
         groups, counts = both.groups.groups(), np.diff(both.groups.offsets)
         unreadable = codes >= len(_SAID)
         if unreadable.any():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.listing import Passed
 from auditor.sources.bookies.rocksdb.scan import Rows
 
@@ -38,4 +39,4 @@ class Odd:
         """A row that says so, if there was anything."""
         if self.count:
             reason = f"{self.count} of its rows are none of DbLedgerStorage's; the first is {self.first}"
-            yield Passed(None, self.path, "damaged", reason)
+            yield Passed(None, self.path, IndexState.DAMAGED, reason)

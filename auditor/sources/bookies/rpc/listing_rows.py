@@ -16,6 +16,7 @@ import pyarrow as pa
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP, GroupBatch
 from auditor.codecs.bookie.wire import unaskable
+from auditor.model.states import IndexState
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.rpc.connection import address
 from auditor.sources.bookies.rpc.conversation import Conversation, by_bookie, columns, each_bookie
@@ -99,7 +100,10 @@ def _rows(bookie_id: str, path: str, heard: list[tuple[int, Heard]]) -> pa.Recor
             pa.array([scope_id for scope_id, _ in heard], pa.int64()),
             pa.array([each.ledger_id for _, each in heard], pa.int64()),
             binary(folded.tobytes(), folded.offsets * GROUP.itemsize),
-            pa.array(["unreadable" if each.groups is None else "ok" for _, each in heard], pa.string()),
+            pa.array(
+                [IndexState.UNREADABLE if each.groups is None else IndexState.OK for _, each in heard],
+                pa.string(),
+            ),
             pa.array([each.reason for _, each in heard], pa.string()),
             pa.array([each.offset for _, each in heard], pa.int64()),
             pa.repeat(pa.scalar(path, pa.string()), rows),
@@ -116,5 +120,11 @@ def _rows(bookie_id: str, path: str, heard: list[tuple[int, Heard]]) -> pa.Recor
 
 def _gap(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
     """The one row of a bookie that says no more."""
-    row = {"bookie_id": bookie_id, "state": "gap", "reason": reason, "path": path, "storage": STORAGE}
+    row = {
+        "bookie_id": bookie_id,
+        "state": IndexState.GAP,
+        "reason": reason,
+        "path": path,
+        "storage": STORAGE,
+    }
     return pa.RecordBatch.from_pylist([{**row, "groups": b""}], schema=SCHEMA)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from auditor.codecs.store.service_info import BOOKIE_RPC
+from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,7 +61,7 @@ def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
     return (
         ledgers.select("scope_id", "ledger_id", "state", F.explode("replicas").alias("replica"))
         .where(F.col("replica.bookie_id").isin(list(bookies)))
-        .where((F.col("state") != "CLOSED") | (F.length("replica.groups") > 0))
+        .where((F.col("state") != LedgerState.CLOSED) | (F.length("replica.groups") > 0))
         .select("scope_id", "ledger_id", "replica.bookie_id")
     )
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from auditor.codecs.availability import incremental_fold
 from auditor.codecs.availability.fold import fold_entries
+from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files import reader as index_reader
-from auditor.sources.bookies.index_files.batch import OK, IndexBatch, IndexFiles
+from auditor.sources.bookies.index_files.batch import IndexBatch, IndexFiles
 from auditor.sources.bookies.index_files.reader import IndexReader
 
 HEADER = (b"BKLE" + struct.pack(">ii", 1, 20) + bytes(range(20))).ljust(1024, b"\0")
@@ -46,7 +47,7 @@ def rows(batches: list[IndexBatch]) -> list[tuple[bytes, str, int | None, int]]:
     for batch in batches:
         for row, groups in enumerate(batch.groups.values()):
             fault = batch.faults.get(row)
-            state, offset = (fault.state, fault.offset) if fault else (OK, None)
+            state, offset = (fault.state, fault.offset) if fault else (IndexState.OK, None)
             result.append((groups, state, offset, int(batch.page_bytes[row])))
     return result
 

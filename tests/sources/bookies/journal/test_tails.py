@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.wire import expand
 from auditor.codecs.bookie.journal import Journal
+from auditor.model.states import TailState
 from auditor.sources.bookies.journal.files import list_journals, read_entries
 from auditor.sources.bookies.journal.replay import JournalDirectory
 from auditor.sources.bookies.journal.tails import (
-    GAP,
     NO_DATA,
     NO_RECORDS,
-    READ,
     TailPart,
     from_json,
     read_tail,
@@ -49,7 +48,9 @@ def tail(*directories: JournalDirectory) -> tuple[dict[int, list[tuple[int, ...]
     """The groups of each ledger, and the rows of the directories."""
     rows = [row for batch in read_tail(TailPart("bk1", directories)) for row in batch.to_pylist()]
     ledgers = [row for row in rows if row["ledger_id"] is not None]
-    assert all((row["scope_id"], row["state"], row["bookie_id"]) == (0, READ, "bk1") for row in ledgers)
+    assert all(
+        (row["scope_id"], row["state"], row["bookie_id"]) == (0, TailState.OK, "bk1") for row in ledgers
+    )
     held = {row["ledger_id"]: list(struct.iter_unpack(">qqii", row["groups"])) for row in ledgers}
     assert len(held) == len(ledgers)
     return held, [row for row in rows if row["ledger_id"] is None]
@@ -79,7 +80,7 @@ def test_only_what_follows_the_mark_is_held(tmp_path: Path) -> None:
     held, [row] = tail(directory(tmp_path, files, (MADE, offset_of(data, 2))))
     assert held == {1: [(0, 0, 3, 0)], 2: [(4, 4, 2, 0)]}
     assert (row["state"], row["reason"], row["files"], row["files_below"], row["entries"]) == (
-        READ,
+        TailState.OK,
         None,
         2,
         1,
@@ -90,7 +91,7 @@ def test_only_what_follows_the_mark_is_held(tmp_path: Path) -> None:
 
 def test_without_a_mark_all_files_are_read(tmp_path: Path) -> None:
     held, [row] = tail(directory(tmp_path, {5: journal([(1, 0)]), 6: journal([(1, 1)])}, (0, 0)))
-    assert (held, row["state"]) == ({1: [(0, 0, 2, 0)]}, READ)
+    assert (held, row["state"]) == ({1: [(0, 0, 2, 0)]}, TailState.OK)
 
 
 def test_a_ledger_in_two_journals_is_one_row(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_ledger_in_two_journals_is_one_row(tmp_path: Path) -> None:
 def test_a_journal_that_is_cut_ends_where_a_restart_would(tmp_path: Path) -> None:
     cut = journal([(1, 0)], spare=0) + record(1, 1)[:-1]
     held, [row] = tail(directory(tmp_path, {MADE: cut, MADE + 1: journal([(1, 5)])}))
-    assert (held, row["state"]) == ({1: [(0, 5, 1, 5)]}, READ)
+    assert (held, row["state"]) == ({1: [(0, 5, 1, 5)]}, TailState.OK)
 
 
 def test_the_last_change_of_what_was_read_is_said(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_what_is_not_all_is_said_and_what_was_read_is_held(
     tmp_path: Path,
 ) -> None:
     found, [row] = tail(directory(tmp_path, files, mark))
-    assert (found, row["state"], row["offset"]) == (held, GAP, offset)
+    assert (found, row["state"], row["offset"]) == (held, TailState.GAP, offset)
     assert reason in row["reason"]
 
 
@@ -186,7 +187,7 @@ def test_an_empty_tail_is_whole_if_entries_stand_before_the_mark(
     files: dict[int, bytes], tmp_path: Path
 ) -> None:
     held, [row] = tail(directory(tmp_path, files, (MADE, len(files[MADE]))))
-    assert (held, row["state"], row["reason"]) == ({}, READ, None)
+    assert (held, row["state"], row["reason"]) == ({}, TailState.OK, None)
 
 
 def test_one_journal_of_two_that_is_not_whole_is_said_and_the_other_held(tmp_path: Path) -> None:
@@ -194,14 +195,14 @@ def test_one_journal_of_two_that_is_not_whole_is_said_and_the_other_held(tmp_pat
     other = directory(tmp_path / "j1", {MADE + 3: journal([(3, 8)])})
     held, rows = tail(one, other)
     assert held == {2: [(0, 0, 1, 0)], 3: [(8, 8, 1, 0)]}
-    assert [row["state"] for row in rows] == [READ, GAP]
+    assert [row["state"] for row in rows] == [TailState.OK, TailState.GAP]
 
 
 def test_another_disk_than_was_planned_is_not_read(tmp_path: Path) -> None:
     found = directory(tmp_path, {MADE: journal([(1, 0)])})
     (tmp_path / "current/VERSION").write_bytes(b"4\n")
     held, [row] = tail(found)
-    assert (held, row["state"]) == ({}, GAP)
+    assert (held, row["state"]) == ({}, TailState.GAP)
     assert "VERSION is not the one that was seen" in row["reason"]
 
 
@@ -214,7 +215,11 @@ def test_a_name_that_the_server_does_not_understand_is_said(tmp_path: Path) -> N
 def test_what_is_in_vain_is_not_tried() -> None:
     [batch] = read_tail(TailPart("bk1", (), "no journal directory was found"))
     [row] = batch.to_pylist()
-    assert (row["state"], row["reason"], row["path"]) == (GAP, "no journal directory was found", None)
+    assert (row["state"], row["reason"], row["path"]) == (
+        TailState.GAP,
+        "no journal directory was found",
+        None,
+    )
 
 
 def test_parts_come_back_as_they_were() -> None:
@@ -268,4 +273,4 @@ def test_more_entries_than_are_kept_are_damage_and_said(
     monkeypatch.setattr("auditor.sources.bookies.journal.files.MOST_ENTRIES", 50)
     found = directory(tmp_path, {MADE: journal([(1, entry) for entry in range(100)])})
     _, [row] = tail(found)
-    assert (row["state"], row["reason"]) == (GAP, "more than 50 entries")
+    assert (row["state"], row["reason"]) == (TailState.GAP, "more than 50 entries")

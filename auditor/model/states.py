@@ -1,0 +1,153 @@
+"""States that rows of tables carry as plain words: what was seen of a bookie, a replica, a ledger, a finding.
+
+Tables keep the words themselves; these enums are the only place that spells them. A member is its word: it
+compares equal to what a row says, and goes into Spark, Arrow and JSON as it is.
+
+>>> IndexState.CUT == "cut", f"{LedgerStatus.BROKEN}"
+(True, 'broken')
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class BookieRead(StrEnum):
+    """How much of a bookie's index was read: column ``read`` of the table bookies."""
+
+    READ = "read"  # all of it: what it does not show is not there
+    PARTIAL = "partial"  # what was found is there, all else is unknown
+    UNREAD = "unread"
+
+
+class TailRead(StrEnum):
+    """How the entries are known that a bookie's journal has after its last mark."""
+
+    READ = "read"
+    STOPPED = "stopped"  # nothing to read: the bookie went down cleanly
+    UNREAD = "unread"
+
+
+class TailState(StrEnum):
+    """What a row of the table journal_tails is."""
+
+    OK = "ok"  # the entries of one ledger
+    GAP = "gap"  # something of what follows the mark is not known
+
+
+class IndexState(StrEnum):
+    """What a row of the table availability is, or what an index says of one replica."""
+
+    OK = "ok"
+    CUT = "cut"  # ends inside a page: what it shows is there, the rest is unknown
+    UNREADABLE = "unreadable"
+    LIMBO = "limbo"  # the bookie itself does not know yet what it should have
+    NOT_INDEXED = (
+        "not-indexed"  # locations without an entry in the ledger index: the bookie does not serve it
+    )
+    ABSENT = "absent"  # of a replica only: the index has no row of it
+    STRAY = "stray"  # a file that is none of the bookie's
+    GAP = "gap"  # a place that could not be listed
+    DAMAGED = "damaged"  # a part of the index that belongs to no one ledger
+
+
+ON_DISK = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO)
+"""States of a replica that the bookie keeps and counts as its own."""
+
+OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
+"""States of rows that are one replica."""
+
+OF_PLACES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
+"""States of rows that are a place in the index and no replica."""
+
+NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED)
+"""States of a replica of which what the index does not show is unknown."""
+
+
+class UnknownCopy(StrEnum):
+    """Why it is unknown whether a bookie has an entry: ``why`` in column ``unknown`` of the table judged."""
+
+    UNREAD = "unread"  # the bookie was not read whole
+    UNREADABLE = "unreadable"  # its index of the ledger is damaged or cut
+    LIMBO = "limbo"
+    NOT_INDEXED = "not-indexed"
+    # Once the bookie was asked for entries: see `auditor.tables.testimony`.
+    DENIED = "denied"  # it does not have an entry that its index shows
+    INDEX_INCOMPLETE = "index-incomplete"  # it serves entries that its index lacks
+    NOT_ASKED = "not-asked"  # the index is too old to say, and not all was asked for
+
+
+class EntryLogState(StrEnum):
+    """What was read of an entry log: column ``state`` of the table entry_logs."""
+
+    OK = "ok"
+    NO_MAP = "no-map"  # still written to, or not closed properly
+    MAP_WRONG = "map-wrong"  # it contradicts the entries or cannot be read: these were read instead
+    DAMAGED = "damaged"  # a record that no server wrote
+    UNREADABLE = "unreadable"
+
+
+class LedgerStatus(StrEnum):
+    """What a row of the table ledgers is."""
+
+    OK = "ok"
+    BROKEN = "broken"  # it parses, and breaks a rule
+    UNREADABLE = "unreadable"
+    MISPLACED = "misplaced"  # a znode whose name no ledger can have there
+    GAP = "gap"  # a part of the tree that could not be listed
+
+
+DECODED = (LedgerStatus.OK, LedgerStatus.BROKEN)
+"""Ledgers whose metadata says something."""
+
+LISTED = (*DECODED, LedgerStatus.UNREADABLE)
+"""Ledgers that exist, whatever their metadata says."""
+
+UNLISTED = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
+"""Rows that are no ledger, and could hide some."""
+
+
+class MarkRow(StrEnum):
+    """What a row of the table marks is: its column ``kind``."""
+
+    MARK = "mark"
+    LOCK = "lock"
+    DIRECTORY = "directory"  # of marks, in which none was seen
+    GAP = "gap"  # a part of the tree that could not be listed
+
+
+class LedgerClass(StrEnum):
+    """How many copies the worst entry of a ledger has: columns ``class`` of the table verdicts."""
+
+    HEALTHY = "healthy"
+    BELOW_WRITE_QUORUM = "below-write-quorum"
+    BELOW_ACK_QUORUM = "below-ack-quorum"
+    ENTRY_LOST = "entry-lost"
+    NOT_CLOSED = "not-closed"
+    UNDECIDED = "undecided"
+
+
+class Verdict(StrEnum):
+    """What a run says of the cluster."""
+
+    HEALTHY = "healthy"
+    NOT_HEALTHY = "not-healthy"
+    INCOMPLETE = "incomplete"
+
+
+class Change(StrEnum):
+    """How a finding stands against the run before: column ``change`` of the table changes."""
+
+    NEW = "new"
+    WORSE = "worse"  # or confirmed by now
+    BETTER = "better"
+    SAME = "same"
+    FIXED = "fixed"
+    UNSEEN = "unseen"  # neither found nor ruled out, as it was not looked at
+
+
+FOUND = (Change.NEW, Change.WORSE, Change.BETTER, Change.SAME)
+"""Changes of what this run found; fixed and unseen are rows of what only an earlier one did."""
+
+GONE = (Change.FIXED, Change.UNSEEN)
+"""Changes of what this run did not find."""
