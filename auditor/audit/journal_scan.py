@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.audit.landing import Landing
+from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState, TailRead, TailState
 from auditor.sources.bookies.collections.places import CollectedPlaces, Settled
 from auditor.sources.bookies.collections.tails import collected_tails
@@ -105,7 +106,7 @@ def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFra
     from pyspark.sql import functions as F
 
     of_ledgers = table.where("ledger_id is not null").where(~F.col("bookie_id").isin(list(wrong)))
-    pairs = of_ledgers.select("scope_id", "ledger_id", "bookie_id", "groups")
+    pairs = of_ledgers.select(*REPLICA, "groups")
     if pairs.isEmpty():
         return None
     return F.broadcast(pairs) if landing.run.size(f"tables/{TABLE}") <= BROADCAST_BYTES else pairs

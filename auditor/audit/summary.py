@@ -12,10 +12,11 @@ from auditor.audit.index_scan import BookieScan
 from auditor.audit.metadata_scan import MetadataScan
 from auditor.audit.witness import Witness
 from auditor.checks import ALL
-from auditor.checks.check import LEDGER, Need
+from auditor.checks.check import Need
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
 from auditor.model.amounts import plural
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.options import AuditOptions
 from auditor.model.report import (

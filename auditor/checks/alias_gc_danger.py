@@ -10,6 +10,7 @@ from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
 from auditor.checks.reported_aliases import alias_pairs
 from auditor.checks.samples import with_ledgers
 from auditor.model.alias_by_contents import LEAST_LEDGERS
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from auditor.tables import Tables
-
-_LEDGER = ("scope_id", "ledger_id")
 
 
 @check(
@@ -79,23 +78,23 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
     live = tables.bookies.where("registered is not null and not foreign_instance").select("bookie_id")
     gone = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
-    pairs = tables.over_replicated.where("not locked").select(*_LEDGER, "bookie_id", "state")
+    pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
     held = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
-        *_LEDGER, "bookie_id", "held"
+        *LEDGER, "bookie_id", "held"
     )
     due = (
         tables.ledgers.where("undecidable = false")
-        .join(held.select(*_LEDGER), [*_LEDGER], "left_semi")
-        .select(*_LEDGER, F.explode("replicas").alias("r"))
-        .select(*_LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
+        .join(held.select(*LEDGER), [*LEDGER], "left_semi")
+        .select(*LEDGER, F.explode("replicas").alias("r"))
+        .select(*LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
         # First of all: where no id is gone, Spark sees it before it reads any ledger.
         .join(F.broadcast(gone), "alias")
     )
     same = alias_pairs(tables).withColumn("same_bookie", F.lit(True))
     rows = (
         pairs.join(F.broadcast(live), "bookie_id")
-        .join(held, [*_LEDGER, "bookie_id"])
-        .join(due, [*_LEDGER])
+        .join(held, [*LEDGER, "bookie_id"])
+        .join(due, [*LEDGER])
         .join(F.broadcast(same), ["bookie_id", "alias"], "left")
         .where("groups = held or (same_bookie and length(groups) > 0)")
     )

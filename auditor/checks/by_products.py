@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.check import LEDGER
 from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
 from auditor.checks.samples import with_ledgers
+from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 Group = Literal["replication", "storage", "identity", "metadata"]
 GROUPS: tuple[str, ...] = get_args(Group)
-LEDGER = ("scope_id", "ledger_id")
-"""What names a ledger; ledgers of two scopes never meet."""
 
 
 class Basis(StrEnum):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import LEDGER
 from auditor.checks.finding_rows import counted, finding_rows, ledger_name, listed, suspect_if, words
 from auditor.checks.queue import in_queue, with_queue
+from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:

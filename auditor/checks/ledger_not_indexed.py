@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.check import LEDGER, Basis, Need, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import LEDGER, Basis, Need, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:

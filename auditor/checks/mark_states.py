@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import LEDGER
+from auditor.model.columns import LEDGER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

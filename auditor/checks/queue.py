@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import LEDGER
 from auditor.checks.finding_rows import words
+from auditor.model.columns import LEDGER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

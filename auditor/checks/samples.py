@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from auditor.checks.finding_rows import name_of_ledger
+from auditor.model.columns import LEDGER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,7 +37,7 @@ def with_ledgers(rows: DataFrame, by: str | Sequence[str], *others: Column) -> D
     """`with_samples` of rows about ledgers: the sample names them as sentences do, by scope and id."""
     from pyspark.sql import functions as F
 
-    ledger = F.struct("scope_id", "ledger_id")
+    ledger = F.struct(*LEDGER)
     names = F.transform("sample", lambda each: name_of_ledger(each["scope_id"], each["ledger_id"]))
     return with_samples(rows.withColumn("_ledger", ledger), by, "_ledger", *others).withColumn(
         "sample", names

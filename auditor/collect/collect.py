@@ -26,6 +26,7 @@ from pyarrow import dataset, fs
 
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError, UsageError
+from auditor.model.columns import column
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.states import BookieRead, EntryLogState, IndexState, TailState
@@ -65,7 +66,7 @@ NOT_READ = {
 }
 """The states that say so."""
 
-VERSIONS = pa.schema([*COOKIES, pa.field("path", pa.string(), metadata={"comment": "the directory"})])
+VERSIONS = pa.schema([*COOKIES, column("path", pa.string(), "the directory")])
 """The table ``cookies`` of a collection: VERSIONs, ``bookie_id`` being the id that is in them."""
 
 Files = tuple[TableFile, ...]

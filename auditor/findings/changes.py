@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from auditor.checks import BY_ID, Basis
-from auditor.checks.check import LEDGER
 from auditor.findings.basis import STAGES, UNREADABLE, basis, of_marks
 from auditor.findings.table import fingerprints, ranks
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
 

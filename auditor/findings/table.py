@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from auditor.model.columns import LEDGER, REPLICA, commented
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -16,31 +17,27 @@ if TYPE_CHECKING:
     from auditor.checks import Check
     from auditor.tables import Tables
 
-FINDINGS = pa.schema(
-    [
-        pa.field("id", pa.string(), metadata={"comment": "the check that found it"}),
-        pa.field("severity", pa.string(), metadata={"comment": "critical, error, warning or note"}),
-        pa.field("confidence", pa.string(), metadata={"comment": "confirmed, suspect or unknown"}),
-        pa.field("scope_id", pa.int64(), metadata={"comment": "BP-35 scope; null where no ledger is meant"}),
-        pa.field("ledger_id", pa.int64(), metadata={"comment": "null where no ledger is meant"}),
-        pa.field(
-            "ledger_qualified_name",
-            pa.string(),
-            metadata={"comment": "scope and ledger in 32 hexadecimal digits; null where no ledger is meant"},
-        ),
-        pa.field("bookie_id", pa.string(), metadata={"comment": "null in findings that are one per ledger"}),
-        pa.field(
-            "missing",
-            pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())])),
-            metadata={"comment": "striped entries confirmed absent, bookies ascending, 24 bytes a group"},
-        ),
-        pa.field("unknown", pa.list_(pa.string()), metadata={"comment": "bookies whose copies are unknown"}),
-        pa.field("message", pa.string(), metadata={"comment": "one sentence for a person"}),
-        pa.field("evidence", pa.string(), metadata={"comment": "facts behind it, a JSON object"}),
-        pa.field(
-            "fingerprint", pa.string(), metadata={"comment": "the same in every run while the trouble lasts"}
-        ),
-    ]
+FINDINGS = commented(
+    ("id", pa.string(), "the check that found it"),
+    ("severity", pa.string(), "critical, error, warning or note"),
+    ("confidence", pa.string(), "confirmed, suspect or unknown"),
+    ("scope_id", pa.int64(), "BP-35 scope; null where no ledger is meant"),
+    ("ledger_id", pa.int64(), "null where no ledger is meant"),
+    (
+        "ledger_qualified_name",
+        pa.string(),
+        "scope and ledger in 32 hexadecimal digits; null where no ledger is meant",
+    ),
+    ("bookie_id", pa.string(), "null in findings that are one per ledger"),
+    (
+        "missing",
+        pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())])),
+        "striped entries confirmed absent, bookies ascending, 24 bytes a group",
+    ),
+    ("unknown", pa.list_(pa.string()), "bookies whose copies are unknown"),
+    ("message", pa.string(), "one sentence for a person"),
+    ("evidence", pa.string(), "facts behind it, a JSON object"),
+    ("fingerprint", pa.string(), "the same in every run while the trouble lasts"),
 )
 
 
@@ -73,7 +70,7 @@ def fingerprints(id: str | Column, instance_id: str | None) -> Column:
     """`auditor.model.finding.fingerprint` of each row: of the column ``id``, its scope, ledger, bookie."""
     from pyspark.sql import functions as F
 
-    parts = (F.coalesce(F.col(part).cast("string"), F.lit("")) for part in _NAMED)
+    parts = (F.coalesce(F.col(part).cast("string"), F.lit("")) for part in REPLICA)
     return F.substring(F.sha2(F.concat_ws("\0", id, F.lit(instance_id or ""), *parts), 256), 1, 16)
 
 
@@ -81,17 +78,14 @@ def qualified_names() -> Column:
     """The names of the rows' ledgers (`auditor.model.ledger_id.LedgerId`); null where there is none."""
     from pyspark.sql import functions as F
 
-    return F.concat(*(F.lpad(F.lower(F.hex(half)), 16, "0") for half in ("scope_id", "ledger_id")))
-
-
-_NAMED = ("scope_id", "ledger_id", "bookie_id")
+    return F.concat(*(F.lpad(F.lower(F.hex(half)), 16, "0") for half in LEDGER))
 
 
 def order() -> list[Column]:
     """Severity, id, scope, ledger, bookie: the order of every report."""
     from pyspark.sql import functions as F
 
-    return [ranks(), *(F.col(name) for name in ("id", *_NAMED))]
+    return [ranks(), *(F.col(name) for name in ("id", *REPLICA))]
 
 
 def ranks(severity: str = "severity") -> Column:

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
-from auditor.tables.moved import LEDGER, unsettled
+from auditor.tables.moved import unsettled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -1,14 +1,41 @@
-"""A table's columns with their meaning beside them: what schemas/tables.json publishes."""
+"""A table's columns: what names a ledger and a replica, and columns with their meaning beside them.
+
+The meaning is what schemas/tables.json publishes.
+"""
 
 from __future__ import annotations
 
-import pyarrow as pa
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LEDGER = ("scope_id", "ledger_id")
+"""What names a ledger in every table; ledgers of two scopes never meet."""
+
+REPLICA = (*LEDGER, "bookie_id")
+"""What names one bookie's part of a ledger."""
+
+
+def column(name: str, kind: pa.DataType, comment: str) -> pa.Field[pa.DataType]:
+    """One column; the comment travels as the field's metadata.
+
+    >>> import pyarrow as pa
+    >>> column("ledger_id", pa.int64(), "the ledger").metadata
+    {b'comment': b'the ledger'}
+    """
+    import pyarrow as pa  # not above: whoever asks what names a ledger needs no Arrow
+
+    return pa.field(name, kind, metadata={"comment": comment})
 
 
 def commented(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
-    """A schema of (name, type, comment); the comment travels as the field's metadata.
+    """A schema of (name, type, comment).
 
-    >>> commented(("ledger_id", pa.int64(), "the ledger")).field("ledger_id").metadata
-    {b'comment': b'the ledger'}
+    >>> import pyarrow as pa
+    >>> commented((LEDGER[1], pa.int64(), "the ledger")).names
+    ['ledger_id']
     """
-    return pa.schema([pa.field(name, kind, metadata={"comment": comment}) for name, kind, comment in columns])
+    import pyarrow as pa
+
+    return pa.schema([column(*each) for each in columns])

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
+from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState
 from auditor.tables.judgement import groups_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_KEYS = ("scope_id", "ledger_id", "bookie_id")
 # Which of several pieces speaks for a replica: the one that knows least.
 _LEAST_KNOWN = (
     IndexState.UNREADABLE,
@@ -47,9 +47,9 @@ def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> Da
     from pyspark.sql import functions as F
 
     columns = held.columns
-    told = [name for name in columns if name not in _KEYS]
-    files = held.select(*_KEYS, F.struct(*told).alias("file"))
-    both = files.join(answers.select(*_KEYS, F.struct(*told).alias("answer")), [*_KEYS], "full_outer")
+    told = [name for name in columns if name not in REPLICA]
+    files = held.select(*REPLICA, F.struct(*told).alias("file"))
+    both = files.join(answers.select(*REPLICA, F.struct(*told).alias("answer")), [*REPLICA], "full_outer")
     index, answer = F.col("file"), F.col("answer")
     settles = (answer["state"] == IndexState.OK) & (
         (index["state"] == IndexState.OK) | (F.length(answer["groups"]) > 0)
@@ -64,7 +64,7 @@ def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> Da
     }  # fmt: skip
     by_file = F.col("bookie_id").isin(list(whole)) & (index.isNull() | (index["state"] == IndexState.OK))
     chosen["answered"] = F.when(~by_file, chosen["answered"]).alias("answered")
-    rows = both.select(*_KEYS, *chosen.values(), _sets(index, answer, settles).alias("sets"))
+    rows = both.select(*REPLICA, *chosen.values(), _sets(index, answer, settles).alias("sets"))
     return _united(rows, columns)
 
 
@@ -80,13 +80,13 @@ def combined(availability: DataFrame, bookies: Sequence[str]) -> DataFrame:
     if not bookies:
         return availability
     columns = availability.columns
-    told = [name for name in columns if name not in _KEYS]
+    told = [name for name in columns if name not in REPLICA]
     several = F.col("bookie_id").isin(list(bookies)) & F.col("ledger_id").isNotNull()
     rank = F.array_position(F.array(*(F.lit(state) for state in _LEAST_KNOWN)), F.col("state"))
     served = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
     pieces = (
         availability.where(several)
-        .groupBy(*_KEYS)
+        .groupBy(*REPLICA)
         .agg(
             F.min_by(F.struct(*told), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
             F.max("mtime").alias("newest"),
@@ -96,7 +96,7 @@ def combined(availability: DataFrame, bookies: Sequence[str]) -> DataFrame:
     )
     latest = {"mtime": F.col("newest"), "answered": F.col("asked")}
     rows = pieces.select(
-        *_KEYS, *(latest.get(name, F.col("piece")[name]).alias(name) for name in told), "sets"
+        *REPLICA, *(latest.get(name, F.col("piece")[name]).alias(name) for name in told), "sets"
     )
     return availability.where(~several).unionByName(_united(rows, columns))
 

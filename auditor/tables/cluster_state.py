@@ -13,26 +13,15 @@ import pyarrow as pa
 
 from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
+from auditor.model.columns import commented
 from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
 
-CLUSTER = pa.schema(
-    [
-        pa.field("fact", pa.string(), metadata={"comment": "which fact"}),
-        pa.field(
-            "value", pa.string(), metadata={"comment": "what the store says; null where it is unreadable"}
-        ),
-        pa.field(
-            "path",
-            pa.string(),
-            metadata={"comment": "the znode that says it"},
-        ),
-        pa.field(
-            "mtime",
-            pa.int64(),
-            metadata={"comment": "when the znode last changed, ms; null where the store keeps no times"},
-        ),
-        pa.field("damage", pa.string(), metadata={"comment": "why it could not be read"}),
-    ]
+CLUSTER = commented(
+    ("fact", pa.string(), "which fact"),
+    ("value", pa.string(), "what the store says; null where it is unreadable"),
+    ("path", pa.string(), "the znode that says it"),
+    ("mtime", pa.int64(), "when the znode last changed, ms; null where the store keeps no times"),
+    ("damage", pa.string(), "why it could not be read"),
 )
 
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import commented
+from auditor.model.columns import LEDGER, commented
 from auditor.model.states import ON_DISK, IndexState
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ CONTENTS = commented(
 )
 
 _SHOWN = 3
-_LEDGER = ("scope_id", "ledger_id")
 # A ledger is there; of locations without an entry in the index of ledgers nobody can say that.
 
 
@@ -65,10 +64,10 @@ def doubted(unequal: DataFrame) -> DataFrame:
     """The bookies that hold, byte for byte, what another should hold and lacks: ``bookie_id``, each once."""
     from pyspark.sql import functions as F
 
-    lacked = unequal.where(_SHORT).select(*_LEDGER, F.col("bookie_id").alias("other"), "expected")
-    held = unequal.where("length(held) > 0 and not (expected <=> held)").select(*_LEDGER, "bookie_id", "held")
+    lacked = unequal.where(_SHORT).select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
+    held = unequal.where("length(held) > 0 and not (expected <=> held)").select(*LEDGER, "bookie_id", "held")
     same = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
-    return held.join(lacked, [*_LEDGER]).where(same).select("bookie_id").distinct()
+    return held.join(lacked, [*LEDGER]).where(same).select("bookie_id").distinct()
 
 
 def contents(
@@ -93,7 +92,7 @@ def contents(
     plain = _of_owners(sure, ledgers, unequal, places.where(~F.col("owner").isin(list(doubted))))
     if not doubted:
         return plain
-    counts = _counts(_seen(availability.where(doubtful), places).join(_members(ledgers, unequal), [*_LEDGER]))
+    counts = _counts(_seen(availability.where(doubtful), places).join(_members(ledgers, unequal), [*LEDGER]))
     return plain.unionByName(_ranked(counts, places, bookies))
 
 
@@ -103,18 +102,18 @@ def _of_owners(
     """What each owner explains of its directories: all replicas, but for those that are unequal."""
     from pyspark.sql import functions as F
 
-    pairs = unequal.select(*_LEDGER, "bookie_id")
+    pairs = unequal.select(*LEDGER, "bookie_id")
     known = (
         ledgers.where("undecidable = false")
-        .join(pairs.select(*_LEDGER), [*_LEDGER], "left_semi")
-        .select(*_LEDGER, F.expr(_MEMBERS.format(lacks="false")).alias("members"))
+        .join(pairs.select(*LEDGER), [*LEDGER], "left_semi")
+        .select(*LEDGER, F.expr(_MEMBERS.format(lacks="false")).alias("members"))
     )
     mine = "exists(members, m -> m.id = owner{})"
     # Of all paths only those of unequal pairs are looked at twice.
-    unlike = availability.join(pairs, [*_LEDGER, "bookie_id"], "left_semi")
+    unlike = availability.join(pairs, [*LEDGER, "bookie_id"], "left_semi")
     odd = (
         _seen(unlike, places)
-        .join(known, [*_LEDGER], "left")
+        .join(known, [*LEDGER], "left")
         .groupBy("key")
         .agg(
             F.count("*").alias("odd"),
@@ -199,7 +198,7 @@ def _seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     )
     held = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
     rows = availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull()).select(
-        *_LEDGER, "bookie_id", "path", held.alias("held")
+        *LEDGER, "bookie_id", "path", held.alias("held")
     )
     # A bookie has few directories: to try each of them takes less time than to cut a path.
     path = F.col("path")
@@ -207,7 +206,7 @@ def _seen(availability: DataFrame, places: DataFrame) -> DataFrame:
         path.startswith(F.col("below")) | (path == F.col("current"))
     )
     return rows.join(F.broadcast(named), lies_there).select(
-        *_LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
+        *LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
 
 
@@ -216,10 +215,10 @@ def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     short = unequal.where(_SHORT)
-    lacking = short.groupBy(*_LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
+    lacking = short.groupBy(*LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
     member = _MEMBERS.format(lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)")
-    known = ledgers.where("undecidable = false").select(*_LEDGER, "replicas")
-    return known.join(lacking, [*_LEDGER], "left").select(*_LEDGER, F.expr(member).alias("members"))
+    known = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
+    return known.join(lacking, [*LEDGER], "left").select(*LEDGER, F.expr(member).alias("members"))
 
 
 def _ranked(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:

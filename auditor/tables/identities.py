@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from auditor.model.alias_by_contents import Compared, Contents
 from auditor.model.alias_facts import Edge, Known
-from auditor.model.columns import commented
+from auditor.model.columns import LEDGER, commented
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 
@@ -53,7 +53,6 @@ IDENTITIES = commented(
     ("cookie_names", pa.string(), "the id in the store's cookie under this id; null: no cookie, or damaged"),
     ("disks", pa.list_(pa.string()), "the ids in the VERSION files of its place, one a file"),
 )
-_LEDGER = ("scope_id", "ledger_id")
 _COOKIE = ("layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id")
 
 
@@ -105,18 +104,18 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     due = (
         ledgers.where("undecidable = false")
         .select(
-            *_LEDGER, "segments", F.col("replicas.bookie_id").alias("members"), F.expr("explode(replicas) r")
+            *LEDGER, "segments", F.col("replicas.bookie_id").alias("members"), F.expr("explode(replicas) r")
         )
         .where("length(r.groups) > 0")
         .withColumn("gone", F.col("r.bookie_id"))
         .join(F.broadcast(ids), "gone")
     )
     there = unequal.where("expected is null and index_state = 'ok' and length(held) > 0").select(
-        *_LEDGER, "bookie_id", "held"
+        *LEDGER, "bookie_id", "held"
     )
     holding = (
-        due.select(*_LEDGER, "gone", "members", F.col("r.groups").alias("should"))
-        .join(there, [*_LEDGER])
+        due.select(*LEDGER, "gone", "members", F.col("r.groups").alias("should"))
+        .join(there, [*LEDGER])
         .where("not array_contains(members, bookie_id)")
         .groupBy("gone", "bookie_id")
         .agg(F.count("*").alias("held"), F.expr("count_if(held = should)").alias("exact"))

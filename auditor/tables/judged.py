@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from auditor.errors import CoverageLimitError
+from auditor.model.columns import LEDGER, commented
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import UnknownCopy
 from auditor.sources.bookies.rpc.read_rows import WITNESS
@@ -26,73 +27,47 @@ if TYPE_CHECKING:
 SAID = ("bookie_id", "entry_id", "answer", "reason")
 """Of a row of the table witness, what a judgement keeps."""
 _ENTRIES = pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())]))
-JUDGED = pa.schema(
-    [
-        pa.field("scope_id", pa.int64(), metadata={"comment": "BP-35 scope; 0 for every stock ledger"}),
-        pa.field("ledger_id", pa.int64(), metadata={"comment": "the ledger"}),
-        pa.field("version", pa.int64(), metadata={"comment": "its store version in the first scan"}),
-        pa.field("state", pa.string(), metadata={"comment": "OPEN, IN_RECOVERY or CLOSED"}),
-        pa.field(
-            "mtime", pa.int64(), metadata={"comment": "when its metadata last changed, ms; null: not kept"}
-        ),
-        pa.field("write_quorum", pa.int32(), metadata={"comment": "copies asked for"}),
-        pa.field("ack_quorum", pa.int32(), metadata={"comment": "copies acknowledged to the writer"}),
-        pa.field(
-            "last_entry_id", pa.int64(), metadata={"comment": "its last entry; -1: none, or it is not closed"}
-        ),
-        pa.field("length", pa.int64(), metadata={"comment": "bytes of its entries; null: not closed"}),
-        pa.field(
-            "m", pa.int32(), metadata={"comment": "the most copies that one entry is missing, confirmed"}
-        ),
-        pa.field(
-            "mu", pa.int32(), metadata={"comment": "the most copies that one entry is missing or unknown"}
-        ),
-        pa.field(
-            "missing", _ENTRIES, metadata={"comment": "striped entries that a read bookie does not hold"}
-        ),
-        pa.field(
-            "unknown",
-            pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
-            metadata={
-                "comment": "bookies whose copies are unknown; why: unread, unreadable, limbo, not-indexed; "
-                "of bookies that were asked also denied, index-incomplete, not-asked"
-            },
-        ),
-        pa.field(
-            "lagging", _ENTRIES, metadata={"comment": "open end: acknowledged entries not on a read member"}
-        ),
-        pa.field("stale", _ENTRIES, metadata={"comment": "held entries of segments without the bookie"}),
-        pa.field("surplus", _ENTRIES, metadata={"comment": "held entries past the end or not striped there"}),
-        pa.field(
-            "past_end",
-            _ENTRIES,
-            metadata={
-                "comment": "the run of entries behind the end that an ack quorum holds; not in surplus"
-            },
-        ),
-        pa.field("past_end_last", pa.int64(), metadata={"comment": "the last entry of that run; null: none"}),
-        pa.field(
-            "foreign",
-            pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64())])),
-            metadata={"comment": "bookies that hold entries and are in no ensemble"},
-        ),
-        pa.field(
-            "unindexed",
-            _ENTRIES,
-            metadata={"comment": "entries that a bookie served and its index lacks, which no clock explains"},
-        ),
-        pa.field("doubts", pa.list_(pa.string()), metadata={"comment": "why it is no more than suspect"}),
-        pa.field(
-            "lasting_doubts",
-            pa.list_(pa.string()),
-            metadata={"comment": "those of the doubts that no newer look at the same version answers"},
-        ),
-        pa.field(
-            "witness",
-            pa.list_(pa.struct([(name, WITNESS.field(name).type) for name in SAID])),
-            metadata={"comment": "what bookies said when they were asked for entries; the first of it"},
-        ),
-    ]
+JUDGED = commented(
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("version", pa.int64(), "its store version in the first scan"),
+    ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
+    ("mtime", pa.int64(), "when its metadata last changed, ms; null: not kept"),
+    ("write_quorum", pa.int32(), "copies asked for"),
+    ("ack_quorum", pa.int32(), "copies acknowledged to the writer"),
+    ("last_entry_id", pa.int64(), "its last entry; -1: none, or it is not closed"),
+    ("length", pa.int64(), "bytes of its entries; null: not closed"),
+    ("m", pa.int32(), "the most copies that one entry is missing, confirmed"),
+    ("mu", pa.int32(), "the most copies that one entry is missing or unknown"),
+    ("missing", _ENTRIES, "striped entries that a read bookie does not hold"),
+    (
+        "unknown",
+        pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
+        "bookies whose copies are unknown; why: unread, unreadable, limbo, not-indexed; "
+        "of bookies that were asked also denied, index-incomplete, not-asked",
+    ),
+    ("lagging", _ENTRIES, "open end: acknowledged entries not on a read member"),
+    ("stale", _ENTRIES, "held entries of segments without the bookie"),
+    ("surplus", _ENTRIES, "held entries past the end or not striped there"),
+    ("past_end", _ENTRIES, "the run of entries behind the end that an ack quorum holds; not in surplus"),
+    ("past_end_last", pa.int64(), "the last entry of that run; null: none"),
+    (
+        "foreign",
+        pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64())])),
+        "bookies that hold entries and are in no ensemble",
+    ),
+    ("unindexed", _ENTRIES, "entries that a bookie served and its index lacks, which no clock explains"),
+    ("doubts", pa.list_(pa.string()), "why it is no more than suspect"),
+    (
+        "lasting_doubts",
+        pa.list_(pa.string()),
+        "those of the doubts that no newer look at the same version answers",
+    ),
+    (
+        "witness",
+        pa.list_(pa.struct([(name, WITNESS.field(name).type) for name in SAID])),
+        "what bookies said when they were asked for entries; the first of it",
+    ),
 )
 LEDGER_COLUMNS = (
     "scope_id", "ledger_id", "version", "state", "mtime", "ensemble_size", "write_quorum", "ack_quorum",
@@ -122,7 +97,7 @@ def judged(
             yield _answers(batch.to_pylist(), states, grace_ms)
 
     pairs = pairs_by_ledger(unequal)
-    return judgeable.join(pairs, ["scope_id", "ledger_id"]).mapInArrow(work, from_arrow_schema(JUDGED))
+    return judgeable.join(pairs, [*LEDGER]).mapInArrow(work, from_arrow_schema(JUDGED))
 
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
@@ -130,7 +105,7 @@ def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     pair = F.struct("bookie_id", "expected", "held", "index_state", "answered")
-    return unequal.groupBy("scope_id", "ledger_id").agg(F.collect_list(pair).alias("pairs"))
+    return unequal.groupBy(*LEDGER).agg(F.collect_list(pair).alias("pairs"))
 
 
 def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int) -> pa.RecordBatch:
@@ -247,9 +222,7 @@ def unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = judged.where("size(unindexed) > 0").select(
-        "scope_id", "ledger_id", F.explode("unindexed").alias("u")
-    )
+    rows = judged.where("size(unindexed) > 0").select(*LEDGER, F.explode("unindexed").alias("u"))
     if moved is not None:
-        rows = rows.join(moved.select("scope_id", "ledger_id"), ["scope_id", "ledger_id"], "left_anti")
-    return rows.select("scope_id", "ledger_id", "u.*")
+        rows = rows.join(moved.select(*LEDGER), [*LEDGER], "left_anti")
+    return rows.select(*LEDGER, "u.*")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.model.columns import LEDGER
 from auditor.tables.moved import made
 
 if TYPE_CHECKING:
@@ -24,5 +25,5 @@ def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
     """
     if moved is None:
         return marks
-    keys = ["scope_id", "ledger_id"]
+    keys = [*LEDGER]
     return marks.join(made(moved), keys, "left_anti").select(*marks.columns)

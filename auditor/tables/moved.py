@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import commented
+from auditor.model.columns import LEDGER, commented
 from auditor.model.states import LISTED
 from auditor.tables.doubtful_ids import with_doubts
 
@@ -29,8 +29,6 @@ MOVED = commented(
         "where only one scan lists it: why the other may have missed it; null: nothing says so",
     ),
 )
-
-LEDGER = ("scope_id", "ledger_id")
 
 
 def moved(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:

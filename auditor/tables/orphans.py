@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
+from auditor.model.columns import LEDGER
 from auditor.model.states import ON_DISK
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted, listed, made
@@ -26,8 +27,7 @@ _LEAST_VANISHED = 100
 COLLECTED_WITHIN_MS = 3_600_000
 """A bookie's collector has passed within so long: it does every 15 minutes, unless compaction holds it up."""
 
-_LEDGER = ("scope_id", "ledger_id")
-_PAIR = ("bookie_id", *_LEDGER)
+_PAIR = ("bookie_id", *LEDGER)
 
 
 def orphans(
@@ -54,12 +54,12 @@ def orphans(
     had = unequal.where(F.col("index_state").isin(*ON_DISK))
     known = listed(ledgers)
     # Of all ledgers only those that an unequal pair is of: what is joined stays as small as the pairs are.
-    never = had.join(known.join(had.select(*_LEDGER), [*_LEDGER], "left_semi"), [*_LEDGER], "left_anti")
+    never = had.join(known.join(had.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti")
     gone = never.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
     candidates = had.select(*_PAIR)
     if again is not None and moved is not None:
-        left = indexes.where(_had()).join(deleted(moved), [*_LEDGER])
-        gone = gone.join(made(moved), [*_LEDGER], "left_anti").unionByName(
+        left = indexes.where(_had()).join(deleted(moved), [*LEDGER])
+        gone = gone.join(made(moved), [*LEDGER], "left_anti").unionByName(
             left.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
         )
         candidates = candidates.unionByName(left.select(*_PAIR))
@@ -170,22 +170,22 @@ def over_replicated(
     """
     from pyspark.sql import functions as F
 
-    pairs = judged.where("size(foreign) > 0").select(*_LEDGER, "state", F.explode("foreign").alias("f"))
-    pairs = pairs.select(*_LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"))
+    pairs = judged.where("size(foreign) > 0").select(*LEDGER, "state", F.explode("foreign").alias("f"))
+    pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"))
     weak = F.broadcast(
         bookies.where("registered is null or registered = 'readonly'").select(
             F.col("bookie_id").alias("member")
         )
     )
     members = (
-        ledgers.select(*_LEDGER, "replicas")
-        .join(pairs.select(*_LEDGER).distinct(), [*_LEDGER], "left_semi")
-        .select(*_LEDGER, F.explode("replicas.bookie_id").alias("member"))
+        ledgers.select(*LEDGER, "replicas")
+        .join(pairs.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
+        .select(*LEDGER, F.explode("replicas.bookie_id").alias("member"))
     )
-    exposed = members.join(weak, "member").select(*_LEDGER).distinct().withColumn("exposed", F.lit(True))
+    exposed = members.join(weak, "member").select(*LEDGER).distinct().withColumn("exposed", F.lit(True))
     flagged = (
-        pairs.join(exposed, [*_LEDGER], "left")
-        .join(marks.select(*_LEDGER, F.lit(True).alias("marked")).distinct(), [*_LEDGER], "left")
-        .join(locks.select(*_LEDGER, F.lit(True).alias("locked")).distinct(), [*_LEDGER], "left")
+        pairs.join(exposed, [*LEDGER], "left")
+        .join(marks.select(*LEDGER, F.lit(True).alias("marked")).distinct(), [*LEDGER], "left")
+        .join(locks.select(*LEDGER, F.lit(True).alias("locked")).distinct(), [*LEDGER], "left")
     )
     return flagged.fillna({"exposed": False, "marked": False, "locked": False})

@@ -19,60 +19,40 @@ from auditor.model.columns import commented
 from auditor.model.cookie import Cookie
 from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
 
-COOKIES = pa.schema(
-    [
-        pa.field("bookie_id", pa.string(), metadata={"comment": "the name of its znode"}),
-        pa.field("layout", pa.int32(), metadata={"comment": "layout version, 3 to 5"}),
-        pa.field("bookie_host", pa.string(), metadata={"comment": "the bookie id that the cookie says"}),
-        pa.field("journal_dirs", pa.string(), metadata={"comment": "journal directories, joined by commas"}),
-        pa.field("ledger_dirs", pa.list_(pa.string()), metadata={"comment": "ledger directories, in order"}),
-        pa.field(
-            "index_dirs",
-            pa.list_(pa.string()),
-            metadata={"comment": "index directories; null: the ledger ones"},
-        ),
-        pa.field("instance_id", pa.string(), metadata={"comment": "the cluster that the cookie says"}),
-        pa.field("damage", pa.string(), metadata={"comment": "why it could not be read"}),
-    ]
+COOKIES = commented(
+    ("bookie_id", pa.string(), "the name of its znode"),
+    ("layout", pa.int32(), "layout version, 3 to 5"),
+    ("bookie_host", pa.string(), "the bookie id that the cookie says"),
+    ("journal_dirs", pa.string(), "journal directories, joined by commas"),
+    ("ledger_dirs", pa.list_(pa.string()), "ledger directories, in order"),
+    ("index_dirs", pa.list_(pa.string()), "index directories; null: the ledger ones"),
+    ("instance_id", pa.string(), "the cluster that the cookie says"),
+    ("damage", pa.string(), "why it could not be read"),
 )
-REGISTRATIONS = pa.schema(
-    [
-        pa.field("bookie_id", pa.string(), metadata={"comment": "the name of its znode"}),
-        pa.field("mode", pa.string(), metadata={"comment": "writable or readonly"}),
-        pa.field(
-            "endpoints",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("id", pa.string()),
-                        ("host", pa.string()),
-                        ("port", pa.int32()),
-                        ("protocol", pa.string()),
-                    ]
-                )
-            ),
-            metadata={"comment": "what its service info publishes; empty for an old bookie"},
+REGISTRATIONS = commented(
+    ("bookie_id", pa.string(), "the name of its znode"),
+    ("mode", pa.string(), "writable or readonly"),
+    (
+        "endpoints",
+        pa.list_(
+            pa.struct(
+                [
+                    ("id", pa.string()),
+                    ("host", pa.string()),
+                    ("port", pa.int32()),
+                    ("protocol", pa.string()),
+                ]
+            )
         ),
-        pa.field(
-            "ctime",
-            pa.int64(),
-            metadata={"comment": "when it registered, ms; null where the store keeps no times"},
-        ),
-        pa.field("damage", pa.string(), metadata={"comment": "why the service info could not be read"}),
-        pa.field("empty", pa.bool_(), metadata={"comment": "it registered no data at all"}),
-        pa.field(
-            "used",
-            pa.bool_(),
-            metadata={"comment": "clients go by it: false for the read-only one of a bookie with both"},
-        ),
-        pa.field(
-            "host", pa.string(), metadata={"comment": "where clients look for the bookie; null: nowhere"}
-        ),
-        pa.field(
-            "port", pa.int32(), metadata={"comment": "where clients look for the bookie; null: nowhere"}
-        ),
-        pa.field("unresolved", pa.string(), metadata={"comment": "why clients look nowhere for the bookie"}),
-    ]
+        "what its service info publishes; empty for an old bookie",
+    ),
+    ("ctime", pa.int64(), "when it registered, ms; null where the store keeps no times"),
+    ("damage", pa.string(), "why the service info could not be read"),
+    ("empty", pa.bool_(), "it registered no data at all"),
+    ("used", pa.bool_(), "clients go by it: false for the read-only one of a bookie with both"),
+    ("host", pa.string(), "where clients look for the bookie; null: nowhere"),
+    ("port", pa.int32(), "where clients look for the bookie; null: nowhere"),
+    ("unresolved", pa.string(), "why clients look nowhere for the bookie"),
 )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from auditor.errors import CoverageLimitError
+from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass
 from auditor.tables.doubts import unasked
 from auditor.tables.judged import (
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 ANSWERS_KEPT = 12
 """So many answers a ledger's judgement keeps; the table witness has all."""
 
-_LEDGER = ["scope_id", "ledger_id"]
 _WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
 _QUESTIONS = pa.schema(
     [
@@ -66,7 +66,7 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
 
     names = frozenset(askable)
     worst = candidates(judged, askable).withColumn("rank", _rank())
-    chosen = worst.orderBy("rank", *_LEDGER).limit(reads).select(*_LEDGER, "missing", "rank")
+    chosen = worst.orderBy("rank", *LEDGER).limit(reads).select(*LEDGER, "missing", "rank")
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -74,15 +74,15 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
             rows = [asked for row in batch.to_pylist() for asked in _questions(row, names)]
             yield pa.RecordBatch.from_pylist(rows, schema=_QUESTIONS)
 
-    asked = facts.join(F.broadcast(chosen), _LEDGER).mapInArrow(work, from_arrow_schema(_QUESTIONS))
-    order = ["turn", "rank", *_LEDGER, "bookie_id", "entry_id"]
+    asked = facts.join(F.broadcast(chosen), [*LEDGER]).mapInArrow(work, from_arrow_schema(_QUESTIONS))
+    order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
     place = F.row_number().over(Window.partitionBy("bookie_id").orderBy(*order))
     return (
         asked.orderBy(*order)
         .limit(reads)
         .withColumn("place", place)
         .where(F.col("place") <= max(1, reads // 2))
-        .select(*_LEDGER, "entry_id", "bookie_id", "place")
+        .select(*LEDGER, "entry_id", "bookie_id", "place")
     )
 
 
@@ -103,8 +103,8 @@ def rejudged(
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    said = witness.groupBy(*_LEDGER).agg(F.collect_list(F.struct(*SAID)).alias("said"))
-    pairs = unequal.join(F.broadcast(said.select(*_LEDGER)), _LEDGER, "left_semi")
+    said = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*SAID)).alias("said"))
+    pairs = unequal.join(F.broadcast(said.select(*LEDGER)), [*LEDGER], "left_semi")
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     names, states = frozenset(askable), dict(bookies)
 
@@ -112,9 +112,9 @@ def rejudged(
         for batch in batches:
             yield _again(batch.to_pylist(), names, states, grace_ms)
 
-    again = facts.join(F.broadcast(said), _LEDGER).join(pairs_by_ledger(pairs), _LEDGER)
+    again = facts.join(F.broadcast(said), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
     heard = again.mapInArrow(work, from_arrow_schema(JUDGED))
-    others = judged.join(F.broadcast(said.select(*_LEDGER)), _LEDGER, "left_anti")
+    others = judged.join(F.broadcast(said.select(*LEDGER)), [*LEDGER], "left_anti")
     # A later run may ask: it is none of the lasting doubts.
     doubt = F.array_union("doubts", F.array(F.lit(unasked(BOUND).text)))
     doubts = F.when(_reachable(askable), doubt).otherwise(F.col("doubts"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import commented
+from auditor.model.columns import LEDGER, commented
 from auditor.model.states import DECODED
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ STALE_MARKS = commented(
         "returned: all these bookies are registered; repaired: none of them is in an ensemble any more",
     ),
 )
-_LEDGER = ("scope_id", "ledger_id")
 
 
 def named_marks(marks: DataFrame) -> DataFrame:
@@ -39,7 +38,7 @@ def named_marks(marks: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     return marks.where("damage is null and not misplaced and size(replicas) > 0").select(
-        *_LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
+        *LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
     )
 
 
@@ -50,15 +49,15 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
     named = named_marks(marks)
     healthy = (
         verdicts.where("class = 'healthy' and potential_class = 'healthy'")
-        .join(named, [*_LEDGER], "left_semi")
-        .select(*_LEDGER)
+        .join(named, [*LEDGER], "left_semi")
+        .select(*LEDGER)
     )
     members = (
         ledgers.where(F.col("status").isin(*DECODED))
-        .join(named, [*_LEDGER], "left_semi")
-        .select(*_LEDGER, F.col("replicas.bookie_id").alias("members"))
+        .join(named, [*LEDGER], "left_semi")
+        .select(*LEDGER, F.col("replicas.bookie_id").alias("members"))
     )
-    rows = named.join(healthy, [*_LEDGER]).join(members, [*_LEDGER]).crossJoin(registered(bookies))
+    rows = named.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered(bookies))
     returned = F.size(F.array_except("replicas", "registered")) == 0
     repaired = ~F.arrays_overlap("replicas", "members")
     why = F.when(returned, "returned").when(repaired, "repaired")

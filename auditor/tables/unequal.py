@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.states import OF_REPLICAS, IndexState
 from auditor.tables.tails import with_tails
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _SECTOR = 512
 # In the order in which both sides are sorted: the scope, which is nearly always the same, last.
 PAIR = ("ledger_id", "bookie_id", "scope_id")
-_COLUMNS = ("scope_id", "ledger_id", "bookie_id", "expected", "held", "index_state", "answered")
+_COLUMNS = (*REPLICA, "expected", "held", "index_state", "answered")
 
 
 def expected(ledgers: DataFrame, tails: DataFrame | None = None) -> DataFrame:
@@ -34,8 +35,8 @@ def expected(ledgers: DataFrame, tails: DataFrame | None = None) -> DataFrame:
 
     replicas = (
         ledgers.where("undecidable = false")
-        .select("scope_id", "ledger_id", F.explode("replicas").alias("replica"))
-        .select("scope_id", "ledger_id", "replica.bookie_id", "replica.groups")
+        .select(*LEDGER, F.explode("replicas").alias("replica"))
+        .select(*LEDGER, "replica.bookie_id", "replica.groups")
     )
     if tails is None:
         return replicas.where("length(groups) > 0")

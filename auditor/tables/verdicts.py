@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from auditor.model.columns import LEDGER, commented
 from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LedgerClass
@@ -14,39 +15,21 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-VERDICTS = pa.schema(
-    [
-        pa.field("scope_id", pa.int64(), metadata={"comment": "BP-35 scope; 0 for every stock ledger"}),
-        pa.field("ledger_id", pa.int64(), metadata={"comment": "the ledger"}),
-        pa.field(
-            "state", pa.string(), metadata={"comment": "OPEN, IN_RECOVERY or CLOSED; null if unreadable"}
-        ),
-        pa.field(
-            "class",
-            pa.string(),
-            metadata={
-                "comment": "healthy, below-write-quorum, below-ack-quorum, entry-lost; not-closed where no "
-                "missing copy was seen; undecided where the metadata cannot be judged"
-            },
-        ),
-        pa.field(
-            "potential_class", pa.string(), metadata={"comment": "the class if all unknown copies were gone"}
-        ),
-        pa.field(
-            "m", pa.int32(), metadata={"comment": "the most copies that one entry is missing, confirmed"}
-        ),
-        pa.field(
-            "mu", pa.int32(), metadata={"comment": "the most copies that one entry is missing or unknown"}
-        ),
-        pa.field(
-            "unread_bookies", pa.list_(pa.string()), metadata={"comment": "bookies with unknown copies"}
-        ),
-        pa.field(
-            "confidence",
-            pa.string(),
-            metadata={"comment": "confirmed, suspect or unknown, by this run alone"},
-        ),
-    ]
+VERDICTS = commented(
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED; null if unreadable"),
+    (
+        "class",
+        pa.string(),
+        "healthy, below-write-quorum, below-ack-quorum, entry-lost; not-closed where no "
+        "missing copy was seen; undecided where the metadata cannot be judged",
+    ),
+    ("potential_class", pa.string(), "the class if all unknown copies were gone"),
+    ("m", pa.int32(), "the most copies that one entry is missing, confirmed"),
+    ("mu", pa.int32(), "the most copies that one entry is missing or unknown"),
+    ("unread_bookies", pa.list_(pa.string()), "bookies with unknown copies"),
+    ("confidence", pa.string(), "confirmed, suspect or unknown, by this run alone"),
 )
 
 
@@ -64,8 +47,8 @@ def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
     )
     rows = (
         ledgers.where("ledger_id is not null and status in ('ok', 'broken', 'unreadable')")
-        .select("scope_id", "ledger_id", "state", "write_quorum", "ack_quorum", "undecidable")
-        .join(answers, ["scope_id", "ledger_id"], "left")
+        .select(*LEDGER, "state", "write_quorum", "ack_quorum", "undecidable")
+        .join(answers, [*LEDGER], "left")
         .fillna({"m": 0, "mu": 0})
     )
     return rows.select(

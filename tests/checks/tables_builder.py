@@ -8,113 +8,46 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
 
 from auditor.checks import BY_ID
 from auditor.tables import ClusterFacts, Tables
+from auditor.tables.published import TABLES
 
 HOUR = 3_600_000
 NOW = 1_000 * HOUR
 INSTANCE = "a77a8e0d"
 Row = Mapping[str, Any]
 
-_ENTRIES = "array<struct<bookie_id string, groups binary, count long>>"
-SCHEMAS = {
-    "ledgers": """
-        scope_id long, ledger_id long, path string, version long, ctime long, mtime long,
-        status string, low long, high long, rules array<struct<rule string, reason string>>,
-        undecidable boolean, damage string, damage_offset long, format int, state string, ensemble_size int,
-        write_quorum int, ack_quorum int, last_entry_id long, length long, digest_type string,
-        metadata_ctime long, custom_metadata map<string, binary>,
-        segments array<struct<first_entry_id long, ensemble array<string>>>,
-        replicas array<struct<bookie_id string, groups binary, depends boolean>>
-    """,
-    "marks": """
-        scope_id long, ledger_id long, path string, replicas array<string>, ctime long, version int,
-        mtime long, misplaced boolean, damage string
-    """,
-    "locks": "scope_id long, ledger_id long, path string, owner string, ctime long, damage string",
-    "cookies": """
-        bookie_id string, layout int, bookie_host string, journal_dirs string,
-        ledger_dirs array<string>, index_dirs array<string>, instance_id string, damage string
-    """,
-    "registrations": """
-        bookie_id string, mode string, endpoints array<struct<id string, host string, port int,
-        protocol string>>, ctime long, damage string, empty boolean, used boolean, host string, port int,
-        unresolved string
-    """,
-    "bookies": """
-        bookie_id string, named boolean, ledgers long, depending long, replicas long,
-        registered string, registered_twice boolean, has_cookie boolean, marked boolean, found boolean,
-        read string,
-        reason string, index_time long, suspect boolean, foreign_instance boolean
-    """,
-    "directories": """
-        place string, path string, role string, owner string, cookie_bookie_id string,
-        instance_id string, index_time long, damage string, layout int, journal_dirs string,
-        ledger_dirs array<string>, index_dirs array<string>, version_absent boolean, empty boolean,
-        configured string
-    """,
-    "starts": """
-        bookie_id string, source string, agreed boolean, journal_dirs string, ledger_dirs array<string>,
-        index_dirs array<string>, error string, fault string, reason string, paths array<string>,
-        stored_id string, expansion_error string, expansion_fault string, expansion_reason string,
-        expansion_paths array<string>, store_differs array<string>, store_grows boolean
-    """,
-    "contents": """
-        directory string, place string, owner string, ledgers long, candidate string, named long, exact long,
-        better long, worse long, rank int
-    """,
-    "identities": """
-        bookie_id string, identity string, aliases array<string>, stranded boolean, named boolean,
-        marked boolean, registered boolean, host string, port int, hosts array<string>,
-        cookie_names string, disks array<string>
-    """,
-    "identity_edges": """
-        one string, other string, rule string, joins boolean, evidence string, against string, apart boolean
-    """,
-    "availability": """
-        bookie_id string, scope_id long, ledger_id long, groups binary, state string, reason string,
-        offset long, path string, page_bytes long, mtime long, storage string, answered long
-    """,
-    "unequal": """
-        scope_id long, ledger_id long, bookie_id string, expected binary, held binary, index_state string,
-        answered long
-    """,
-    "judged": f"""
-        scope_id long, ledger_id long, version long, state string, mtime long, write_quorum int,
-        ack_quorum int, last_entry_id long, length long, m int, mu int, missing {_ENTRIES},
-        unknown array<struct<bookie_id string, count long, why string>>, lagging {_ENTRIES},
-        stale {_ENTRIES}, surplus {_ENTRIES}, past_end {_ENTRIES}, past_end_last long,
-        foreign array<struct<bookie_id string, count long>>,
-        doubts array<string>, lasting_doubts array<string>, unindexed {_ENTRIES},
-        witness array<struct<bookie_id string, entry_id long, answer string, reason string>>
-    """,
-    "verdicts": """
-        scope_id long, ledger_id long, state string, class string, potential_class string, m int,
-        mu int, unread_bookies array<string>, confidence string
-    """,
-    "orphans": """
-        bookie_id string, scope_id long, ledger_id long, groups binary, in_m0 boolean, in_m1 boolean,
-        newer_than_scan boolean, doubt string
-    """,
-    "holdings": "bookie_id string, ledgers long, orphans long, in_doubt long, lasting long",
-    "vanished_ranges": "bookie_id string, scope_id long, low long, high long, ledgers long, in_doubt long",
+# Tables that are made of landed ones while checks are asked, and lie in no run.
+_DERIVED = {
     "unindexed": "scope_id long, ledger_id long, bookie_id string, groups binary, count long",
-    "stale_marks": """
-        scope_id long, ledger_id long, path string, replicas array<string>, since long, why string
-    """,
     "empty_directories": "path string, ctime long",
-    "undrawn": "bookie_id string, undrawn long, lowest long, highest long",
     "over_replicated": """
         scope_id long, ledger_id long, bookie_id string, count long, state string, marked boolean,
         locked boolean, exposed boolean
     """,
 }
+
+
+def _schema(name: str) -> StructType:
+    """The published columns of a table that checks ask; marks and locks have a scope there, which is 0."""
+    if name in _DERIVED:
+        derived = StructType.fromDDL(_DERIVED[name])
+        assert isinstance(derived, StructType)
+        return derived
+    if name in ("marks", "locks"):
+        return StructType([*from_arrow_schema(TABLES["marks"]), StructField("scope_id", LongType())])
+    return from_arrow_schema(TABLES[name])
+
+
+SCHEMAS = {each.name: _schema(each.name) for each in fields(Tables) if each.type == "DataFrame"}
 _USUAL: dict[str, Row] = {
     "ledgers": {
         "scope_id": 0, "status": "ok", "state": "CLOSED", "mtime": NOW - HOUR, "rules": [], "replicas": [],

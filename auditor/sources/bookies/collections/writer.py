@@ -10,15 +10,14 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from auditor.errors import UsageError
+from auditor.model.columns import column
 from auditor.sources.bookies.collections.collection import Collection, TableFile
 from auditor.sources.bookies.collections.pieces import Piece
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.bookies.part_rows import SCHEMA as INDEX_ROWS
 
 COMPRESSION = "zstd"
-PIECE = pa.field(
-    "piece", pa.string(), metadata={"comment": "the piece of its collection: one place, one id in VERSION"}
-)
+PIECE = column("piece", pa.string(), "the piece of its collection: one place, one id in VERSION")
 AVAILABILITY = pa.schema([*INDEX_ROWS, PIECE])
 """The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
 

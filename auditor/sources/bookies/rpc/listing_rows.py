@@ -16,6 +16,7 @@ import pyarrow as pa
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP, GroupBatch
 from auditor.codecs.bookie.wire import unaskable
+from auditor.model.columns import LEDGER
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.rpc.connection import address
@@ -53,9 +54,7 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
     absent = {name: endpoint for name, endpoint in endpoints.items() if isinstance(endpoint, str)}
     reachable = pairs.where(~F.col("bookie_id").isin(list(absent)))
-    asked = by_bookie(
-        reachable.select("bookie_id", "scope_id", "ledger_id"), len(addresses), "scope_id", "ledger_id"
-    )
+    asked = by_bookie(reachable.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
     rows = asked.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), SPARK_SCHEMA)
     gaps = pa.Table.from_batches([_gap(name, NOWHERE, absent[name]) for name in sorted(absent)], SCHEMA)
     return rows.unionByName(pairs.sparkSession.createDataFrame(gaps, SPARK_SCHEMA))
@@ -74,7 +73,7 @@ def rpc_rows(
             client = conversation.turn_to(bookie_id)
             if client.given_up is None:
                 path = address(*addresses[bookie_id])
-                pairs = list(columns(part, "scope_id", "ledger_id"))
+                pairs = list(columns(part, *LEDGER))
                 foreign = [
                     (scope_id, Heard(ledger_id, None, unaskable(scope_id)))
                     for scope_id, ledger_id in pairs

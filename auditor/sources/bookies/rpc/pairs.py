@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from auditor.codecs.store.service_info import BOOKIE_RPC
+from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.ledger_metadata import LedgerState
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ Endpoint = Address | str
 SHARED = "another bookie is registered with the same address: whose answers they are cannot be told"
 NOT_REGISTERED = "not registered: nobody says where it can be asked"
 _MAX_PORT = 65_535
-_KEYS = ("scope_id", "ledger_id", "bookie_id")
 
 
 def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]) -> dict[str, Endpoint]:
@@ -59,10 +59,10 @@ def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
     from pyspark.sql import functions as F
 
     return (
-        ledgers.select("scope_id", "ledger_id", "state", F.explode("replicas").alias("replica"))
+        ledgers.select(*LEDGER, "state", F.explode("replicas").alias("replica"))
         .where(F.col("replica.bookie_id").isin(list(bookies)))
         .where((F.col("state") != LedgerState.CLOSED) | (F.length("replica.groups") > 0))
-        .select("scope_id", "ledger_id", "replica.bookie_id")
+        .select(*LEDGER, "replica.bookie_id")
     )
 
 
@@ -75,8 +75,8 @@ def second_look(unequal: DataFrame, availability: DataFrame, bookies: Collection
     from pyspark.sql import functions as F
 
     rocks = availability.where("storage = 'rocksdb'").select("bookie_id").distinct()
-    pairs = unequal.where(F.col("bookie_id").isin(list(bookies))).select(*_KEYS)
-    return pairs.join(F.broadcast(rocks), "bookie_id", "left_anti").select(*_KEYS)
+    pairs = unequal.where(F.col("bookie_id").isin(list(bookies))).select(*REPLICA)
+    return pairs.join(F.broadcast(rocks), "bookie_id", "left_anti").select(*REPLICA)
 
 
 def _endpoint(row: Mapping[str, Any]) -> Endpoint:
