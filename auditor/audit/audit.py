@@ -1,4 +1,4 @@
-"""One audit, from sources to report: the only module that runs Spark actions.
+"""One audit, from sources to report.
 
     M0       all metadata, with the version of each ledger
     I        every bookie's index; where that is asked for, what bookies say themselves

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.audit import journal_scan
+from auditor.audit.damaged_collections import damaged_collections
 from auditor.audit.earlier_run import Since
 from auditor.audit.journal_scan import Tail, Tails
 from auditor.audit.landing import Landing
@@ -19,7 +20,7 @@ from auditor.model.report import Taken
 from auditor.model.states import OF_PLACES, BookieRead, TailRead
 from auditor.sources.bookies import owners as bookie_owners
 from auditor.sources.bookies import parts as index_parts
-from auditor.sources.bookies.collections.index import collected_availability, unreadable
+from auditor.sources.bookies.collections.index import collected_availability
 from auditor.sources.bookies.collections.places import collected_places, settled, without
 from auditor.sources.bookies.index_files import page_size
 from auditor.sources.bookies.index_files.page_size import IndexShapes
@@ -163,7 +164,7 @@ class BookieScan:
         try:
             return self._landing.land("availability", read)
         except (Py4JError, PySparkException):
-            damaged = unreadable(spark, self._collected.whole, self._settled.owner_of_piece)
+            damaged = damaged_collections(spark, self._collected.whole, self._settled.owner_of_piece)
             if not damaged:
                 raise
             self._collected = without(self._collected, damaged)

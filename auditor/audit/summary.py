@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from auditor.audit.bookie_answers import Asked
 from auditor.audit.changes import Compared
 from auditor.audit.earlier_run import Since
+from auditor.audit.ids_in_doubt import in_doubt
 from auditor.audit.index_scan import BookieScan
 from auditor.audit.metadata_scan import MetadataScan
 from auditor.audit.witness import Witness
@@ -35,9 +36,8 @@ from auditor.model.report import (
 from auditor.model.states import BookieRead
 from auditor.model.version import program_version
 from auditor.sources.bookies.rpc.listing_rows import ASKED
-from auditor.spark.aggregates import counted
+from auditor.spark.aggregates import aggregate_many
 from auditor.tables import Tables
-from auditor.tables.doubtful_ids import in_doubt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -139,7 +139,7 @@ def _counts(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> dict
         of["ledgers_again"] = (again.where("status != 'gap'"), reused)
     if asked:
         of["answers"] = (asked.rows.where(ASKED), ("count(*)",))
-    return counted(of)
+    return aggregate_many(of)
 
 
 def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:

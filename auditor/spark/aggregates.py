@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def counted(asked: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
+def aggregate_many(asked: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
     """The numbers of each table, by the name that it is given here; 0 where SQL says null.
 
     ``asked`` has a table and aggregates in SQL. However small, a query takes a fifth of a second; several in
     one take little more.
 
     >>> def newest(ledgers: DataFrame, marks: DataFrame) -> dict[str, tuple[int, ...]]:
-    ...     return counted({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
+    ...     return aggregate_many({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
     """
     each = [
         table.selectExpr(f"'{name}' AS name", f"array({', '.join(map(_number, numbers))}) AS numbers")

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.columns import commented
-from auditor.model.report import InDoubt
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,10 +30,8 @@ DOUBTFUL_IDS = commented(
     ("why", pa.string(), "what could not be read, or lies in the wrong place"),
 )
 
-REASONS = 5
-"""So many reasons a report gives for ids in doubt."""
-
-_WIDE = "decimal(38,0)"
+WIDE = "decimal(38,0)"
+"""Wide enough for the distance of any two ids."""
 
 
 def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, cut: str | None = None) -> DataFrame:
@@ -57,19 +54,9 @@ def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, cut: str | None = 
     return _apart(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
 
 
-def in_doubt(doubtful: DataFrame) -> InDoubt | None:
-    """How many ids may be there unseen, and why; None where there are none. Runs up to two queries."""
-    from pyspark.sql import functions as F
-
-    once = _apart(doubtful.where("unseen").drop("scan"), ["scope_id"])
-    width = F.col("high").cast(_WIDE) - F.col("low") + 1
-    every = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
-    row = once.agg(F.sum(width).alias("ids"), F.max(every).alias("every")).first()
-    if row is None or row["ids"] is None:
-        return None
-    # The widest ranges say most of what is not known.
-    widest = once.orderBy(width.desc(), "why").limit(REASONS).select("why").collect()
-    return InDoubt(ids=None if row["every"] else str(row["ids"]), reasons=[each["why"] for each in widest])
+def unseen_ranges(doubtful: DataFrame) -> DataFrame:
+    """The ranges in which a ledger may be that no scan saw; those of one scope do not meet."""
+    return _apart(doubtful.where("unseen").drop("scan"), ["scope_id"])
 
 
 def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
@@ -122,7 +109,7 @@ def _apart(ranges: DataFrame, of: Sequence[str]) -> DataFrame:
 
     order = Window.partitionBy(*of).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
     reached = F.max("high").over(order.rowsBetween(Window.unboundedPreceding, -1))
-    low = F.col("low").cast(_WIDE)
-    least = F.greatest(low, F.coalesce(reached.cast(_WIDE) + 1, low))
+    low = F.col("low").cast(WIDE)
+    least = F.greatest(low, F.coalesce(reached.cast(WIDE) + 1, low))
     cut = ranges.withColumn("least", least).where(F.col("least") <= F.col("high"))
     return cut.withColumn("low", F.col("least").cast("bigint")).drop("least")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from auditor.audit.ids_in_doubt import in_doubt
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
-from auditor.tables.doubtful_ids import doubtful_ids, in_doubt
+from auditor.tables.doubtful_ids import doubtful_ids
 from tests.tables.rows import ledger, ledgers
 
 if TYPE_CHECKING:

@@ -51,28 +51,6 @@ def collected_availability(
     return joined.withColumns(here).select(*SCHEMA.names)
 
 
-def unreadable(
-    spark: SparkSession,
-    collections: Sequence[tuple[Collection, Manifest]],
-    owner_of_piece: Mapping[str, PieceOwner],
-) -> dict[str, str]:
-    """The collections, by path, whose availability cannot be read to its end, and why.
-
-    Asked when a job over all of them has failed: each is read by itself.
-    """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    found = {}
-    for collection, manifest in collections:
-        rows = collected_availability(spark, [(collection, manifest)], owner_of_piece)
-        try:
-            rows.write.format("noop").mode("overwrite").save()
-        except (Py4JError, PySparkException):
-            found[collection.path] = "its availability is damaged: not all of it can be read"
-    return found
-
-
 def escaped(path: str) -> str:
     r"""A path as Spark takes it where it would take a pattern.
 

@@ -1,0 +1,99 @@
+"""Only the conductor and what stands beside it run Spark jobs; everything else says what is to be asked."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.test_house import HOUSE, MODULES, floor_of
+
+ACTING = {"audit", "collect", "doctor", "spark"}
+"""The packages that may run Spark actions; `auditor.spark` has the query of several numbers at once."""
+
+ALWAYS = {
+    *("collect", "isEmpty", "toArrow", "toLocalIterator", "toPandas", "show", "take"),
+    *("foreach", "foreachPartition", "saveAsTable", "insertInto", "checkpoint", "localCheckpoint"),
+}
+WITHOUT_ARGUMENTS = {"count", "first", "head"}
+"""With arguments these are functions of columns, or of something else."""
+WRITERS = {"write", "writeTo", "writeStream"}
+
+
+def actions(source: str) -> Iterator[int]:
+    """The lines at which a module that knows Spark runs a job."""
+    tree = ast.parse(source)
+    if not any(
+        (node.module or "").startswith("pyspark")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    ):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+            if node.value.attr in WRITERS:
+                yield node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            verb, bare = node.func.attr, not node.args and not node.keywords
+            if verb in ALWAYS or (verb in WITHOUT_ARGUMENTS and bare and not grouped(node.func.value)):
+                yield node.lineno
+
+
+def grouped(receiver: ast.expr) -> bool:
+    """Whether rows are grouped, so that a count of them is a table and no job."""
+    return (
+        isinstance(receiver, ast.Call)
+        and isinstance(receiver.func, ast.Attribute)
+        and receiver.func.attr == "groupBy"
+    )
+
+
+def test_only_packages_that_are_named_run_jobs() -> None:
+    found = [
+        f"{module.relative_to(HOUSE)}:{line}"
+        for module in MODULES
+        if floor_of(module) not in ACTING
+        for line in actions(module.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+def test_each_package_that_is_named_does_run_jobs() -> None:
+    found = {floor_of(module) for module in MODULES if any(actions(module.read_text("utf-8")))}
+    assert found == ACTING
+
+
+KNOWS_SPARK = "from pyspark.sql import functions as F\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rows.collect()",
+        "rows.count()",
+        "rows.write.parquet(path)",
+        "rows.agg(F.max('m')).first()",
+        "rows.isEmpty()",
+    ],
+)
+def test_what_runs_a_job_is_seen(line: str) -> None:
+    assert list(actions(KNOWS_SPARK + line)) == [2]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rows.groupBy('m').count()",
+        "rows.agg(F.count('*'))",
+        "F.first('m')",
+        "stream.write(data)",
+        "words.count('a')",
+    ],
+)
+def test_what_only_describes_one_is_not(line: str) -> None:
+    assert list(actions(KNOWS_SPARK + line)) == []
+
+
+def test_a_module_that_knows_nothing_of_spark_runs_none() -> None:
+    assert list(actions("values.collect()")) == []
