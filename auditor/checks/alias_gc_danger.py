@@ -57,17 +57,11 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          for a few of the ledgers, shows that they name the old id. Risk: none; it reads metadata.
-        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`
-          writes the new id into the metadata of every ledger that names the old one. Risk: danger; it looks
-          at no data, the old id must not be registered, and only updateBookieInLedger with both ids exchanged
-          takes it back, which also changes ledgers that named the new id before.
-        - `bookkeeper shell updateledgers -bookieId hostname`
-          on the bookie (or -bookieId ip), does the same between the two address forms of its own id, once
-          useHostNameAsBookieID is configured so. Risk: danger; it looks at no data.
+          A few of the ledgers are enough to see that they name the old id.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
+        - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          on the stopped bookie (or -b ip), changes its cookie in the store and on its disks between these two
-          forms. Risk: writes; only when the ledgers are done.
+          Do it only when the ledgers are done.
 
     Limits:
         A bookie that was replaced and came back may hold the same as its dead successor: the advice to stop

@@ -48,18 +48,10 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         Replication makes them once the ledger is marked.
 
     Commands:
-        - `bookkeeper shell listunderreplicated -pmr -prw`
-          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
-          none; it reads metadata.
-        - `bookkeeper shell queryautorecoverystatus`
-          says whether replication is switched on. Risk: none; it reads metadata.
-        - `bookkeeper shell autorecovery -e`
-          switches replication on for the whole cluster. Risk: writes; every marked ledger begins to be
-          copied, which loads the bookies; `autorecovery -d` switches it off again.
-        - `bookkeeper shell recover -dr -l ID BOOKIE`
-          prints how the ledger would be copied away from the bookie; without -dr it is done. Risk: none with
-          -dr. Without it: writes; copies are made, the metadata is rewritten, no lock is taken, and a ledger
-          that is not closed is fenced where its last segment names the bookie.
+        - `bookkeeper shell listunderreplicated -pmr -prw`.
+        - `bookkeeper shell queryautorecoverystatus`.
+        - `bookkeeper shell autorecovery -e`.
+        - `bookkeeper shell recover -dr -l ID BOOKIE`.
 
     Limits:
         The index is not the data: bytes damaged inside an entry log are not seen. Bookies that could not be

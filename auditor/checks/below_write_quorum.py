@@ -49,17 +49,9 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         bookies by itself; single missing entries it does not see.
 
     Commands:
-        - `bookkeeper shell listunderreplicated -pmr -prw`
-          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
-          none; it reads metadata.
-        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          asks one bookie for these entries: with -b the command stops before the one after -le. Risk: load;
-          it reads from the bookie. Never add -r to find something out: that recovers, and so closes, the
-          ledger.
-        - `bookkeeper shell recover -dr -l ID BOOKIE`
-          prints how the ledger would be copied away from the bookie; without -dr it is done. Risk: none with
-          -dr. Without it: writes; copies are made, the metadata is rewritten, no lock is taken, and a ledger
-          that is not closed is fenced where its last segment names the bookie.
+        - `bookkeeper shell listunderreplicated -pmr -prw`.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
+        - `bookkeeper shell recover -dr -l ID BOOKIE`.
 
     Limits:
         The index is not the data. Bookies that could not be read count as having their copies. Where ack

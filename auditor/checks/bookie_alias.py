@@ -54,27 +54,16 @@ def bookie_alias(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
-          for the registered id, prints what it registered; it wants the bookie's cookie. Risk: none; it reads
-          metadata.
+          Ask for the registered id.
         - `bookkeeper shell cookie_get BOOKIE`
-          for each of the ids, prints its directories. Risk: none; it reads metadata.
+          Compare the directories of the ids.
         - `bookkeeper shell listledgers -bookieid BOOKIE`
-          for the id that is not registered, lists the ledgers with entries on it. Risk: none; it reads all
-          metadata.
-        - `bookkeeper shell listfilesondisc -txn -log -idx`
-          on the bookie, lists its journals, entry logs and index files. Risk: none; it only reads files of
-          the bookie.
-        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`
-          writes the new id into the metadata of every ledger that names the old one. Risk: danger; it looks
-          at no data, and for a bookie that has none of it loses the copies. The old id must not be
-          registered, and only updateBookieInLedger with both ids exchanged takes it back, which also changes
-          ledgers that named the new id before.
-        - `bookkeeper shell updateledgers -bookieId hostname`
-          on the bookie (or -bookieId ip), does the same between the two address forms of its own id, once
-          useHostNameAsBookieID is configured so. Risk: danger; it looks at no data.
+          Ask for the id that is not registered.
+        - `bookkeeper shell listfilesondisc -txn -log -idx`.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
+        - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          on the stopped bookie (or -b ip), changes its cookie in the store and on its disks between these two
-          forms. Risk: writes; only when the ledgers are done.
+          Do it only when the ledgers are done.
 
     Limits:
         Names are not resolved. Nothing is said of ids that their ledgers tell apart: the disks of the

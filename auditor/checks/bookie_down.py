@@ -34,16 +34,10 @@ def bookie_down(tables: Tables) -> DataFrame:
         Restart it, and look at its log if it does not stay up. If it will not return, decommission it.
 
     Commands:
-        - `bookkeeper shell listbookies -rw -h`
-          lists the writable bookies with their addresses. Risk: none; it reads metadata.
-        - `bookkeeper shell listbookies -ro -h`
-          lists the read-only bookies with their addresses. Risk: none; it reads metadata.
-        - `bookkeeper shell listbookies -a`
-          lists every bookie that has a cookie. Risk: none; it reads metadata.
-        - `bookkeeper shell decommissionbookie -bookieid BOOKIE`
-          has the bookie's ledgers copied, waits for that, then deletes its cookie. Risk: danger; the bookie
-          must be stopped and replication on, it waits for ever on a ledger that cannot be copied, and without
-          its cookie the bookie does not start again.
+        - `bookkeeper shell listbookies -rw -h`.
+        - `bookkeeper shell listbookies -ro -h`.
+        - `bookkeeper shell listbookies -a`.
+        - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
         Registrations are ephemeral: a store saved during a restart, or long after its clients left, shows

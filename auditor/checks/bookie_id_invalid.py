@@ -43,7 +43,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          fails on such a ledger. Risk: none; it reads metadata.
+          It fails on such a ledger.
 
     Limits:
         BP-41 allows letters, digits, ':', '-' and '.'. An underscore is let pass: the server's pattern means

@@ -34,16 +34,9 @@ def bookie_id_reserved(tables: Tables) -> DataFrame:
         ledgers copied.
 
     Commands:
-        - `bookkeeper shell listledgers -bookieid BOOKIE`
-          lists the ledgers with entries on it. Risk: none; it reads all metadata.
-        - `bookkeeper shell recover -q BOOKIE`
-          lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same. Risk:
-          none with -q; it reads all metadata.
-        - `bookkeeper shell recover -sk BOOKIE`
-          copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves open
-          ledgers alone. Risk: danger; without -sk it fences open ledgers, whose writers then fail. It takes
-          no locks: keep replication workers away meanwhile. Try -dr first: it prints the plan and copies
-          nothing.
+        - `bookkeeper shell listledgers -bookieid BOOKIE`.
+        - `bookkeeper shell recover -q BOOKIE`.
+        - `bookkeeper shell recover -sk BOOKIE`.
 
     Limits:
         An id like this that is not in an ensemble is not reported. It is not reported as a ghost-bookie

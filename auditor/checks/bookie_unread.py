@@ -38,7 +38,7 @@ def bookie_unread(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          prints the directories that the bookie has. Risk: none; it reads metadata.
+          Look at its directories.
         - `bkaudit collect --bookies PATH --out DIR`
           beside the bookie, writes its indexes as tables, a source of --bookies. Risk: none; it only reads,
           and writes to DIR.

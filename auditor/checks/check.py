@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, get_args
 
 from auditor.checks import manual
-from auditor.checks.manual import SECTIONS, Command
+from auditor.checks.commands import Command
+from auditor.checks.manual import SECTIONS
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:

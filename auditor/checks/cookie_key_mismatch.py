@@ -33,10 +33,8 @@ def cookie_key_mismatch(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          for both ids, prints what is stored. Risk: none; it reads metadata.
-        - `bookkeeper shell cookie_update -cf FILE BOOKIE`
-          replaces the store's cookie. Risk: writes; a wrong one keeps the bookie from starting. Keep what
-          cookie_get printed.
+          Do it for both ids.
+        - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
         Ids are compared as they stand: a host name and its address are two ids.

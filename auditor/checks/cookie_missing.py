@@ -32,10 +32,7 @@ def cookie_missing(tables: Tables) -> DataFrame:
         Make the cookie again from the VERSION file of the bookie before anyone restarts it.
 
     Commands:
-        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`
-          writes a cookie to a file: directories separated by commas, in configured order; -ix INDEXES where
-          indexDirectories is configured. Risk: none; it changes nothing but the file. Compare it with a
-          VERSION.
+        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
         - `bookkeeper shell cookie_create -cf FILE BOOKIE`
           stores the cookie. Risk: writes; a wrong cookie keeps the bookie from starting, and `cookie_delete`
           takes it back.

@@ -34,15 +34,9 @@ def cookie_unreadable(tables: Tables) -> DataFrame:
         only if you know that both belong to the bookie.
 
     Commands:
-        - `bookkeeper shell cookie_get BOOKIE`
-          prints the store's cookie. Risk: none; it reads metadata.
-        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`
-          writes a cookie to a file: directories separated by commas, in configured order; -ix INDEXES where
-          indexDirectories is configured. Risk: none; it changes nothing but the file. Compare it with a
-          VERSION.
-        - `bookkeeper shell cookie_update -cf FILE BOOKIE`
-          replaces the store's cookie. Risk: writes; a wrong one keeps the bookie from starting. Keep what
-          cookie_get printed.
+        - `bookkeeper shell cookie_get BOOKIE`.
+        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
+        - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
         A directory whose VERSION cannot be read leaves its bookie unread, and its copies unknown. A VERSION

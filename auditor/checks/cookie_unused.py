@@ -33,7 +33,7 @@ def cookie_unused(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          prints it: keep the output. Risk: none; it reads metadata.
+          Keep the output.
         - `bookkeeper shell cookie_delete BOOKIE`
           deletes it from the store. Risk: writes; the disks keep their VERSION, and the bookie cannot start
           again without a new cookie.

@@ -41,9 +41,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         takes no lock, and the target's collector may delete the fresh copy.
 
     Commands:
-        - `bookkeeper shell listunderreplicated -pmr -prw`
-          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
-          none; it reads metadata.
+        - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
         A mark says that a copy is wanted, not that this bookie was chosen for it.

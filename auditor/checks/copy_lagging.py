@@ -35,7 +35,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows the ensemble. Risk: none; it reads metadata.
+          Look at its ensemble.
 
     Limits:
         The end of an open ledger is not known. This is the only thing said of its last segment, and it is

@@ -36,14 +36,9 @@ def dirset_mismatch(tables: Tables) -> DataFrame:
         Decide which of the two is right from the bookie's configuration, then change the other.
 
     Commands:
-        - `bookkeeper shell cookie_get BOOKIE`
-          prints the store's cookie. Risk: none; it reads metadata.
-        - `bookkeeper shell updatecookie -e`
-          on the stopped bookie, adds the empty directories that its configuration has more to the cookie in
-          the store and on every disk. Risk: writes; it writes both.
-        - `bookkeeper shell cookie_update -cf FILE BOOKIE`
-          replaces the store's cookie. Risk: writes; a wrong one keeps the bookie from starting. Keep what
-          cookie_get printed.
+        - `bookkeeper shell cookie_get BOOKIE`.
+        - `bookkeeper shell updatecookie -e`.
+        - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
         The bookie's configuration itself is out of sight; that its directories agree with it is not checked.

@@ -43,12 +43,9 @@ def disk_content_mismatch(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          for both ids, lists the directories of each. Risk: none; it reads metadata.
-        - `bookkeeper shell listledgers -bookieid BOOKIE`
-          lists the ledgers with entries on it. Risk: none; it reads all metadata.
-        - `bookkeeper shell listfilesondisc -txn -log -idx`
-          on the bookie, lists its journals, entry logs and index files. Risk: none; it only reads files of
-          the bookie.
+          Compare the directories of both ids.
+        - `bookkeeper shell listledgers -bookieid BOOKIE`.
+        - `bookkeeper shell listfilesondisc -txn -log -idx`.
 
     Limits:
         Two ids that should hold the same entries of every ledger cannot be told apart (all bookies of an

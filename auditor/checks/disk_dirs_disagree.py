@@ -36,11 +36,8 @@ def disk_dirs_disagree(tables: Tables) -> DataFrame:
         another to make a bookie start.
 
     Commands:
-        - `bookkeeper shell cookie_get BOOKIE`
-          prints what the store says. Risk: none; it reads metadata.
-        - `bookkeeper shell updatecookie -e`
-          on the stopped bookie, stamps empty directories that were added to its configuration. Risk: writes;
-          the store's cookie and every VERSION are written.
+        - `bookkeeper shell cookie_get BOOKIE`.
+        - `bookkeeper shell updatecookie -e`.
 
     Limits:
         Only directories that were given to the audit are compared.

@@ -41,11 +41,9 @@ def disk_id_mismatch(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          for both ids, lists the directories of each. Risk: none; it reads metadata.
+          Compare the directories of both ids.
         - `bookkeeper shell updatecookie -b hostname`
-          on the stopped bookie (or -b ip), changes its cookie in the store and on its disks between these two
-          forms, once useHostNameAsBookieID is configured so. Risk: writes; both are written, and the ledgers
-          still name the old id.
+          Do it once useHostNameAsBookieID is configured so.
 
     Limits:
         The place is what the audit was told: a directory named after the wrong bookie looks the same.

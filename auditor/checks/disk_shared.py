@@ -43,10 +43,9 @@ def disk_shared(tables: Tables) -> DataFrame:
         Stop one of the two before anything else, and find out which has the newer data.
 
     Commands:
-        - `bookkeeper shell listbookies -rw -h`
-          lists the writable bookies with their addresses. Risk: none; it reads metadata.
+        - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell cookie_get BOOKIE`
-          prints the owner's directories. Risk: none; it reads metadata.
+          Look at the owner's directories.
 
     Limits:
         A directory whose own path does not end as a path in its VERSION does is not compared. Two machines

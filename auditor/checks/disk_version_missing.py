@@ -45,17 +45,10 @@ def disk_version_missing(tables: Tables) -> DataFrame:
         from another directory to make it start.
 
     Commands:
-        - `bookkeeper shell recover -q BOOKIE`
-          lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same. Risk:
-          none with -q; it reads all metadata.
-        - `bookkeeper shell recover -sk BOOKIE`
-          copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves open
-          ledgers alone. Risk: danger; without -sk it fences open ledgers, whose writers then fail. It takes
-          no locks: keep replication workers away meanwhile. Try -dr first: it prints the plan and copies
-          nothing.
+        - `bookkeeper shell recover -q BOOKIE`.
+        - `bookkeeper shell recover -sk BOOKIE`.
         - `bookkeeper shell bookieformat -deleteCookie`
-          on the stopped bookie, empties all its directories and deletes its cookie; it asks before. Risk:
-          danger; only once its ledgers are copied.
+          Do it only once its ledgers are copied.
 
     Limits:
         A directory that is not there at all was perhaps not given to the audit, and is not reported. A

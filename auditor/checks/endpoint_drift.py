@@ -38,7 +38,7 @@ def endpoint_drift(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
-          prints where it really is; it wants the bookie's cookie. Risk: none; it reads metadata.
+          This is where it really is.
 
     Limits:
         Names are not resolved: an id with a host name and an endpoint with its IP are reported.

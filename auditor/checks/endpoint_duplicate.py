@@ -35,9 +35,9 @@ def endpoint_duplicate(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
-          for each, prints what it registered; it wants the bookie's cookie. Risk: none; it reads metadata.
+          Ask for each of the bookies.
         - `bookkeeper shell cookie_get BOOKIE`
-          for each, prints its directories. Risk: none; it reads metadata.
+          Compare the directories of the bookies.
 
     Limits:
         Names are not resolved: a host name and its IP are two addresses here. A proxy in front of several

@@ -36,10 +36,8 @@ def endpoint_missing(tables: Tables) -> DataFrame:
         address.
 
     Commands:
-        - `bookkeeper shell endpointinfo -b BOOKIE`
-          prints what it registered; it wants the bookie's cookie. Risk: none; it reads metadata.
-        - `bookkeeper shell listbookies -rw -h`
-          lists the writable bookies with their addresses. Risk: none; it reads metadata.
+        - `bookkeeper shell endpointinfo -b BOOKIE`.
+        - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
         Only what the bookie says is looked at: an address that is not reachable from the clients is not

@@ -36,7 +36,7 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows the ensembles. Risk: none; it reads metadata.
+          Look at its ensembles.
 
     Limits:
         Whether the ledger has all its copies is undecided.

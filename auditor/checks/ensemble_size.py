@@ -35,7 +35,7 @@ def ensemble_size(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          fails on such a record. Risk: none; it reads metadata.
+          It fails on such a record.
 
     Limits:
         Whether the ledger has all its copies is undecided.

@@ -45,10 +45,8 @@ def entries_past_end(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows the last entry, the state and the ensembles. Risk: none; it reads metadata.
-        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          reads these entries from one bookie: with -b the command stops before the one after -le. Risk: load;
-          it reads from the bookie, and never add -r.
+          Look at its last entry, its state and its ensembles.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
         Entries behind a hole are `surplus-entries`: writers are told in order. A copy that was lost since can

@@ -49,17 +49,9 @@ def entry_lost(tables: Tables) -> DataFrame:
         backup.
 
     Commands:
-        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          asks one bookie for these entries: with -b the command stops before the one after -le. Risk: load;
-          it reads from the bookie. Never add -r to find something out: that recovers, and so closes, the
-          ledger.
-        - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`
-          on the stopped bookie, says what its entry logs hold of the ledger; a password must be given and is
-          not used. Risk: none with -dryRun; it reads every entry log.
-        - `bookkeeper shell rebuild-db-ledger-locations-index`
-          on the stopped bookie with DbLedgerStorage, writes the index of locations anew from all entry logs.
-          Risk: danger; it takes long and finds only ledgers that the index of ledgers lists. The old one is
-          kept as locations.BACKUP-TIME.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
+        - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.
+        - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
         An index says what a bookie can find, not that the bytes in its entry log are good. What is in the

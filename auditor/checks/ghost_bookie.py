@@ -36,20 +36,10 @@ def ghost_bookie(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`
-          lists the ledgers with entries on it, and leaves out those that name the id in empty segments. Risk:
-          none; it reads all metadata.
-        - `bookkeeper shell recover -q BOOKIE`
-          lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same. Risk:
-          none with -q; it reads all metadata.
-        - `bookkeeper shell recover -sk BOOKIE`
-          copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves open
-          ledgers alone. Risk: danger; without -sk it fences open ledgers, whose writers then fail. It takes
-          no locks: keep replication workers away meanwhile. Try -dr first: it prints the plan and copies
-          nothing.
-        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`
-          writes the new id into the metadata of every ledger that names the old one. Risk: danger; it looks
-          at no data, the old id must not be registered, and only updateBookieInLedger with both ids exchanged
-          takes it back, which also changes ledgers that named the new id before.
+          Those that name it in empty segments alone are left out.
+        - `bookkeeper shell recover -q BOOKIE`.
+        - `bookkeeper shell recover -sk BOOKIE`.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
         Ids are compared as they stand: a host name and its address are two ids. Ids that end with :0 are

@@ -46,10 +46,7 @@ def index_incomplete(tables: Tables) -> DataFrame:
         the ledgers copied while it still serves them.
 
     Commands:
-        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          asks the bookie for these entries: with -b the command stops before the one after -le. Risk: load;
-          it reads from the bookie. Never add -r to find something out: that recovers, and so closes, the
-          ledger.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell recover -ledger ID -q BOOKIE`
           prints the ledger's ensembles. Risk: none with -q; it reads metadata.
         - `bookkeeper shell recover -ledger ID BOOKIE`

@@ -42,9 +42,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
         the other copies are good, delete nothing: replication of the ledger makes a new copy elsewhere.
 
     Commands:
-        - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`
-          on the stopped bookie, says what its entry logs hold of the ledger; a password must be given and is
-          not used. Risk: none with -dryRun; it reads every entry log.
+        - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password PASSWORD`
           on the stopped bookie, writes the index from its entry logs. Risk: danger; move the old index file
           away first and keep it. The password must be the ledger's, and an empty one cannot be given: with
@@ -52,14 +50,8 @@ def index_unreadable(tables: Tables) -> DataFrame:
         - `bookkeeper shell localconsistencycheck`
           on the stopped bookie, follows every index entry into its entry log. Risk: none; it only reads. On
           DbLedgerStorage it always passes and says nothing.
-        - `bookkeeper shell rebuild-db-ledgers-index`
-          on the stopped bookie with DbLedgerStorage, writes the index of ledgers anew from entry logs and
-          journals. Risk: danger; all ledgers come back fenced and without a master key. The old index is
-          moved aside and kept.
-        - `bookkeeper shell rebuild-db-ledger-locations-index`
-          on the stopped bookie with DbLedgerStorage, writes the index of locations anew from all entry logs.
-          Risk: danger; it takes long and finds only ledgers that the index of ledgers lists. The old one is
-          kept as locations.BACKUP-TIME.
+        - `bookkeeper shell rebuild-db-ledgers-index`.
+        - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
         Damage that still parses, such as zeroed slots, looks like absent entries and is told as such.

@@ -38,10 +38,8 @@ def instance_id_missing(tables: Tables) -> DataFrame:
         Pulsar's, never had one: there is nothing to do.
 
     Commands:
-        - `bookkeeper shell whatisinstanceid`
-          prints the instance id of the store's cluster. Risk: none; it reads metadata.
-        - `bookkeeper shell cookie_get BOOKIE`
-          prints the bookie's. Risk: none; it reads metadata.
+        - `bookkeeper shell whatisinstanceid`.
+        - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
         Nothing is said where not all of the cluster's own znodes could be read. What each bookie's start

@@ -37,13 +37,10 @@ def instance_mismatch(tables: Tables) -> DataFrame:
         Stop the bookie before anything else; its collector must not run. Then find the right metadata.
 
     Commands:
-        - `bookkeeper shell whatisinstanceid`
-          prints the instance id of the store's cluster. Risk: none; it reads metadata.
-        - `bookkeeper shell cookie_get BOOKIE`
-          prints the bookie's. Risk: none; it reads metadata.
+        - `bookkeeper shell whatisinstanceid`.
+        - `bookkeeper shell cookie_get BOOKIE`.
         - `bookkeeper shell bookieformat -deleteCookie`
-          on the stopped bookie, empties its directories and deletes its cookie; it asks before. Risk: danger;
-          only for disks whose data is wanted nowhere any more.
+          Do it only for disks whose data is wanted nowhere any more.
 
     Limits:
         Cookies that cannot be read are another finding. Layouts before 4 have no instance id, and are

@@ -39,10 +39,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell check-db-ledgers-index`
           on the stopped bookie, reads the index of ledgers to its end. Risk: none; it only reads.
-        - `bookkeeper shell rebuild-db-ledgers-index`
-          on the stopped bookie with DbLedgerStorage, writes the index of ledgers anew from entry logs and
-          journals. Risk: danger; all ledgers come back fenced and without a master key. The old index is
-          moved aside and kept.
+        - `bookkeeper shell rebuild-db-ledgers-index`.
 
     Limits:
         Locations of a ledger that is gone from the metadata are the normal delay of deletion, and not

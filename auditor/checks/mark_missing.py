@@ -47,8 +47,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         - `bookkeeper shell lostbookierecoverydelay -g`
           prints for how many seconds it waits before it believes that a bookie is lost. Risk: none; it reads
           metadata.
-        - `bookkeeper shell queryautorecoverystatus`
-          says whether replication is switched on. Risk: none; it reads metadata.
+        - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell triggeraudit`
           makes it look now; it refuses where replication is switched off or no auditor is elected. Risk:
           writes; it marks the ledgers, and replication starts on them.

@@ -41,7 +41,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          confirms that there is none. Risk: none; it reads metadata.
+          There should be none.
 
     Limits:
         Marks without a bookie's name ask for better placement and are not judged.

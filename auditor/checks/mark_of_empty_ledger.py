@@ -42,16 +42,12 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows that the ledger is closed with lastEntryId=-1, and its ensembles. Risk: none; it reads
-          metadata.
-        - `bookkeeper shell queryautorecoverystatus`
-          says whether replication is switched on. Risk: none; it reads metadata.
+          It should be closed, with lastEntryId=-1.
+        - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell recover -l ID BOOKIE`
           puts another bookie into the ensemble; it copies nothing, for there is nothing, and asks before. A
           worker that takes the mark then removes it. Risk: writes; it changes the ledger's metadata.
-        - `bookkeeper shell deleteledger -l ID`
-          deletes the ledger; it asks before. Risk: danger; an application that still names the ledger fails
-          to open it.
+        - `bookkeeper shell deleteledger -l ID`.
 
     Limits:
         Workers of those versions may remove the mark, and the auditor sets it again with a new time: such a

@@ -46,11 +46,8 @@ def mark_stale(tables: Tables) -> DataFrame:
         Usually nothing: a worker that takes the mark finds nothing to do and removes it.
 
     Commands:
-        - `bookkeeper shell listunderreplicated -pmr -prw`
-          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
-          none; it reads metadata.
-        - `bookkeeper shell queryautorecoverystatus`
-          says whether replication is switched on. Risk: none; it reads metadata.
+        - `bookkeeper shell listunderreplicated -pmr -prw`.
+        - `bookkeeper shell queryautorecoverystatus`.
 
     Limits:
         Marks without a bookie's name ask for better placement and are not judged.

@@ -39,19 +39,12 @@ def mark_stuck(tables: Tables) -> DataFrame:
         Read the log of the replication workers for the ledger. For a ledger with one copy, start its bookie.
 
     Commands:
-        - `bookkeeper shell queryautorecoverystatus`
-          says whether replication is switched on. Risk: none; it reads metadata.
-        - `bookkeeper shell autorecovery -e`
-          switches replication on for the whole cluster. Risk: writes; every marked ledger begins to be
-          copied, which loads the bookies; `autorecovery -d` switches it off again.
-        - `bookkeeper shell listunderreplicated -pmr -prw`
-          lists the marked ledgers with the replicas that are missing and the worker that holds each. Risk:
-          none; it reads metadata.
-        - `bookkeeper shell listbookies -rw -h`
-          lists the writable bookies with their addresses. Risk: none; it reads metadata.
+        - `bookkeeper shell queryautorecoverystatus`.
+        - `bookkeeper shell autorecovery -e`.
+        - `bookkeeper shell listunderreplicated -pmr -prw`.
+        - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell deleteledger -l ID`
-          gives up on a ledger of which no copy will return; it asks before. Risk: danger; its metadata is
-          deleted, its data is then collected on every bookie, and nothing brings it back.
+          It gives up on a ledger of which no copy will return.
 
     Limits:
         A mark keeps the time of the last bookie added to it, so one that grows looks younger than it is.

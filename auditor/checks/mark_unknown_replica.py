@@ -37,8 +37,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell listunderreplicated -mr BOOKIE`
           lists the marks that name it. Risk: none; it reads metadata.
-        - `bookkeeper shell listbookies -a`
-          lists every bookie that has a cookie. Risk: none; it reads metadata.
+        - `bookkeeper shell listbookies -a`.
 
     Limits:
         Ids are compared as they stand: a host name and its address are two ids.

@@ -40,7 +40,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
-          reads the right path, if there is one. Risk: none; it reads metadata.
+          It reads the right path, if there is one.
 
     Limits:
         Of an id that such a znode could be the record of (`low` to `high`), orphans are only suspected, and

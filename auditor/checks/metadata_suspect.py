@@ -52,10 +52,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         was lost, restore the store from its snapshot before any bookie is started again.
 
     Commands:
-        - `bookkeeper shell whatisinstanceid`
-          prints the instance id of the store's cluster. Risk: none; it reads metadata.
+        - `bookkeeper shell whatisinstanceid`.
         - `bookkeeper shell cookie_get BOOKIE`
-          says which cluster the bookie joined. Risk: none; it reads metadata.
+          It names the cluster that the bookie joined.
         - `bookkeeper shell listledgers`
           counts what the store lists. Risk: none; it reads all metadata.
 

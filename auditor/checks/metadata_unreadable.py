@@ -37,7 +37,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows what the server makes of it. Risk: none; it reads metadata.
+          This is what the server makes of it.
         - `bkaudit decode ledger-metadata FILE`
           shows how far the bytes can be read. Risk: none; it reads the file.
 

@@ -40,20 +40,10 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         Start the bookie again if its disks are good. If it is gone for good, have its ledgers copied.
 
     Commands:
-        - `bookkeeper shell listledgers -bookieid BOOKIE`
-          lists the ledgers with entries on it. Risk: none; it reads all metadata.
-        - `bookkeeper shell decommissionbookie -bookieid BOOKIE`
-          has the bookie's ledgers copied, waits for that, then deletes its cookie. Risk: danger; the bookie
-          must be stopped and replication on, it waits for ever on a ledger that cannot be copied, and without
-          its cookie the bookie does not start again.
-        - `bookkeeper shell recover -q BOOKIE`
-          lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the same. Risk:
-          none with -q; it reads all metadata.
-        - `bookkeeper shell recover -sk BOOKIE`
-          copies what the bookie should hold to other bookies and rewrites the metadata; -sk leaves open
-          ledgers alone. Risk: danger; without -sk it fences open ledgers, whose writers then fail. It takes
-          no locks: keep replication workers away meanwhile. Try -dr first: it prints the plan and copies
-          nothing.
+        - `bookkeeper shell listledgers -bookieid BOOKIE`.
+        - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
+        - `bookkeeper shell recover -q BOOKIE`.
+        - `bookkeeper shell recover -sk BOOKIE`.
 
     Limits:
         A store that was saved while bookies restarted, or whose ephemeral nodes had gone, shows them as

@@ -42,10 +42,9 @@ def orphan_ledger(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          confirms that the ledger is gone. Risk: none; it reads metadata.
+          There should be none.
         - `bookkeeper shell whatisinstanceid`
-          prints the store's instance id; the bookie's own cookie must have the same, or they speak of two
-          clusters. Risk: none; it reads metadata.
+          The bookie's own cookie must have the same, or they speak of two clusters.
 
     Limits:
         A name in the ledger tree that no ledger can have stands for none; but a ledger whose id the server's

@@ -39,7 +39,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          confirms that there is none. Risk: none; it reads metadata.
+          There should be none.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`
           puts metadata back that was dumped before. Risk: writes; it helps only while the bookies still have
           the entries, and a wrong ensemble makes them unfindable.

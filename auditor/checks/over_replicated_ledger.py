@@ -41,11 +41,8 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows the ensembles. Risk: none; it reads metadata.
-        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`
-          writes the new id into the metadata of every ledger that names the old one. Risk: danger; it looks
-          at no data, the old id must not be registered, and only updateBookieInLedger with both ids exchanged
-          takes it back, which also changes ledgers that named the new id before.
+          Look at its ensembles.
+        - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
         Where replication copies without a lock, a fresh copy looks the same until the metadata follows.

@@ -37,7 +37,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows the ensemble. Risk: none; it reads metadata.
+          Look at its ensemble.
         - `bookkeeper shell readledger -l ID -r`
           opens it with recovery, then reads all of it. Risk: danger; it fences the ledger, fixes its end, and
           cannot be undone.

@@ -35,12 +35,9 @@ def registered_twice(tables: Tables) -> DataFrame:
         Restart the bookie; its registrations go with its session. See that no second process has its id.
 
     Commands:
-        - `bookkeeper shell listbookies -rw -h`
-          lists the writable bookies with their addresses. Risk: none; it reads metadata.
-        - `bookkeeper shell listbookies -ro -h`
-          lists the read-only bookies with their addresses. Risk: none; it reads metadata.
-        - `bookkeeper shell endpointinfo -b BOOKIE`
-          prints what it registered; it wants the bookie's cookie. Risk: none; it reads metadata.
+        - `bookkeeper shell listbookies -rw -h`.
+        - `bookkeeper shell listbookies -ro -h`.
+        - `bookkeeper shell endpointinfo -b BOOKIE`.
 
     Limits:
         A bookie that turned read-only at each of two scans, and was writable in between, looks the same.

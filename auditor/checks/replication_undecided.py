@@ -51,10 +51,7 @@ def replication_undecided(tables: Tables) -> DataFrame:
         the data integrity check to end where the ledger is in limbo, and audit again.
 
     Commands:
-        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          asks the bookie itself for these entries: with -b the command stops before the one after -le. Risk:
-          load; it reads from the bookie, and never add -r to it here: that recovers, and so closes, the
-          ledger.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
         Bookies that were not read at all are told once each (bookie-unread), not once a ledger.

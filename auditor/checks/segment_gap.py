@@ -34,14 +34,12 @@ def segment_gap(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
-          keeps what is there. Risk: none; it reads metadata. It fails where the server refuses the record:
-          then keep it with the store's own client.
+          Keep what is there.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE -update`
           writes a record that was dumped before over the one that is there. Risk: danger; a wrong ensemble
           makes entries unfindable, and nothing keeps the record that was there.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          asks one bookie after the other for these entries: with -b the command stops before the one after
-          -le. Risk: load; it reads from the bookie. Never add -r.
+          Ask one bookie after the other.
 
     Limits:
         The segments that there are, are judged like those of any ledger.

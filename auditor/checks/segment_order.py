@@ -37,7 +37,7 @@ def segment_order(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          fails on such a record. Risk: none; it reads metadata.
+          It fails on such a record.
 
     Limits:
         Whether the ledger has all its copies is undecided.

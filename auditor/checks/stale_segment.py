@@ -38,7 +38,7 @@ def stale_segment(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows the segments. Risk: none; it reads metadata.
+          Look at its segments.
         - `bookkeeper shell ledger ID`
           on the bookie, dumps its index of the ledger. Risk: none; it only reads files of the bookie.
 

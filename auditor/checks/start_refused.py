@@ -41,12 +41,8 @@ def start_refused(tables: Tables) -> DataFrame:
         directory to another to make a bookie start.
 
     Commands:
-        - `bookkeeper shell cookie_get BOOKIE`
-          prints the store's cookie. Risk: none; it reads metadata.
-        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`
-          writes a cookie to a file: directories separated by commas, in configured order; -ix INDEXES where
-          indexDirectories is configured. Risk: none; it changes nothing but the file. Compare it with a
-          VERSION.
+        - `bookkeeper shell cookie_get BOOKIE`.
+        - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
 
     Limits:
         The configuration is inferred from what the bookie wrote when it last started; a change that it has

@@ -40,10 +40,8 @@ def surplus_entries(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows the last entry. Risk: none; it reads metadata.
-        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          reads these entries from the bookie: with -b the command stops before the one after -le. Risk: load;
-          it reads from the bookie, and never add -r.
+          Look at its last entry.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
         Entries of ledgers that are not closed are not in the estimate of bytes.

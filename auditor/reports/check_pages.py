@@ -9,7 +9,7 @@ import re
 import textwrap
 
 from auditor.checks import ALL, GROUPS, Check
-from auditor.checks.manual import RISKS, Command
+from auditor.checks.commands import RISKS, Command
 
 WIDTH = 80
 _BULLET = re.compile(r"^- ", re.MULTILINE)

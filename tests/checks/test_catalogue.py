@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+from collections import Counter
 
 import pytest
 
 from auditor.checks import ALL, BY_ID, GROUPS, SECTIONS, Basis, Check
 from auditor.checks.check import check
-from auditor.checks.manual import BLANKS, RISKS
+from auditor.checks.commands import RISKS, SHARED
+from auditor.checks.manual import BLANKS, commands
 from auditor.cli import COMMANDS
 from auditor.model.finding import Severity
 
@@ -234,11 +236,14 @@ def test_what_is_to_be_filled_in_is_known(each: Check) -> None:
         assert set(re.findall(r"\b[A-Z]{2,}\b", command.text)) <= set(BLANKS)
 
 
-def test_each_command_with_one_text_is_told_with_one_risk() -> None:
-    levels: dict[str, set[str]] = {}
-    for command in (command for each in ALL for command in each.commands):
-        levels.setdefault(command.text, set()).add(command.level)
-    assert {text: found for text, found in levels.items() if len(found) > 1} == {}
+def test_what_a_command_of_several_pages_does_and_risks_stands_once() -> None:
+    pages = Counter(command.text for each in ALL for command in each.commands)
+    assert {text for text, count in pages.items() if count > 1} == set(SHARED)
+
+
+def test_a_page_does_not_say_again_what_a_shared_command_does() -> None:
+    with pytest.raises(ValueError, match="no command with its risk"):
+        commands("- `bookkeeper shell cookie_get BOOKIE`\n  prints it. Risk: none; it reads metadata.")
 
 
 def test_a_check_with_a_section_twice_cannot_be_made() -> None:
@@ -266,8 +271,8 @@ def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
     def risky(tables: object) -> None:
         """It tells no risk."""
 
-    risky.__doc__ = (ALL[0].find.__doc__ or "").replace("Risk:", "Note:")
-    with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell readledger"):
+    risky.__doc__ = (BY_ID["mark-missing"].find.__doc__ or "").replace("Risk:", "Note:")
+    with pytest.raises(TypeError, match="no command with its risk: `bookkeeper shell whoisauditor"):
         check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)(risky)  # type: ignore[arg-type]
 
 
