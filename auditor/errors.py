@@ -11,7 +11,9 @@
     ├── DecodeError           5  bytes that do not follow their format
     ├── RuleError             5  bytes that follow their format and say what may not be
     ├── CoverageLimitError    3  sets of entries too irregular to compare within the bound
-    └── JavaMissingError      4  no Java runtime that Spark can use
+    ├── JavaMissingError      4  no Java runtime that Spark can use
+    ├── SparkError            4  Spark could not be started, or its process has ended
+    └── DiskFullError         4  there is no room for the run, or for Spark's scratch files
 
 The number is the exit code of a command that ends with the error. Inside an audit most of them never end
 anything: they become a row and a finding. Anything else that escapes is a bug.
@@ -56,6 +58,14 @@ class DamageBudgetError(AuditorError):
 
 class JavaMissingError(AuditorError):
     """No Java runtime that Spark can use was found."""
+
+
+class SparkError(AuditorError):
+    """Spark could not be started, or its process has ended; the message says where to look."""
+
+
+class DiskFullError(AuditorError):
+    """No space is left where a run is written, or where Spark keeps its scratch files."""
 
 
 class UnreadError(AuditorError):

@@ -19,7 +19,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +32,7 @@ from auditor.audit.index_scan import BookieScan, Indexes
 from auditor.audit.landing import Landing, RunDirectory
 from auditor.audit.lock import run_lock
 from auditor.audit.metadata_scan import MetadataScan
-from auditor.audit.resumption import taken_up
+from auditor.audit.resumption import run_identity, taken_up
 from auditor.audit.runs_before import RunsBefore, find_runs_before
 from auditor.audit.summary import cluster_of, holes_of, summarise
 from auditor.audit.witness import Witness, judge_with_witness
@@ -43,7 +42,6 @@ from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
 from auditor.model.states import BookieRead
-from auditor.model.version import program_version
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
@@ -51,6 +49,7 @@ from auditor.sources.metadata.stores import recognise
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.query_plans import partitions, plan_for, settings_kept
 from auditor.spark.session import build_session
+from auditor.spark.task_errors import run_errors
 from auditor.tables import ClusterFacts, Tables
 from auditor.tables.answers import merged
 from auditor.tables.contents import contents, doubted
@@ -188,14 +187,8 @@ class Audit:
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
         find_places(split_sources(self.bookies).directories)
         run = RunDirectory(self.out)
-        identity = {
-            "kind": kind,
-            "version": program_version(),
-            "metadata": self.metadata,
-            "bookies": list(self.bookies),
-            "options": asdict(self.options),
-        }
-        with run_lock(self.metadata, run.path):
+        identity = run_identity(kind, self.metadata, self.bookies, self.options)
+        with run_errors(run.path), run_lock(self.metadata, run.path):
             run.begin(identity)
             resumption = taken_up(run, self.metadata, self.options)
             progress.stage("spark")

@@ -123,6 +123,8 @@ class RunDirectory:
 
         Raises `RunError` where another run's results are: they are never written over.
         """
+        if self._files.get_file_info(self._base).type == fs.FileType.File:
+            raise RunError(f"--out {self.path}: is a file; name a directory that an audit may make")
         if self.exists(REPORT):
             raise RunError(f"--out {self.path}: holds a finished run; name another directory")
         manifest = self.read_json(MANIFEST)

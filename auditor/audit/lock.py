@@ -119,7 +119,8 @@ def _opened(path: Path, out: str) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise RunError(f"--out {out}: {path} cannot be written: {error.strerror}") from error
+        where = error.filename or path
+        raise RunError(f"--out {out}: {where} cannot be made or written: {error.strerror}") from error
 
 
 def _lock(descriptor: int, kind: int) -> bool:

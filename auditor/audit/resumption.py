@@ -7,12 +7,19 @@ between is not seen at all. All of it follows from the first scan, so that all o
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from auditor.audit.landing import RunDirectory
+from auditor.audit.landing import MANIFEST, RunDirectory
+from auditor.errors import RunError
 from auditor.model.amounts import moment
 from auditor.model.options import AuditOptions
+from auditor.model.version import program_version
+from auditor.sources.file_systems import REPORT
 from auditor.sources.metadata.stores import STORES
 from auditor.sources.metadata.uri import parse_metadata_uri
 
@@ -48,3 +55,37 @@ def taken_up(run: RunDirectory, metadata: str, options: AuditOptions) -> Resumpt
     return Resumption(
         oldest, (f"this run was resumed: it has tables of a run that broke off, from {since} on",)
     )
+
+
+def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> dict[str, Any]:
+    """What a run is asked, as its manifest keeps it: only the same question goes on with a run."""
+    return {
+        "kind": kind,
+        "version": program_version(),
+        "metadata": metadata,
+        "bookies": list(bookies),
+        "options": asdict(options),
+    }
+
+
+def unfinished_run(runs: Path, identity: dict[str, Any], within: float) -> str | None:
+    """The newest run right below ``runs`` that broke off and was asked the same; None where there is none.
+
+    One of a running store whose oldest table is older than ``within`` seconds would be begun anew: it is left
+    alone. What lies there and is no run of this program is passed over.
+    """
+    asked = json.loads(json.dumps(identity))
+    live = STORES[parse_metadata_uri(identity["metadata"]).scheme].live
+    found: list[tuple[float, str]] = []
+    for manifest in runs.glob(f"*/{MANIFEST}"):
+        if (manifest.parent / REPORT).exists():
+            continue
+        try:
+            run = RunDirectory(str(manifest.parent))
+            same = (run.read_json(MANIFEST) or {}).get("identity") == asked
+            oldest = run.oldest_table()
+        except (OSError, ValueError, AttributeError, RunError):
+            continue
+        if same and not (live and oldest is not None and time.time() - oldest / 1000 > within):
+            found.append((manifest.stat().st_mtime, str(manifest.parent)))
+    return max(found)[1] if found else None

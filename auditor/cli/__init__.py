@@ -6,19 +6,30 @@ of the package become one line and an exit code here, and nowhere else.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import traceback
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
-from auditor.errors import AuditorError
+from auditor.cli.interruption import ARGUMENTS, Interrupted
+from auditor.cli.streams import open_closed_streams, output_errors
+from auditor.errors import AuditorError, UsageError
 
 INTERRUPTED = 130
 """As a shell has it: 128 and SIGINT's number."""
 
 BUG = 70
 """An error that nobody foresaw. Python's own 1 would say that findings were found."""
+
+OF_THE_MACHINE = frozenset(
+    (
+        *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR),
+        *(errno.EISDIR, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENAMETOOLONG),
+    )
+)
+"""What a system refuses for reasons of its own: nobody's bug, and no traceback helps."""
 
 COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
@@ -55,22 +66,43 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context, which keeps the arguments as they were given."""
+        given = list(args)
+        context = super().make_context(info_name, args, parent, **extra)
+        context.meta[ARGUMENTS] = given
+        return context
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; the one place where errors become a message and an exit code."""
+        open_closed_streams()
         try:
-            return super().invoke(ctx)
+            with output_errors():
+                return super().invoke(ctx)
         except AuditorError as error:
             click.echo(f"bkaudit: {error}", err=True)
             ctx.exit(error.exit_code)
-        except KeyboardInterrupt:
-            click.echo("bkaudit: interrupted", err=True)
+        except KeyboardInterrupt as interruption:
+            go_on = f"; to go on: {interruption.command}" if isinstance(interruption, Interrupted) else ""
+            click.echo(f"bkaudit: interrupted{go_on}", err=True)
             ctx.exit(INTERRUPTED)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except OSError as error:
+            if error.errno not in OF_THE_MACHINE:
+                self._bug(ctx)
+            where = f"{error.filename}: " if error.filename else ""
+            click.echo(f"bkaudit: {where}{error.strerror}", err=True)
+            ctx.exit(UsageError.exit_code)
         except Exception:
-            traceback.print_exc()
-            click.echo("bkaudit: this is a bug of the program; nothing was decided", err=True)
-            ctx.exit(BUG)
+            self._bug(ctx)
+
+    def _bug(self, ctx: click.Context) -> NoReturn:
+        traceback.print_exc()
+        click.echo("bkaudit: this is a bug of the program; nothing was decided", err=True)
+        ctx.exit(BUG)
 
 
 @click.group(cls=LazyGroup)

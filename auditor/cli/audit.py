@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import chosen, metadata_option, new_run, tuning_options
+from auditor.cli.interruption import takes_up
+from auditor.cli.options import chosen, metadata_option, run_to_make, tuning_options
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.model.exit_code import exit_code
@@ -48,15 +49,15 @@ def audit(
     damaged to judge by.
     """
     options = chosen(conf, flags)
-    out = out or new_run()
-    wanted = outputs(forms, out)
     from auditor.audit.audit import Audit
     from auditor.notebook.run import open_run
     from auditor.sources.metadata.uri import parse_metadata_uri
 
     parse_metadata_uri(metadata)  # said before a session is started
 
-    with shown_progress() as progress:
+    out = out or run_to_make("audit", metadata, bookies, options)
+    wanted = outputs(forms, out)
+    with takes_up(out), shown_progress() as progress:
         report = Audit(metadata, bookies, out, options).run(session() if session else None, progress)
     show(open_run(out), wanted)
     click.echo(f"bkaudit: the run is in {out}", err=True)

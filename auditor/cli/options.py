@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -93,6 +93,18 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 def new_run() -> str:
     """A directory below ./runs, named by the time."""
     return str(RUNS / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
+
+
+def run_to_make(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> str:
+    """Where a run without --out goes: on with the newest in ./runs that broke off, or in a new directory."""
+    from auditor.audit.resumption import run_identity, unfinished_run
+
+    identity = run_identity(kind, metadata, bookies, options)
+    found = unfinished_run(RUNS, identity, options.resume_within)
+    if found is None:
+        return new_run()
+    click.echo(f"bkaudit: goes on with {found}, a run of the same that broke off", err=True)
+    return found
 
 
 def newest_run() -> str:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import click
 
 from auditor.cli.colour import coloured, wants_colour
+from auditor.cli.streams import output_errors
 from auditor.cli.terminal import columns
 from auditor.errors import AuditorError, UsageError
 from auditor.reports.forms import FORMS, ReportSource
@@ -102,7 +103,8 @@ def show(run: ReportSource, wanted: Iterable[Output]) -> None:
     failed = []
     for output in wanted:
         if output.file is None:
-            _print(run, output.form)
+            with output_errors():
+                _print(run, output.form)
         elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # which the audit has written
             try:
                 write_whole(output.file, partial(FORMS[output.form].write, run))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import chosen, metadata_option, new_run, tuning_options
+from auditor.cli.interruption import takes_up
+from auditor.cli.options import chosen, metadata_option, run_to_make, tuning_options
 from auditor.cli.progress import shown_progress
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ def scan(
 ) -> None:
     """Read a cluster's metadata into tables; nothing is compared and nothing judged."""
     options = chosen(conf, flags)
-    out = out or new_run()
     from auditor.audit.audit import Audit
     from auditor.sources.metadata.uri import parse_metadata_uri
 
     parse_metadata_uri(metadata)  # said before a session is started
 
-    with shown_progress() as progress:
+    out = out or run_to_make("scan", metadata, (), options)
+    with takes_up(out), shown_progress() as progress:
         rows = Audit(metadata, (), out, options).scan(session() if session else None, progress)
     for name, count in rows.items():
         click.echo(f"{count:>12,}  {name}")

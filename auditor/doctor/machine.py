@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from auditor.errors import JavaMissingError
+from auditor.errors import JavaMissingError, SparkError, UsageError
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import UNREACHABLE
 from auditor.model.options import AuditOptions
@@ -120,6 +120,10 @@ def _session(options: AuditOptions) -> Line:
         finally:
             if running is None:  # else it is somebody's, a notebook's say
                 session.stop()
+    except (UsageError, SparkError) as error:
+        return Line(
+            "here", "session", State.FAIL, str(error), "--master chooses another one", error.exit_code
+        )
     except (PySparkException, Py4JError, OSError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return Line(

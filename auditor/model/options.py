@@ -6,6 +6,7 @@ all follow from them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -35,6 +36,10 @@ class Option:
     help: str
     low: float | None = None
     high: float | None = None
+    pattern: str | None = None
+    """A regular expression that the whole of a text matches."""
+    form: str = ""
+    """What such a text looks like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +146,14 @@ class AuditOptions:
         int, Option("Tasks that a scan is cut into, for each core Spark has.", 1, 1_000)
     ] = 4
     master: Annotated[str, Option("Spark's master, where no Spark session is running.")] = "local[*]"
-    driver_memory: Annotated[str, Option("Memory of Spark's driver, where no session is running.")] = "2g"
+    driver_memory: Annotated[
+        str,
+        Option(
+            "Memory of Spark's driver, where no session is running.",
+            pattern="[1-9][0-9]{0,9}[kKmMgGtT][bB]?",
+            form="a number with k, m, g or t, as 4g",
+        ),
+    ] = "2g"
 
     def __post_init__(self) -> None:
         for name, (kind, option) in declared().items():
@@ -209,6 +221,8 @@ def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
     if kind in (str, str | None):
         if not isinstance(value, str) or not value.strip():
             raise UsageError(f"{name}: {value!r} is no text")
+        if option.pattern is not None and not re.fullmatch(option.pattern, value):
+            raise UsageError(f"{name}: {value!r} is not {option.form}")
         return value
     if kind == (Moment | None):
         if value is None:

@@ -10,8 +10,10 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from auditor.errors import SparkError
 from auditor.spark.class_archive import archive_options
 from auditor.spark.java import ensure_java_home
+from auditor.spark.master import check_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,12 +59,18 @@ def build_session(
     says another: on a machine without an activated environment they would start one without pyarrow. What
     Spark's Java process says goes to the file ``log``, if one is given, else to standard error. With
     ``keep_classes`` its classes are kept for later sessions when it ends (`auditor.spark.class_archive`).
+
+    Raises:
+        UsageError: a master that cannot be meant; SparkError: the session could not be started.
+        JavaMissingError: no Java runtime that Spark can use.
     """
     from pyspark.sql import SparkSession
 
     if (active := SparkSession.getActiveSession()) is not None:
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master is not None:
+        check_master(master)
     java = ensure_java_home()
     builder = SparkSession.builder
     settings = {**SETTINGS, **(conf or {})}
@@ -79,9 +87,23 @@ def build_session(
         archive = archive_options(java, make=keep_classes)
         options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *JAVA_OPTIONS, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
-        session: SparkSession = builder.getOrCreate()
+        session = _started(builder, settings.get("spark.master", "Spark"), log)
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _started(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        # Of Java's errors the second line has the message, after its class.
+        said = next((line for line in lines[1:] if line.startswith(": ")), lines[0]).removeprefix(": ")
+        seen = f"; {log} has what it said" if log is not None else ""
+        raise SparkError(f"Spark on {where} does not start: {said}{seen}") from error
 
 
 @contextmanager

@@ -1,12 +1,26 @@
-"""What a Spark task raised on purpose, raised again on the driver as itself."""
+"""What ended Spark's work, as an error of this package.
+
+A task raised it on purpose, a disk is full, or Spark's own process has ended.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from auditor.errors import AuditorError, CompactedError, RunError, StoreError, UsageError
+from auditor.errors import (
+    AuditorError,
+    CompactedError,
+    DiskFullError,
+    RunError,
+    SparkError,
+    StoreError,
+    UsageError,
+)
 
 _OWN: dict[str, type[AuditorError]] = {
     each.__name__: each for each in (StoreError, CompactedError, UsageError, RunError)
@@ -42,3 +56,47 @@ def own_errors() -> Iterator[None]:
             raise
         name, message = raised[-1]
         raise _OWN[name](message.rstrip()) from error
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a system says of a disk, or of a user's share of it, that is full."""
+_FULL_TEXT = re.compile("No space left on device|Disk quota exceeded")
+_GONE_TEXT = re.compile(
+    "Answer from Java side is empty|trying to connect to the Java server|Error while sending or receiving"
+    "|Cannot call methods on a stopped SparkContext|Java gateway process exited"
+)
+
+
+@contextmanager
+def run_errors(run: str) -> Iterator[None]:
+    """Turn what ends a whole run into an error with a way out: a full disk, or the end of Spark's process.
+
+    Raises:
+        DiskFullError: no space is left for the run or for Spark's scratch files.
+        SparkError: Spark's Java process has ended; what it said is in the run's spark.log.
+    """
+    try:
+        yield
+    except AuditorError:
+        raise
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise DiskFullError(_full(f"{error.filename or run}: {error.strerror}")) from error
+    except Exception as error:
+        text = str(error)
+        if _FULL_TEXT.search(text):
+            scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
+            raise DiskFullError(
+                _full(f"no space is left in {run}, or in {scratch}, where Spark keeps its scratch files")
+            ) from error
+        if _GONE_TEXT.search(text):
+            raise SparkError(
+                f"Spark's Java process has ended; {run}/spark.log has what it said last. Where it had too "
+                "little memory, --driver-memory gives it more; the same command goes on"
+            ) from error
+        raise
+
+
+def _full(what: str) -> str:
+    return f"{what}; make room, and give the same command again: it goes on from the tables that are whole"

@@ -132,7 +132,7 @@ def test_a_flag_overrides_the_file_and_the_file_the_default(done: Any, tmp_path:
 def test_every_flag_overrides(tmp_path: Path) -> None:
     for name, (kind, _) in declared().items():
         value: Any = {str: "other", str | None: "other", float: 7.0, bool: True}.get(kind, 7)
-        value = {"fail_on": "note", "witness": "no"}.get(name, value)
+        value = {"fail_on": "note", "witness": "no", "driver_memory": "3g"}.get(name, value)
         options = chosen(None, {**dict.fromkeys(declared()), name: value})
         assert getattr(options, name) == value
 
@@ -223,6 +223,8 @@ def test_errors_know_their_exit_codes() -> None:
         "StoreError": 4,
         "DamageBudgetError": 5,
         "JavaMissingError": 4,
+        "SparkError": 4,
+        "DiskFullError": 4,
         "UnreadError": 3,
         "CoverageLimitError": 3,
         "DecodeError": 5,

@@ -1,0 +1,162 @@
+"""How commands end that cannot do their work: one line and an exit code, and what goes on afterwards."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.audit import audit as audit_module
+from auditor.audit.landing import MANIFEST, WHOLE, RunDirectory
+from auditor.audit.resumption import run_identity
+from auditor.cli import INTERRUPTED, main
+from auditor.errors import DiskFullError, RunError, SparkError, UsageError
+from auditor.model.options import AuditOptions
+from auditor.spark.master import check_master
+from auditor.spark.task_errors import run_errors
+
+LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
+
+
+def bkaudit(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, prog_name="bkaudit")
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def run(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(audit_module.Audit, "run", run)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_ctrl_c_is_one_line_with_the_command_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, KeyboardInterrupt())
+    ended = bkaudit("audit", "--metadata", "zk://h1:2181;h2:2181/ledgers", "--out", "a b")
+    command = "bkaudit audit --metadata 'zk://h1:2181;h2:2181/ledgers' --out 'a b'"
+    assert (ended.exit_code, ended.stdout) == (INTERRUPTED, "")
+    assert ended.stderr == f"bkaudit: interrupted; to go on: {command}\n"
+    ended = bkaudit("audit", "--metadata", SAVED)
+    assert f"to go on: bkaudit audit --metadata {SAVED} --out runs/2" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EMFILE])
+def test_what_the_machine_refuses_is_no_bug(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    broken(monkeypatch, OSError(number, os.strerror(number), "/runs/a"))
+    ended = bkaudit("audit", "--metadata", SAVED)
+    assert (ended.exit_code, ended.stderr) == (2, f"bkaudit: /runs/a: {os.strerror(number)}\n")
+
+
+def test_out_that_is_a_file_or_lies_below_one(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    line = '{"path": "/ledgers", "data": "", "czxid": 1, "mzxid": 1, "ctime": 1, "mtime": 1, "version": 0}'
+    (tmp_path / "metadata.jsonl").write_text(f"{line}\n")
+    for out in ("file", "file/run"):
+        ended = bkaudit("audit", "--metadata", f"dump://{tmp_path}/metadata.jsonl", "--out", out)
+        assert ended.exit_code == 2, ended.stderr
+        assert ended.stderr.startswith("bkaudit: --out "), ended.stderr
+        assert ended.stderr.count("\n") == 1
+    with pytest.raises(RunError, match="is a file; name a directory"):
+        RunDirectory(str(tmp_path / "file")).begin({})
+
+
+@pytest.mark.parametrize("value", ["2x", "g", "-1g", "0g", "2 g", "1.5g"])
+def test_a_memory_that_java_would_not_take_is_usage(value: str) -> None:
+    ended = bkaudit("audit", "--metadata", SAVED, "--driver-memory", value)
+    assert ended.exit_code == 2
+    assert ended.stderr == f"bkaudit: driver_memory: {value!r} is not a number with k, m, g or t, as 4g\n"
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2, 3]", "k8s://https://h:6443"])
+def test_masters_that_may_be_tried(master: str) -> None:
+    check_master(master)
+
+
+def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match="yarn needs Hadoop's configuration: set HADOOP_CONF_DIR or YARN"):
+        check_master("yarn")
+    monkeypatch.setenv("YARN_CONF_DIR", "/etc/hadoop")
+    check_master("yarn")
+    with pytest.raises(UsageError, match="is none of local"):
+        check_master("http://h:1")
+    with pytest.raises(SparkError, match=r"127\.0\.0\.1:1: Connection refused; 'h:x' is not HOST:PORT"):
+        check_master("spark://127.0.0.1:1,h:x")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (
+            OSError(28, "No space left on device", "/r/x"),
+            DiskFullError,
+            "/r/x: No space left on device;",
+        ),
+        (RuntimeError("java.io.IOException: No space left on device\n\tat"), DiskFullError, "in /r, or in"),
+        (RuntimeError("Answer from Java side is empty"), SparkError, "/r/spark.log has what it said last"),
+        (OSError(13, "Permission denied"), OSError, "Permission denied"),
+        (UsageError("mine"), UsageError, "^mine$"),
+        (RuntimeError("a bug"), RuntimeError, "^a bug$"),
+    ],
+)
+def test_what_ends_a_run_names_the_way_out(error: Exception, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind, match=said), run_errors("/r"):
+        raise error
+
+
+def broken_off(name: str, metadata: str, age_s: float, **options: Any) -> Path:
+    run = Path("runs") / name
+    (run / "tables" / "ledgers").mkdir(parents=True)
+    mark = run / "tables" / "ledgers" / WHOLE
+    mark.touch()
+    os.utime(mark, (time.time() - age_s, time.time() - age_s))
+    identity = run_identity("audit", metadata, ["/bookies"], AuditOptions(**options))
+    RunDirectory(str(run)).write_json(MANIFEST, {"identity": identity})
+    return run
+
+
+def out_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """The run directory that an audit is to make."""
+    found: list[str] = []
+
+    def run(self: Any, *_: Any) -> None:
+        found.append(self.out)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(audit_module.Audit, "run", run)
+    bkaudit("audit", "--bookies", "/bookies", *arguments)
+    return found[0]
+
+
+def test_a_run_that_broke_off_is_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken_off("20260101T000000Z", LIVE, 20)
+    newest = broken_off("20260102T000000Z", LIVE, 10)
+    os.utime(newest / MANIFEST, (time.time() + 5, time.time() + 5))
+    broken_off("20260103T000000Z", SAVED, 90_000)
+    broken_off("20260104T000000Z", LIVE, 5, samples=3)
+    (Path("runs") / "odd").mkdir()
+    (Path("runs") / "odd" / MANIFEST).write_text("{")
+    assert out_of(monkeypatch, "--metadata", LIVE) == str(newest)
+    assert out_of(monkeypatch, "--metadata", SAVED) == "runs/20260103T000000Z"
+    assert out_of(monkeypatch, "--metadata", LIVE, "--samples", "3") == "runs/20260104T000000Z"
+    assert out_of(monkeypatch, "--metadata", LIVE, "--out", "mine") == "mine"
+    (newest / "report.json").write_text("{}")
+    assert out_of(monkeypatch, "--metadata", LIVE) == "runs/20260101T000000Z"
+
+
+def test_what_is_too_old_or_another_question_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = broken_off("20260101T000000Z", LIVE, 2_000)
+    assert Path(out_of(monkeypatch, "--metadata", LIVE)) != old
+    assert Path(out_of(monkeypatch, "--metadata", LIVE, "--resume-within", "3000")) != old  # another question
+    assert Path(out_of(monkeypatch, "--metadata", "zk://h9:2181/ledgers")) != old
