@@ -4,7 +4,8 @@
     ├── UsageError            2  an option, URI or configuration that cannot be meant
     │   └── RunError          2  a run directory that cannot be opened
     ├── StoreError            4  a metadata store could not be read, or would not let us in
-    │   └── CompactedError    4  etcd no longer keeps the revision that was being read
+    │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
+    │   └── NoRootError       4  a metadata store has nothing where it was to be read
     ├── DamageBudgetError     5  so much of the input is damaged that an audit would mislead
     ├── UnreadError           3  a bookie's directory or file could not be read
     │   └── DamagedError      3  a bookie's database that can be opened no more, or not to its end
@@ -48,6 +49,10 @@ class StoreError(AuditorError):
 
 class CompactedError(StoreError):
     """etcd no longer keeps the revision that was being read: what was read of it cannot be completed."""
+
+
+class NoRootError(StoreError):
+    """A metadata store can be read, and has nothing at the root that was named."""
 
 
 class DamageBudgetError(AuditorError):

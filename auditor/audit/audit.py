@@ -32,6 +32,7 @@ from auditor.audit.index_scan import BookieScan, Indexes
 from auditor.audit.landing import Landing, RunDirectory
 from auditor.audit.lock import run_lock
 from auditor.audit.metadata_scan import MetadataScan
+from auditor.audit.owner_scan import OwnerScan, check_owners
 from auditor.audit.resumption import run_identity, taken_up
 from auditor.audit.runs_before import RunsBefore, find_runs_before
 from auditor.audit.summary import cluster_of, holes_of, summarise
@@ -120,6 +121,7 @@ class Audit:
             since = find_since(self.options.since, landing, cluster_of(metadata))
             metadata.begin_with(since)
             metadata.ledgers()
+            owners = OwnerScan(landing, metadata, self.options)
             bookies = BookieScan(landing, metadata, self.bookies, self.options, since)
             indexes = bookies.indexes()
             asked = ask(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
@@ -129,7 +131,7 @@ class Audit:
             metadata.again()  # M1, after all that bookies were asked
             cluster = cluster_of(metadata)
             before = find_runs_before(landing, cluster, metadata.live, metadata.scan_time)
-            tables = self._compare(landing, metadata, bookies, indexes, asked, verdict, before)
+            tables = self._compare(landing, metadata, bookies, indexes, asked, verdict, before, owners)
             unsorted = _found(landing, metadata, tables)
 
             def said() -> DataFrame:
@@ -154,6 +156,7 @@ class Audit:
                 started,
                 since,
                 verdict.witness,
+                owners,
             )
             landing.finish(report)
         return report
@@ -183,6 +186,7 @@ class Audit:
         read_credentials(credentials_file(self.options.credentials))
         check_suppressions(self.options)
         check_since(self.options.since)
+        check_owners(self.options)
         recognise(self.metadata)
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
         find_places(split_sources(self.bookies).directories)
@@ -238,6 +242,7 @@ class Audit:
         asked: Asked | None,
         verdict: _Verdict,
         before: RunsBefore,
+        owners: OwnerScan,
     ) -> Tables:
         """All that is known, with the second scan: the tables that checks ask."""
         availability, replicas = indexes.rows, indexes.replicas
@@ -297,6 +302,7 @@ class Audit:
             unindexed=unindexed(answers, moves),
             stale_marks=_stale_marks(landing, marked, classes, ledgers, who),
             empty_directories=empty_directories(marks),
+            ownership=owners.ownership(moves, partial(_doubtful, landing, metadata), before),
             moved=moves,
             cluster=ClusterFacts(
                 instance_id=metadata.instance_id,
@@ -371,5 +377,7 @@ def _found(landing: Landing, metadata: MetadataScan, tables: Tables) -> DataFram
         rows = confirm(found([check for check in checks.ALL if check.group == group], tables), moves)
         return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
 
-    said = [landing.land(group, partial(of, group), "tables/checks") for group in checks.GROUPS]
+    concerned = {check.group for check in checks.ALL if check.asks not in tables.known_empty}
+    groups = [group for group in checks.GROUPS if group in concerned]
+    said = [landing.land(group, partial(of, group), "tables/checks") for group in groups]
     return reduce(lambda some, more: some.unionByName(more), said)

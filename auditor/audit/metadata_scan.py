@@ -17,7 +17,7 @@ from auditor.sources.metadata.comparable_store import ComparableStore
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.options import polite
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource, StoreSource
-from auditor.sources.metadata.store import RESTARTS, ClusterNodes
+from auditor.sources.metadata.store import RESTARTS, ClusterNodes, NeighbourStore
 from auditor.sources.metadata.stores import open_store
 from auditor.spark.source_rows import source_rows
 from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
@@ -196,6 +196,18 @@ class MetadataScan:
     def proves_absence(self) -> bool:
         """Whether what is not in the source, and in no gap, is surely not there."""
         return self.before.proves_absence
+
+    def has_beside(self, name: str) -> bool:
+        """Whether the store has a tree of this name beside BookKeeper's root; False where it does not tell.
+
+        Raises:
+            StoreError: the store did not say.
+        """
+        return isinstance(self._store, NeighbourStore) and self._store.has_beside(name)
+
+    def zxid(self) -> int | None:
+        """Where a running ZooKeeper stood at the first scan; None of other stores."""
+        return int(self.before.position, 16) if self.live and self.keeps_marks else None
 
     def bookies_listed(self) -> bool:
         """Whether cookies and registrations were seen to their end; else one that is not there is unknown."""

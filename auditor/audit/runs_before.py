@@ -17,7 +17,7 @@ from auditor.audit.landing import WHOLE, Landing, RunDirectory
 from auditor.findings.two_runs import EarlierFindings, confirm_by_two_runs, doubted
 from auditor.model.history import RunSummary
 from auditor.model.report import Cluster
-from auditor.runs.history import Previous, runs_beside
+from auditor.runs.history import Previous, RunsBeside, runs_beside
 from auditor.runs.reader import RunReader
 from auditor.tables.orphans import COLLECTED_WITHIN_MS
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from auditor.tables import Tables
 
+OWNERSHIP = "tables/ownership"
+
 
 @dataclass(frozen=True)
 class RunsBefore:
@@ -33,12 +35,19 @@ class RunsBefore:
 
     previous: Previous
     hour_ago: RunSummary | None
+    beside: RunsBeside
 
     def orphans(self, landing: Landing) -> DataFrame | None:
         """The orphans of the run an hour ago; None where there is no such run."""
         if self.hour_ago is None:
             return None
         return landing.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
+
+    def with_owners(self, landing: Landing, scan_time: int) -> RunSummary | None:
+        """The newest run that looked at the store by ``scan_time``, ms, and read owners; chosen once."""
+        found = [run for run in self.beside.runs if run.scan_time <= scan_time and _has(run, OWNERSHIP)]
+        newest = max(found, key=lambda run: (run.scan_time, run.path), default=None)
+        return _first_choice(landing, "owners_before", newest)
 
     def confirmed(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
         """Findings that have landed, with those confirmed that the previous run has seen too."""
@@ -56,7 +65,7 @@ def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: 
     found = beside.newest(time.time_ns() // 1_000_000)
     chosen = _first_choice(landing, "previous", found.run)
     old = beside.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
-    return RunsBefore(Previous(chosen, found.notes), _first_choice(landing, "hour_ago", old))
+    return RunsBefore(Previous(chosen, found.notes), _first_choice(landing, "hour_ago", old), beside)
 
 
 def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:

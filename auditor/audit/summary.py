@@ -11,6 +11,7 @@ from auditor.audit.earlier_run import Since
 from auditor.audit.ids_in_doubt import in_doubt
 from auditor.audit.index_scan import BookieScan
 from auditor.audit.metadata_scan import MetadataScan
+from auditor.audit.owner_scan import OwnerScan
 from auditor.audit.witness import Witness
 from auditor.checks import ALL
 from auditor.checks.check import Need
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 ON_ABSENCE = frozenset(
     check.id
     for check in ALL
-    if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS} or check.asks == "orphans"
+    if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}
+    or check.asks in ("orphans", "ownership")
 )
 """Checks that find what the metadata does not have."""
 
@@ -65,6 +67,7 @@ def summarise(
     started: int,
     since: Since,
     witness: Witness,
+    owners: OwnerScan,
 ) -> Report:
     """Count, sample and cover: the report of an audit whose findings have landed. Times in ms.
 
@@ -88,6 +91,7 @@ def summarise(
             *metadata.notes(),
             *bookies.notes(),
             *witness_notes,
+            *owners.notes(tables.ownership),
             *compared.notes,
             *_end_unknown(metadata, compared.tally()),
             *([] if since.path else since.notes),

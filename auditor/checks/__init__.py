@@ -35,7 +35,9 @@ from auditor.checks.index_incomplete import index_incomplete
 from auditor.checks.index_unreadable import index_unreadable
 from auditor.checks.instance_id_missing import instance_id_missing
 from auditor.checks.instance_mismatch import instance_mismatch
+from auditor.checks.ledger_misattributed import ledger_misattributed
 from auditor.checks.ledger_not_indexed import ledger_not_indexed
+from auditor.checks.ledger_unowned import ledger_unowned
 from auditor.checks.lock_without_mark import lock_without_mark
 from auditor.checks.manual import SECTIONS
 from auditor.checks.mark_directory_empty import mark_directory_empty
@@ -49,10 +51,15 @@ from auditor.checks.mark_unreadable import mark_unreadable
 from auditor.checks.metadata_misplaced import metadata_misplaced
 from auditor.checks.metadata_suspect import metadata_suspect
 from auditor.checks.metadata_unreadable import metadata_unreadable
+from auditor.checks.offload_incomplete import offload_incomplete
+from auditor.checks.offload_not_trimmed import offload_not_trimmed
 from auditor.checks.on_unregistered_bookie import on_unregistered_bookie
 from auditor.checks.orphan_ledger import orphan_ledger
 from auditor.checks.orphan_ledger_deleting import orphan_ledger_deleting
 from auditor.checks.over_replicated_ledger import over_replicated_ledger
+from auditor.checks.owner_dangling import owner_dangling
+from auditor.checks.owner_length_mismatch import owner_length_mismatch
+from auditor.checks.owner_unreadable import owner_unreadable
 from auditor.checks.quorum_invalid import quorum_invalid
 from auditor.checks.recovery_stuck import recovery_stuck
 from auditor.checks.registered_twice import registered_twice
@@ -129,6 +136,14 @@ ALL: tuple[Check, ...] = (
     ensemble_duplicate,
     quorum_invalid,
     recovery_stuck,
+    # owners
+    owner_dangling,
+    owner_unreadable,
+    owner_length_mismatch,
+    ledger_misattributed,
+    ledger_unowned,
+    offload_incomplete,
+    offload_not_trimmed,
 )
 # Aliases too: an id that a check once had leads to it for ever.
 BY_ID: dict[str, Check] = {name: check for check in ALL for name in (check.id, *check.aliases)}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Find = Callable[[Tables], DataFrame]
 
-Group = Literal["replication", "storage", "identity", "metadata"]
+Group = Literal["replication", "storage", "identity", "metadata", "owners"]
 GROUPS: tuple[str, ...] = get_args(Group)
 
 
@@ -36,6 +36,8 @@ class Basis(StrEnum):
     """Whether a ledger has its copies."""
     DISKS = "disks"
     """What lies on a bookie's disks."""
+    OWNERS = "owners"
+    """Who refers to ledgers, as applications keep it."""
 
 
 class Need(StrEnum):

@@ -13,6 +13,9 @@ it is *unseen*, and stays known until a run can tell.
 ``disks``
     What lies on a bookie's disks. Looked at where its directories were found and read to the end, the ledger
     could be judged, and its index there be read; or where neither the metadata nor a source knows the bookie.
+``owners``
+    Who refers to ledgers. Looked at where the owners' trees were read, with every value in them, and the
+    listing of ledgers has no holes.
 
 Holes are parts of the metadata that could not be read, and ids that these or a misplaced record leave in
 doubt. What marks show needs a listing without them.

@@ -17,6 +17,7 @@ from auditor.model.states import GONE, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
 
 Flags = NDArray[np.bool_]
+OWNERS = "tables/owners"
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Subjects:
     of_store: Flags
     of_copies: Flags
     of_marks: Flags
+    of_owners: Flags
     has_ledger: Flags
     ledger: NDArray[np.bytes_]
     scope_id: NDArray[np.int64]
@@ -45,18 +47,21 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
                 np.array([_basis(id) == Basis.METADATA for id in kinds], np.bool_),
                 np.array([_basis(id) == Basis.COPIES for id in kinds], np.bool_),
                 np.array([of_marks(id) for id in kinds], np.bool_),
+                np.array([_basis(id) == Basis.OWNERS for id in kinds], np.bool_),
                 batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False),
                 whole(batch["scope_id"]),
                 whole(batch["ledger_id"]),
                 _numbered(batch["bookie_id"], numbers),
             )
         )
-    kinds = (np.bool_, np.bool_, np.bool_, np.bool_, np.int64, np.int64, np.int64)
+    kinds = (*[np.bool_] * 5, *[np.int64] * 3)
     columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
-    store, copies, marks, has, scope, ledger, bookie = (
+    store, copies, marks, owners, has, scope, ledger, bookie = (
         np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
     )
-    return Subjects(store, copies, marks, has, keys(scope, ledger), scope, ledger, bookie, list(numbers))
+    return Subjects(
+        store, copies, marks, owners, has, keys(scope, ledger), scope, ledger, bookie, list(numbers)
+    )
 
 
 def picked(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
@@ -100,6 +105,8 @@ def looked_at(run: Batches, holes: bool, found: Subjects) -> Flags:
         on_disks,
     )
     answer[found.of_marks & holes] = False
+    if found.of_owners.any():
+        answer[found.of_owners] = not holes and _owners_read(run)
     return answer.astype(np.bool_)
 
 
@@ -123,6 +130,16 @@ def _ledgers(run: Batches, found: Subjects) -> tuple[Flags, Flags, Flags]:
     every = np.zeros((3, len(found.has_ledger)), np.bool_)
     every[:, found.has_ledger] = np.stack([listed, judged, decided])[:, place]
     return every[0], every[1], every[2]
+
+
+def _owners_read(run: Batches) -> bool:
+    """Whether the run read the owners' trees, all of them and every value."""
+    seen = False
+    for batch in run(OWNERS, ["status"]):
+        if not among(batch["status"], ["ok"]).all():
+            return False
+        seen = seen or batch.num_rows > 0
+    return seen
 
 
 def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:

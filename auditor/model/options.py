@@ -109,6 +109,22 @@ class AuditOptions:
             1e9,
         ),
     ] = 900.0
+    owners: Annotated[
+        str | None,
+        Option(
+            "Who refers to the ledgers, as pulsar:URI; none: nobody is looked for. Without it the metadata's "
+            "own store is looked at, beside BookKeeper's root."
+        ),
+    ] = None
+    owner_grace: Annotated[
+        float,
+        Option(
+            "Seconds: a ledger that is younger is never said to belong to nobody, for its owner may be about "
+            "to name it; and two runs must be so far apart to agree on one. Longer than a topic's rollover.",
+            0,
+            1e9,
+        ),
+    ] = 86_400.0
     rate_limit: Annotated[
         float, Option("Reads a second from a live store, all tasks together; 0: as fast as it goes.", 0)
     ] = 20_000.0

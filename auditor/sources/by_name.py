@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Let a Spark session read metadata and bookies' indexes by name, from Python and from SQL.
 
-    The names are ``bookkeeper_ledgers``, ``bookkeeper_marks`` and ``bookkeeper_indexes``; the first two take
-    the option ``metadata``, a metadata URI, the last ``bookies``, where the bookies' directories are. Nothing
-    is read before a query asks for it.
+    The names are ``bookkeeper_ledgers``, ``bookkeeper_marks``, ``bookkeeper_indexes`` and
+    ``bookkeeper_owners``; the first two take the option ``metadata``, a metadata URI, the third ``bookies``,
+    where the bookies' directories are, the last ``owners``, as ``pulsar:URI``. Nothing is read before a query
+    asks for it.
 
     >>> def ledgers(spark, uri):
     ...     register(spark)
@@ -21,6 +22,8 @@ def register(spark: SparkSession) -> None:
     """
     from auditor.sources.bookies import spark_source as index_source
     from auditor.sources.metadata import spark_source as store_source
+    from auditor.sources.owners import spark_source as owner_source
 
     store_source.register(spark)
     index_source.register(spark)
+    owner_source.register(spark)

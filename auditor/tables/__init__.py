@@ -45,6 +45,9 @@ class Tables:
         ``why`` (returned or repaired).
     ``empty_directories``
         One row a directory of marks without any: ``path``, ``ctime``.
+    ``ownership``
+        One row a reference to a ledger, and one a ledger without (`auditor.tables.ownership`); no rows where
+        no application's owners were read.
     ``undrawn``
         ``bookie_id``, ``undrawn``, ``lowest``, ``highest``: how many orphans of a bookie have ids that the
         store's own id generator has not given out, and between which ids.
@@ -80,6 +83,7 @@ class Tables:
     unindexed: DataFrame
     stale_marks: DataFrame
     empty_directories: DataFrame
+    ownership: DataFrame
     cluster: ClusterFacts
 
     moved: DataFrame | None = None

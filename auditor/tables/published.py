@@ -15,6 +15,7 @@ from auditor.sources.bookies.part_rows import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.rpc.read_rows import WITNESS
 from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN
 from auditor.sources.metadata.mark_rows import MARKS
+from auditor.sources.owners.owner_rows import OWNERS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
@@ -23,6 +24,7 @@ from auditor.tables.id_generator import UNDRAWN
 from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
 from auditor.tables.moved import MOVED
+from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.stale_marks import STALE_MARKS
 from auditor.tables.starts import STARTS
@@ -106,6 +108,8 @@ TABLES: dict[str, pa.Schema] = {
         ("in_doubt", pa.int64(), "of these, orphans with a doubt (orphans)"),
     ),
     "undrawn": UNDRAWN,
+    "owners": OWNERS,
+    "ownership": OWNERSHIP,
     "stale_marks": STALE_MARKS,
     "changes": CHANGES,
 }

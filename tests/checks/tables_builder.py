@@ -79,6 +79,10 @@ _USUAL: dict[str, Row] = {
     "holdings": {"orphans": 0, "in_doubt": 0, "lasting": 0},
     "vanished_ranges": {"scope_id": 0, "in_doubt": 0},
     "unindexed": {"scope_id": 0, "count": 1},
+    "ownership": {
+        "scope_id": 0, "seen_before": False, "application": "pulsar", "tenant": "shop", "namespace": "orders",
+        "borrowed": False, "state": "CLOSED",
+    },
     "over_replicated": {"scope_id": 0, "state": "CLOSED", "marked": False, "locked": False, "exposed": False},
 }  # fmt: skip
 

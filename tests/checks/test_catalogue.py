@@ -85,6 +85,15 @@ CATALOGUE = {
         "quorum-invalid": "error",
         "recovery-stuck": "warning",
     },
+    "owners": {
+        "owner-dangling": "error",
+        "owner-unreadable": "error",
+        "owner-length-mismatch": "warning",
+        "ledger-misattributed": "warning",
+        "ledger-unowned": "note",
+        "offload-incomplete": "note",
+        "offload-not-trimmed": "note",
+    },
 }
 # Commands of BookKeeper 4.17.2's shell, as its BookieShell registers them: options without a value, options
 # with one, and how many arguments are left. "a|b" are two names of one option, "a/b" of which one is wanted.

@@ -32,7 +32,7 @@ def held_by() -> Callable[[MetadataStore, LayoutKind, int], Held]:
 
     def read(store: MetadataStore, layout: LayoutKind, wanted: int) -> Held:
         held: Held = {}
-        for tree in Tree:
+        for tree in (Tree.LEDGERS, Tree.MARKS):
             for part in store.parts(tree, layout, wanted):
                 for batch in store.read(part):
                     assert not batch.gaps

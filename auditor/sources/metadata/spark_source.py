@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -34,7 +35,33 @@ _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
 }
 """The options that are numbers: which kind, and the least."""
 
-_NAMES = ("metadata", "layout", "credentials", "earlier", *_NUMBERS)
+_READING = ("credentials", *_NUMBERS)
+
+
+class ReadingOptions(NamedTuple):
+    """How a store is read: its bounds, about how many tasks, and how many of them share the bounds."""
+
+    store: StoreOptions
+    parts: int
+    at_once: int
+
+
+def reading_options(source: str, given: Mapping[str, str], names: Sequence[str]) -> ReadingOptions:
+    """The options of a source that say how a store is read; ``names`` are those that it takes besides.
+
+    Raises:
+        UsageError: an unknown option, or a value that cannot be meant.
+    """
+    known = (*names, *_READING)
+    for option in given:
+        if option not in known:
+            raise UsageError(f"{source}: {option}: no such option; there are {', '.join(known)}")
+    numbers = {option: _number(source, option, given[option]) for option in _NUMBERS if option in given}
+    parts = int(numbers.pop("parts", 8))
+    at_once = int(numbers.pop("at_once", parts))
+    credentials = credentials_file(given.get("credentials"))
+    options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBERS
+    return ReadingOptions(options, parts, at_once)
 
 
 class StoreSource(DataSource):
@@ -65,20 +92,13 @@ class StoreSource(DataSource):
             UsageError: no ``metadata``, an unknown option, or a value that cannot be meant.
         """
         name, given = self.name(), dict(self.options)
-        for option in given:
-            if option not in _NAMES:
-                raise UsageError(f"{name}: {option}: no such option; there are {', '.join(_NAMES)}")
+        options, parts, at_once = reading_options(name, given, ("metadata", "layout", "earlier"))
         uri = given.get("metadata")
         if not uri:
             raise UsageError(f"{name}: give the option metadata, such as zk://host:2181/ledgers")
         layout = given.get("layout")
         if layout is not None and layout not in list(LayoutKind):
             raise UsageError(f"{name}: layout: {layout!r} is none of {', '.join(LayoutKind)}")
-        numbers = {option: _number(name, option, given[option]) for option in _NUMBERS if option in given}
-        parts = int(numbers.pop("parts", 8))
-        at_once = int(numbers.pop("at_once", parts))
-        credentials = credentials_file(given.get("credentials"))
-        options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBERS
         chosen = LayoutKind(layout) if layout is not None else None
         earlier = EarlierLedgers.from_json(given["earlier"]) if "earlier" in given else None
         return StoreReader(uri, chosen, self.tree, self.columns, options, parts, at_once, earlier)

@@ -98,10 +98,11 @@ class ZnodeBatch:
 
 
 class Tree(StrEnum):
-    """The two parts of the metadata that grow with the number of ledgers."""
+    """The two parts of the metadata that grow with the number of ledgers; and another tree's all."""
 
     LEDGERS = "ledgers"
     MARKS = "marks"  # <root>/underreplication/ledgers and /locks
+    WHOLE = "whole"  # everything below the root, whatever its name: of a root that is not BookKeeper's
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,18 @@ class OnePathStore(Protocol):
 
     def part_of(self, path: str) -> Part:
         """The part that reads the znode or key at an absolute path and nothing else; after `cluster`."""
+
+
+@runtime_checkable
+class NeighbourStore(Protocol):
+    """A store that can tell which other trees it holds, beside BookKeeper's own."""
+
+    def has_beside(self, name: str) -> bool:
+        """Whether a znode of this name lies beside the root; after `cluster`.
+
+        Raises:
+            StoreError: the store did not say.
+        """
 
 
 def tree_of(below_root: str) -> Tree | None:

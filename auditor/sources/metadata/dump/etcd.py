@@ -57,8 +57,8 @@ class EtcdDumpStore(LineStore):
         return Tree.LEDGERS if is_ledger(self.root, path) else None
 
     def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
-        """Equal byte ranges of the ledgers; there are no marks."""
-        return super().parts(tree, layout, wanted) if tree is Tree.LEDGERS else []
+        """Equal byte ranges; there are no marks."""
+        return [] if tree is Tree.MARKS else super().parts(tree, layout, wanted)
 
     def cluster(self) -> ClusterNodes:
         """One pass over the whole file; see `MetadataStore.cluster`."""

@@ -71,6 +71,7 @@ class LineStore(ABC):
         self._parsed = parsed
         self._file = Path(parsed.path)
         self._lines = 0
+        self._beside: set[str] = set()
 
     @abstractmethod
     def parse(self, line: bytes) -> Znode:
@@ -97,7 +98,7 @@ class LineStore(ABC):
             if not isinstance(item, Znode):
                 if self._concerns(item, part.tree):
                     gaps.append(item)
-            elif len(item.path) > len(self.root) and self.tree_of(item.path) is part.tree:
+            elif len(item.path) > len(self.root) and self._is_of(item.path, part.tree):
                 znodes.append(item)
             if len(znodes) + len(gaps) >= BATCH_ZNODES:
                 yield ZnodeBatch.of(znodes, gaps)
@@ -108,6 +109,10 @@ class LineStore(ABC):
     def moment_lost(self) -> bool:
         """Never: what is saved stays."""
         return False
+
+    def has_beside(self, name: str) -> bool:
+        """Whether a line that `cluster` read lies at it, or below it; see `NeighbourStore.has_beside`."""
+        return name in self._beside
 
     def operations(self) -> dict[str, int]:
         """Lines read."""
@@ -183,11 +188,14 @@ class LineStore(ABC):
             return self._file.stat().st_mtime_ns // 1_000_000
 
     def _concerns(self, gap: tuple[str, str], tree: Tree | None) -> bool:
-        return gap[0] == self.root or self.tree_of(gap[0]) is tree
+        return gap[0] == self.root or self._is_of(gap[0], tree)
+
+    def _is_of(self, path: str, tree: Tree | None) -> bool:
+        return tree is Tree.WHOLE or self.tree_of(path) is tree
 
     def _scan(self, start: int, end: int, frame: Frame | None = None) -> Iterator[Znode | tuple[str, str]]:
         """Every line that begins in the range: a znode at or below the root, or a gap; ``frame`` sees all."""
-        prefix = self.root + "/"
+        prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()
         for offset, line in self._range(start, end):
             if isinstance(line, str):
@@ -208,6 +216,8 @@ class LineStore(ABC):
             frame.record(offset)
             if znode.path == self.root or znode.path.startswith(prefix):
                 yield znode
+            elif znode.path.startswith(parent):
+                self._beside.add(znode.path[len(parent) :].partition("/")[0])
 
     def _range(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
         """The lines that begin in the range, by offset; a reason instead of one that is too long or gone."""

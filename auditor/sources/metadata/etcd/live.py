@@ -128,6 +128,9 @@ class EtcdStore:
         if tree is Tree.MARKS:
             return []
         moment = self._moment = self._moment or self._pin()
+        if tree is Tree.WHOLE:
+            scope, _, name = self.root.rpartition("/")
+            return [self._part(etcd.children(scope, name), moment)]
         found = spans(
             self.root,
             lambda ranges: self._pages.counts(ranges, moment.revision),

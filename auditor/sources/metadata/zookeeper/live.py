@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from auditor.errors import StoreError
+from auditor.errors import NoRootError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
@@ -40,6 +40,7 @@ LISTED_LIMIT = 2000
 _DIVISIBLE = {
     Tree.LEDGERS: re.compile(r"[0-9]{2}|[0-9]{3}(/[0-9]{4}){0,2}|scopes(/[0-9a-f]{4}){0,6}"),
     Tree.MARKS: re.compile(r"underreplication/ledgers(/[0-9a-f]{4}){0,3}"),
+    Tree.WHOLE: re.compile(r"[^/]+"),
 }
 
 
@@ -114,9 +115,10 @@ class LiveStore:
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
             return [ShareOfRootPart(share, wanted, self._reader.last_zxid) for share in range(wanted)]
-        if tree is Tree.LEDGERS:
+        if tree is not Tree.MARKS:
             names = self._children(self.root)
-            frontier = [f"{self.root}/{name}" for name in sorted(names) if tree_of(name) is tree]
+            wants = (name for name in sorted(names) if tree is Tree.WHOLE or tree_of(name) is tree)
+            frontier = [f"{self.root}/{name}" for name in wants]
         else:
             frontier = [f"{self.root}/{below}" for below in MARK_ROOTS]
         listed: list[Top] = []
@@ -160,6 +162,16 @@ class LiveStore:
         for znodes, gaps in walk(self._reader, mine):
             yield ZnodeBatch.of(znodes, gaps)
 
+    def has_beside(self, name: str) -> bool:
+        """Whether it is there now; see `NeighbourStore.has_beside`."""
+        path = f"{self.root.rpartition('/')[0]}/{name}"
+        (answer,) = self._reader.data([path])
+        if not isinstance(answer, Failed) or answer.code == NO_AUTH:
+            return True  # what may not be read is there all the same
+        if answer.code == NO_NODE:
+            return False
+        raise StoreError(f"cannot look for {path}: {answer.reason}")
+
     def moment_lost(self) -> bool:
         """Never: ZooKeeper has no moment to read all at."""
         return False
@@ -187,7 +199,7 @@ class LiveStore:
     def _no_root(self, failed: Failed) -> StoreError:
         where = f"{self.root} in ZooKeeper at {','.join(self._hosts)}"
         if failed.code == NO_NODE:
-            return StoreError(f"there is no znode {where}; the metadata URI ends with the cluster's root")
+            return NoRootError(f"there is no znode {where}; the metadata URI ends with the cluster's root")
         if failed.code == NO_AUTH:
             return StoreError(
                 f"not authorised to read {where}; give this client's address or user READ there, "

@@ -46,6 +46,7 @@ class Replay:
     operations: list[tuple[int, int, Operation]] = field(default_factory=list)  # zxid, time, what
     missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    beside: set[str] = field(default_factory=set)  # names of znodes that were made beside the root
 
     def touched(self) -> set[str]:
         """Every path that an operation names."""
@@ -124,6 +125,8 @@ def _add(replay: Replay, transaction: Transaction, root: str, log: ZxidFile) -> 
     for what in transaction.operations:
         if _concerns(what, root):
             replay.operations.append((zxid, transaction.time, what))
+        elif isinstance(what, Create) and what.path.rpartition("/")[0] == root.rpartition("/")[0]:
+            replay.beside.add(what.path.rpartition("/")[2])
     if len(replay.operations) > OPERATION_LIMIT:
         raise StoreError(
             f"more than {OPERATION_LIMIT} operations to replay up to {log.path}; "

@@ -20,7 +20,7 @@ import numpy as np
 
 from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.codecs.zookeeper.snapshot import tails
-from auditor.errors import DecodeError, StoreError
+from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
 from auditor.sources.metadata.uri import MetadataUri
@@ -134,6 +134,11 @@ class SnapshotStore:
         except DecodeError as damage:
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
+    def has_beside(self, name: str) -> bool:
+        """Whether the snapshot has it, or a log made it; see `NeighbourStore.has_beside`."""
+        loaded = self._load()
+        return name in loaded.index.beside | loaded.replay.beside
+
     def moment_lost(self) -> bool:
         """Never: what is saved stays."""
         return False
@@ -161,7 +166,7 @@ class SnapshotStore:
                 continue
             state = replay.apply(index.base)
             if not (index.has_root or state.get(self.root)):
-                raise StoreError(f"{file} has no znode {self.root}; name the right root with ?root=/path")
+                raise NoRootError(f"{file} has no znode {self.root}; name the right root with ?root=/path")
             state.pop(self.root, None)
             there = {
                 path: znode for path, znode in state.items() if znode and path.startswith(self.root + "/")
@@ -180,7 +185,7 @@ class SnapshotStore:
         waiting: list[Znode] = []
         size = 0
         for path, znode in sorted(loaded.state.items()):
-            if tree_of(path[cut:]) is tree:
+            if tree is Tree.WHOLE or tree_of(path[cut:]) is tree:
                 waiting.append(znode)
                 size += len(path) + len(znode.data) + 64
             if size >= PART_BYTES:
@@ -197,7 +202,9 @@ class SnapshotStore:
         self._records += piece.count
         rows = below(data, found, self.root)
         ledgers = surely_ledgers(data, found, rows, self.root)
-        if tree is not Tree.LEDGERS:
+        if tree is Tree.WHOLE:
+            ledgers = np.ones(len(rows), np.bool_)
+        elif tree is not Tree.LEDGERS:
             rows, ledgers = rows[~ledgers], ledgers[~ledgers]
         cut = len(self.root) + 1
         changed = [path.encode() for path in without]

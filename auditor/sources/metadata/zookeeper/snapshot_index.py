@@ -20,6 +20,8 @@ from auditor.sources.metadata.store import Tree, Znode, tree_of
 
 SLICE_RECORDS = 20_000
 SLICE_BYTES = 64 * 1024 * 1024
+NAME_BYTES = 64
+"""Names beside the root that are longer are not looked at."""
 
 _ZERO, _NINE, _L = b"09L"
 _SCOPES = f"{scoped.TOP}/".encode()
@@ -49,6 +51,7 @@ class SnapshotIndex:
     newest: int = 0
     has_root: bool = False
     unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is no text
+    beside: set[str] = field(default_factory=set)  # names of znodes beside the root
 
 
 def build_index(data: memoryview, root: str, touched: set[str]) -> SnapshotIndex:
@@ -119,8 +122,21 @@ def surely_ledgers(
     return ledger & (begins < ends)
 
 
+def _beside(data: memoryview, found: Boundaries, root: str, rows: NDArray[np.int64]) -> set[str]:
+    """The names of znodes beside the root; ``rows`` are the records at or below it, mostly all there are."""
+    parent = root.rpartition("/")[0].encode() + b"/"
+    other = np.ones(len(found.path_at), np.bool_)
+    other[rows] = False
+    lengths = found.path_end - found.path_at
+    short = np.flatnonzero(other & (lengths > len(parent)) & (lengths <= len(parent) + NAME_BYTES))
+    paths = (bytes(data[found.path_at[row] : found.path_end[row]]) for row in short.tolist())
+    names = (path[len(parent) :] for path in paths if path.startswith(parent))
+    return {name.decode(errors="replace") for name in names if b"/" not in name}
+
+
 def _add(index: SnapshotIndex, data: memoryview, found: Boundaries, root: str, touched: set[bytes]) -> None:
     rows = below(data, found, root)
+    index.beside |= _beside(data, found, root, rows)
     fixed = tails(data, found.tail_at[rows])
     ledgers = surely_ledgers(data, found, rows, root)
     based = fixed["ephemeral_owner"] != 0
@@ -128,6 +144,8 @@ def _add(index: SnapshotIndex, data: memoryview, found: Boundaries, root: str, t
         paths = ByteColumn(np.frombuffer(data, np.uint8), found.path_at[rows], found.path_end[rows])
         based |= paths.are_in(touched)
     trees = {Tree.LEDGERS} if bool((ledgers & ~based).any()) else set()
+    if not based.all():
+        trees.add(Tree.WHOLE)
     base_here: set[str] = set()
     single = np.flatnonzero(~ledgers | based)
     for in_base, znode in zip(based[single].tolist(), znodes(data, found, rows[single]), strict=True):

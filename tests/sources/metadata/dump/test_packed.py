@@ -25,7 +25,7 @@ def plain(corpus: str) -> bytes:
 
 def found(store: MetadataStore, wanted: int) -> dict[Tree, tuple[list[str], list[tuple[str, str]]]]:
     trees = {}
-    for tree in Tree:
+    for tree in (Tree.LEDGERS, Tree.MARKS):
         batches = [b for p in store.parts(tree, LayoutKind.FLAT, wanted) for b in store.read(p)]
         trees[tree] = ([path for b in batches for path in b.paths], [gap for b in batches for gap in b.gaps])
     return trees

@@ -43,7 +43,7 @@ def test_every_znode_of_a_real_dump_is_read_once(corpus: str, wanted: int, tmp_p
     expected = {record["path"]: record for record in map(json.loads, file.read_text().splitlines())}
     store = open_store(f"dump://{file}")
     read: dict[str, tuple[Any, ...]] = {}
-    for tree in Tree:
+    for tree in (Tree.LEDGERS, Tree.MARKS):
         for batch in batches(store, tree, wanted):
             assert not batch.gaps
             for row in zip(
@@ -107,7 +107,10 @@ def test_damage_that_could_be_anything_is_seen_by_every_reader(tmp_path: Path) -
     file = tmp_path / "dump"
     file.write_bytes(line("/ledgers") + b"?\n" + line("/ledgers/cookies/a", data="?"))
     store = open_store(f"dump://{file}")
-    assert [len(batch.gaps) for tree in Tree for batch in batches(store, tree, 1)] == [1, 1]
+    assert [len(batch.gaps) for tree in (Tree.LEDGERS, Tree.MARKS) for batch in batches(store, tree, 1)] == [
+        1,
+        1,
+    ]
     assert [gap[0] for gap in store.cluster().gaps] == ["/ledgers", "/ledgers/cookies/a"]
 
 

@@ -1,0 +1,50 @@
+"""Ledgers that say one owner and are named by another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.WARNING, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+def ledger_misattributed(tables: Tables) -> DataFrame:
+    """A ledger was made for one owner, and another one names it as its own.
+
+    What it finds:
+        References of topics, subscriptions and schemas to ledgers whose custom metadata names another owner.
+        Shadow topics borrow rightly and are left out.
+
+    Why it matters:
+        Whichever of the two is deleted first takes the ledger along. Such a reference comes from a list that
+        was copied or edited by hand.
+
+    How sure:
+        Confirmed: the application writes both when it makes the ledger, and renames neither.
+
+    What to do:
+        Find out who edited the list. Delete neither owner before the ledger belongs to one of them only.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          It shows for whom the ledger was made.
+
+    Limits:
+        Ledgers without custom metadata say nothing. Compacted ledgers and delayed messages are not compared.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        with_fault(tables, "ledger-misattributed"),
+        ledger_id="ledger_id",
+        message=words(owner_name(), " names ledger ", ledger_name(), ", which was made for ", F.col("claim")),
+        evidence=owner_evidence("claim"),
+    )

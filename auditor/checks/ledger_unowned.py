@@ -1,0 +1,78 @@
+"""Ledgers whose application has forgotten them: a leak."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.checks.owner_words import with_fault
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+def ledger_unowned(tables: Tables) -> DataFrame:
+    """A ledger says whose it is, and its owner is gone or does not name it: a leak.
+
+    What it finds:
+        Ledgers with an application's custom metadata that no topic, subscription, schema or log names, older
+        than `--owner-grace`, where the owner that they claim was read or is surely not there. One finding a
+        ledger.
+
+    Why it matters:
+        Nobody will ever delete them: they fill disks for ever. Brokers write the list of a topic first and
+        delete ledgers afterwards, and only log what failed (pulsar #13238).
+
+    How sure:
+        Suspect in one run. Confirmed where an earlier run, older by more than `--owner-grace`, found the
+        ledger without an owner too, and owners and ledgers were read of one store or in an order that proves
+        absence.
+
+    What to do:
+        Go through them oldest first, and the largest of these first; `claim` is the owner that each had. Ask
+        whoever owns the topic whether it was deleted on purpose: a znode that was lost by accident can be
+        put back only while its ledgers are there. Delete a ledger only if it is confirmed here, its topic is
+        known to be gone, and no restore of the application's metadata is planned.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          It shows the custom metadata that says whose it was.
+        - `bookkeeper shell deleteledger -l ID`
+          deletes it from all bookies. Risk: danger; it cannot be undone. Never for a mere suspect.
+
+    Limits:
+        Ledgers without custom metadata, of other applications, of owners that could not be read, and those
+        whose age nothing tells, are unknown and never found. A ledger that is named from outside the
+        application's znodes would be taken for a leak.
+    """
+    from pyspark.sql import functions as F
+
+    doubtful = F.when(F.col("why").isNotNull(), words("; in doubt: ", F.col("why")))
+    length = F.when(F.col("length") > 0, words(", ", F.col("length"), " bytes"))
+    return finding_rows(
+        with_fault(tables, "ledger-unowned"),
+        ledger_id="ledger_id",
+        confidence=suspect_if(~F.col("seen_before") | F.col("why").isNotNull()),
+        message=words(
+            "ledger ",
+            ledger_name(),
+            F.coalesce(length, F.lit("")),
+            " belongs to nobody: ",
+            F.col("claim"),
+            " does not name it",
+            F.coalesce(doubtful, F.lit("")),
+        ),
+        evidence={
+            "application": "application",
+            "claim": "claim",
+            "length": "length",
+            "made": "ctime",
+            "seen_before": "seen_before",
+            "doubt": "why",
+        },
+    )

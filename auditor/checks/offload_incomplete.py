@@ -1,0 +1,54 @@
+"""Offloads that were begun and never became whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
+from auditor.model.finding import Confidence, Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+def offload_incomplete(tables: Tables) -> DataFrame:
+    """A ledger's copy to an object store was begun and is not whole.
+
+    What it finds:
+        Ledgers of a topic's list with an offload context that is not complete, closed longer ago than
+        `--owner-grace`.
+
+    Why it matters:
+        The objects of the attempt may lie in the bucket for ever: the broker cleans them up only if it tries
+        again. The ledger itself is whole in BookKeeper.
+
+    How sure:
+        Suspect: an offload of an old ledger that is under way at this moment looks the same.
+
+    What to do:
+        See whether one is under way (`pulsar-admin topics offload-status`). If not, see the broker's log for
+        why it failed, and offload again: that removes what the attempt left.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          It shows that the ledger is there.
+        - `bkaudit decode pulsar-managed-ledger FILE`
+          shows the list of a topic's znode that was saved to a file. Risk: none; it reads the file.
+
+    Limits:
+        The bucket is not looked at.
+    """
+    return finding_rows(
+        with_fault(tables, "offload-incomplete"),
+        ledger_id="ledger_id",
+        confidence=Confidence.SUSPECT,
+        message=words(
+            "the offload of ledger ", ledger_name(), " of ", owner_name(), " was begun and is not whole"
+        ),
+        evidence=owner_evidence("offload", "offload_uid"),
+    )

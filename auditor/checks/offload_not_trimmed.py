@@ -1,0 +1,62 @@
+"""Ledgers that are in an object store and still in BookKeeper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+def offload_not_trimmed(tables: Tables) -> DataFrame:
+    """A ledger's copy in an object store is whole, and the ledger still fills the bookies' disks.
+
+    What it finds:
+        Ledgers of a topic's list whose offload became complete longer ago than `--owner-grace`, or that are
+        said to be deleted from BookKeeper, and are there.
+
+    Why it matters:
+        The space that the offload was to free is not freed.
+
+    How sure:
+        Confirmed: the list says that the copy is whole, and the ledger is there.
+
+    What to do:
+        Where it is said to be deleted, the delete failed and nobody tries again: it is a leak like
+        ledger-unowned. Else see the namespace's offload deletion lag (`pulsar-admin namespaces`); a longer
+        one than `--owner-grace` is no fault, and the topic must be loaded to be trimmed.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          It shows that the ledger is there.
+        - `bkaudit decode pulsar-managed-ledger FILE`
+          shows the list of a topic's znode that was saved to a file. Risk: none; it reads the file.
+
+    Limits:
+        The bucket is not looked at.
+    """
+    from pyspark.sql import functions as F
+
+    said = F.when(F.col("offload") == "deleted", "was given up for it").otherwise("was not given up for it")
+    return finding_rows(
+        with_fault(tables, "offload-not-trimmed"),
+        ledger_id="ledger_id",
+        message=words(
+            "ledger ",
+            ledger_name(),
+            " of ",
+            owner_name(),
+            " has a whole copy, ",
+            said,
+            ", and is still there",
+        ),
+        evidence=owner_evidence("offload", "offload_uid", "length"),
+    )

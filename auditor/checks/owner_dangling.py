@@ -1,0 +1,77 @@
+"""Topics, subscriptions and schemas that name a ledger which is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+def owner_dangling(tables: Tables) -> DataFrame:
+    """A topic, subscription or schema names a ledger that the metadata store does not have.
+
+    What it finds:
+        References to ledgers that neither scan lists: of a topic's list, of a subscription (its positions,
+        its delayed messages, its compacted ledger), of a schema. One finding per ledger and owner. A ledger
+        that was offloaded and given up for the copy is right to be gone; one whose copy is whole and that was
+        not given up is a warning: its data are in the object store, and a trim broke off.
+
+    Why it matters:
+        Readers of a topic fail at a ledger that is gone in the first or middle place of its list. Where it is
+        the last one, or a subscription's, the topic does not load or the subscription starts again from an
+        older position. Producers and consumers are refused where a schema is gone.
+
+    How sure:
+        Confirmed where the owner was read between two scans that both lack the ledger, or all at one moment,
+        and did not change meanwhile. Suspect where the owner changed, where the listing of ledgers has holes
+        that the id could be in, and where owners and ledgers were saved apart (`doubt` says which).
+
+    What to do:
+        Look for the ledger on the bookies' disks before they collect it (orphan-ledger): while it is there,
+        its metadata can be put back. Then see whether any subscription still needs it (`bkaudit explain
+        topic`): what every mark-delete position has passed is lost to nobody. Never delete the topic to
+        get rid of the error before that.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          It confirms that the ledger is gone.
+        - `bkaudit decode pulsar-managed-ledger FILE`
+          shows the list of a topic's znode that was saved to a file. Risk: none; it reads the file.
+
+    Limits:
+        A schema's ledgers are deleted before its znode: one that is being deleted at the moment of the scan
+        looks the same. What only a cursor's own ledger names is not seen.
+    """
+    from pyspark.sql import functions as F
+
+    kept = F.col("offload") == "complete"
+    place = F.when(
+        F.col("list_size").isNotNull(),
+        words(" (", F.col("place") + 1, " of ", F.col("list_size"), " in its list)"),
+    )
+    copy = F.when(kept, "; its copy in the object store is whole")
+    return finding_rows(
+        with_fault(tables, "owner-dangling"),
+        ledger_id="ledger_id",
+        severity=F.when(kept, Severity.WARNING.value),
+        confidence=suspect_if(F.col("why").isNotNull()),
+        message=words(
+            owner_name(),
+            " names ledger ",
+            ledger_name(),
+            F.coalesce(place, F.lit("")),
+            ", which is not in the store",
+            F.coalesce(copy, F.lit("")),
+            F.coalesce(words("; in doubt: ", F.when(F.col("why").isNotNull(), F.col("why"))), F.lit("")),
+        ),
+        evidence={**owner_evidence("place", "list_size", "entries", "size", "offload"), "doubt": "why"},
+    )

@@ -1,0 +1,64 @@
+"""Topics that know another length of a ledger than BookKeeper does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.WARNING, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+def owner_length_mismatch(tables: Tables) -> DataFrame:
+    """A topic's list says another number of entries or bytes than the closed ledger has.
+
+    What it finds:
+        Closed ledgers whose last entry or length differs from what the topic's list says of them.
+
+    Why it matters:
+        Readers go by the list: entries beyond the ledger's end make a reader fail, entries that the list
+        leaves out are never read. Either the list or the ledger's metadata was altered or restored.
+
+    How sure:
+        Confirmed: both are written once, when the ledger is closed.
+
+    What to do:
+        Find out which of the two was restored or edited. Where the list has more entries, see
+        below-ack-quorum and entry-lost of the ledger, and whether its metadata were closed too early.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          The last entry and the length are in it.
+        - `bkaudit decode pulsar-managed-ledger FILE`
+          shows the list of a topic's znode that was saved to a file. Risk: none; it reads the file.
+
+    Limits:
+        Of open ledgers the list says nothing.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        with_fault(tables, "owner-length-mismatch"),
+        ledger_id="ledger_id",
+        message=words(
+            owner_name(),
+            " lists ledger ",
+            ledger_name(),
+            " with ",
+            F.col("entries"),
+            " entries and ",
+            F.col("size"),
+            " bytes, it has ",
+            F.col("last_entry_id") + 1,
+            " and ",
+            F.col("length"),
+        ),
+        evidence=owner_evidence("entries", "size", "last_entry_id", "length"),
+    )

@@ -1,0 +1,57 @@
+"""Values of owners that cannot be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, check
+from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.owner_words import with_fault
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+def owner_unreadable(tables: Tables) -> DataFrame:
+    """What an application keeps of its ledgers cannot be read.
+
+    What it finds:
+        Values of topics, subscriptions, schemas and logs that break their format; places of the owners' trees
+        that could not be listed. One finding a znode.
+
+    Why it matters:
+        The application cannot read it either: the topic does not load. Which ledgers it names is unknown, so
+        none that claims it is called unowned.
+
+    How sure:
+        Confirmed: the bytes are what they are. What could not be listed may be readable to others.
+
+    What to do:
+        Restore the znode from a snapshot of the store. `bkaudit decode` shows at which byte it goes wrong.
+
+    Commands:
+        - `bkaudit decode pulsar-managed-ledger FILE`
+          says at which byte a topic's value goes wrong that was saved to a file. Risk: none; it reads the
+          file.
+        - `bkaudit decode pulsar-cursor FILE`
+          the same of a subscription's. Risk: none; it reads the file.
+
+    Limits:
+        A value that is damaged and still follows its format is taken as it is.
+    """
+    from pyspark.sql import functions as F
+
+    return finding_rows(
+        with_fault(tables, "owner-unreadable"),
+        message=words(F.col("path"), ": ", F.col("damage")),
+        evidence={
+            "application": "application",
+            "path": "path",
+            "damage": "damage",
+            "damage_offset": "damage_offset",
+        },
+    )

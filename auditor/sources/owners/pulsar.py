@@ -1,0 +1,103 @@
+"""Pulsar's owners: topics, subscriptions, schemas, and the logs of its function packages.
+
+data             every ledger of a topic's list; of a shadow topic borrowed
+cursor           the ledger of a subscription, one row where it has none as well
+delayed-bucket   named by properties of a subscription
+compacted        named by the position of the subscription ``__compaction``: in its znode as of the last
+                 time that this was written; where the cursor has a ledger, its last entry is newer
+schema           every version of a schema
+log-segment, log-allocation   DistributedLog
+"""
+
+from __future__ import annotations
+
+from auditor.codecs.pulsar import log_segment, managed_cursor, managed_ledger, schema_locator
+from auditor.codecs.pulsar.managed_ledger import ListedLedger, Offload
+from auditor.keys.pulsar import Names, NodeKind, names_of
+from auditor.sources.owners.owner import OffloadState, Owner, OwnerKind, OwnerNames, Reference
+
+COMPACTION = "__compaction"
+
+
+def read_owner(path: str, data: bytes) -> Owner | None:
+    """One znode of Pulsar by its path below Pulsar's root.
+
+    >>> owner = read_owner("managed-ledgers/shop/orders/persistent/a/sub", bytes.fromhex("08071005"))
+    >>> owner.names.cursor, owner.references[0].ledger_id
+    ('sub', 7)
+
+    Raises:
+        DecodeError: a damaged value.
+        ValueError: a path of no layout that is known.
+    """
+    names = names_of(path)
+    if names.kind is NodeKind.INNER:
+        return None
+    if names.kind is NodeKind.UNKNOWN:
+        raise ValueError("not the path of a topic, subscription or schema")
+    owner = OwnerNames(names.tenant, names.namespace, names.topic, names.cursor)
+    if names.kind is NodeKind.TOPIC:
+        return _topic(owner, data)
+    if names.kind is NodeKind.CURSOR:
+        return _cursor(owner, names, data)
+    if names.kind is NodeKind.SCHEMA:
+        return _schema(owner, data)
+    if names.kind is NodeKind.LOG_SEGMENT:
+        return Owner(owner, (Reference(OwnerKind.LOG_SEGMENT, log_segment.decode(data).ledger_id),))
+    return Owner(owner, (Reference(OwnerKind.LOG_ALLOCATION, log_segment.decode_allocation(data)),))
+
+
+def _topic(owner: OwnerNames, data: bytes) -> Owner:
+    topic = managed_ledger.decode(data)
+    borrowed, count = topic.shadow_source is not None, len(topic.ledgers)
+    listed = tuple(
+        _listed(ledger, place, count, borrowed=borrowed) for place, ledger in enumerate(topic.ledgers)
+    )
+    return Owner(owner, listed or (Reference(OwnerKind.DATA, None),), None, topic.compression)
+
+
+def _listed(ledger: ListedLedger, place: int, of: int, *, borrowed: bool) -> Reference:
+    offload = ledger.offload
+    return Reference(
+        OwnerKind.DATA,
+        ledger.ledger_id,
+        place,
+        of,
+        ledger.entries,
+        ledger.size,
+        ledger.timestamp,
+        _state(offload) if offload else None,
+        offload.uid if offload else None,
+        offload.timestamp if offload else None,
+        borrowed,
+    )
+
+
+def _state(offload: Offload) -> OffloadState | None:
+    if offload.complete:
+        return OffloadState.DELETED if offload.bookkeeper_deleted else OffloadState.COMPLETE
+    return OffloadState.INCOMPLETE if offload.uid or offload.segments else None
+
+
+def _cursor(owner: OwnerNames, names: Names, data: bytes) -> Owner:
+    cursor = managed_cursor.decode(data)
+    references = [Reference(OwnerKind.CURSOR, cursor.ledger_id)]
+    references += [
+        Reference(OwnerKind.DELAYED_BUCKET, ledger_id, detail=name)
+        for name, ledger_id in cursor.buckets.items()
+    ]
+    if names.cursor == COMPACTION and (cursor.compacted_ledger is not None or cursor.ledger_id is not None):
+        stale = cursor.ledger_id is not None
+        references.append(Reference(OwnerKind.COMPACTED, cursor.compacted_ledger, stale=stale))
+    return Owner(owner, tuple(references), cursor.mark_delete, cursor.compression)
+
+
+def _schema(owner: OwnerNames, data: bytes) -> Owner:
+    locator = schema_locator.decode(data)
+    versions = {version.version: version for version in (*locator.versions, locator.newest)}
+    references = tuple(
+        Reference(OwnerKind.SCHEMA, version.ledger_id, detail=str(version.version))
+        for version in versions.values()
+        if version.ledger_id >= 0
+    )
+    return Owner(owner, references or (Reference(OwnerKind.SCHEMA, None),))

@@ -1,0 +1,114 @@
+"""Who refers to ledgers, as a Spark table by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from auditor.errors import NoRootError, UsageError
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.spark_source import ReadingOptions, reading_options
+from auditor.sources.metadata.store import Part, Tree
+from auditor.sources.metadata.stores import open_store
+from auditor.sources.owners.applications import APPLICATIONS
+from auditor.sources.owners.owner_rows import OWNERS, owner_rows
+from auditor.sources.owners.uri import OwnersUri, parse_owners_uri
+
+
+class OwnerSource(DataSource):
+    """Every reference to a ledger that an application keeps: topics, subscriptions, schemas.
+
+    Use: ``spark.read.format("bookkeeper_owners").option("owners", "pulsar:zk://host:2181").load()``. Options
+    besides ``owners``: those of `StoreSource` that say how politely a store is read.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that Spark knows it by."""
+        return "bookkeeper_owners"
+
+    def schema(self) -> StructType:
+        """The columns, each with its meaning as the comment."""
+        schema = from_arrow_schema(OWNERS)
+        assert isinstance(schema, StructType)
+        return schema
+
+    def reader(self, schema: StructType) -> OwnerReader:
+        """A reader of what the options say.
+
+        Raises:
+            UsageError: no ``owners``, an unknown option, or a value that cannot be meant.
+        """
+        given = dict(self.options)
+        reading = reading_options(self.name(), given, ("owners",))
+        if not given.get("owners"):
+            raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
+        return OwnerReader(parse_owners_uri(given["owners"]), reading)
+
+
+@dataclass(frozen=True)
+class OwnerPartition(InputPartition):
+    """The part of one tree that one task reads."""
+
+    uri: str
+    part: Part
+
+
+class OwnerReader(DataSourceReader):
+    """Travels to the workers, so it holds plain values; connections open in the tasks."""
+
+    def __init__(self, owners: OwnersUri, reading: ReadingOptions) -> None:
+        self._owners = owners
+        self._reading = reading
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each part of each tree that is there.
+
+        Raises:
+            StoreError: the store cannot be read, or the application's first tree is not in it.
+        """
+        first, *others = APPLICATIONS[self._owners.application].trees
+        found = self._parts(first)
+        for tree in others:
+            try:
+                found += self._parts(tree)
+            except NoRootError:
+                continue  # the application has not used it yet
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read and decode one part, batch by batch."""
+        if not isinstance(partition, OwnerPartition):
+            return  # where there is no part, Spark asks for a partition of its own, which is empty
+        # The limit is for the store, whoever asks: tasks that run side by side share it.
+        options = self._reading.store
+        store = open_store(
+            partition.uri, replace(options, rate_limit=options.rate_limit / self._reading.at_once)
+        )
+        reader = APPLICATIONS[self._owners.application].load()
+        try:
+            for batch in store.read(partition.part):
+                yield owner_rows(batch, self._owners.application, reader, self._owners.chroot)
+        finally:
+            store.close()
+
+    def _parts(self, tree: str) -> list[InputPartition]:
+        uri = self._owners.tree(tree)
+        store = open_store(uri, self._reading.store)
+        try:
+            # The layout is that of BookKeeper's own tree, and means nothing here.
+            parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self._reading.parts)
+        finally:
+            store.close()
+        return [OwnerPartition(uri, part) for part in parts]
+
+
+def register(spark: SparkSession) -> None:
+    """Make the table readable by name in a session."""
+    spark.dataSource.register(OwnerSource)

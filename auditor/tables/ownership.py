@@ -1,0 +1,273 @@
+"""ownership: every reference to a ledger beside the ledger it names, and every ledger that nobody names.
+
+Owners and ledgers are joined once, on the ledger's id: one row per reference, and one per ledger without. The
+application's ledgers are in scope 0, as all stock ledgers are. What stands in a row follows from both sides:
+
+    owned       the ledger is there and an owner names it
+    offloaded   it is gone and its owner gave it up for a copy in an object store: right
+    dangling    an owner names it and no scan of the ledgers has it
+    unowned     its custom metadata says whose it was, that owner was read, and names it no more
+    young       no owner names it, and it is younger than the grace: its owner may be about to
+    unknown     no owner names it, or it may be listed unseen, and ``why`` says what was not read
+    foreign     no owner names it, and another application's name is in it
+    unnamed     no owner names it, and it does not say whose it is
+
+Absence needs order. Ledgers are read, then owners, then ledgers again (a saved store: all at one moment):
+what only the second scan of ledgers lists was made meanwhile, what only the first lists was deleted
+meanwhile, and neither is a fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.model.columns import commented
+from auditor.tables.doubtful_ids import with_doubts
+from auditor.tables.moved import deleted, made
+from auditor.tables.owner_claims import application_of, claim_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+OWNERSHIP = commented(
+    ("scope_id", pa.int64(), "0: applications know no scopes"),
+    ("ledger_id", pa.int64(), "the ledger; null: an owner that names none, or could not be read"),
+    (
+        "standing",
+        pa.string(),
+        "owned, offloaded, dangling, unowned, young, unknown, foreign, unnamed; null: no ledger is meant",
+    ),
+    ("fault", pa.string(), "the check that finds it, besides what standing says; null: nothing is wrong"),
+    ("why", pa.string(), "unknown, and doubts: what was not read, or may have changed"),
+    ("seen_before", pa.bool_(), "unowned: an earlier run, by more than the grace, found the same"),
+    ("application", pa.string(), "whose it is: by its owner, else by its custom metadata"),
+    ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
+    ("tenant", pa.string(), "tenant"),
+    ("namespace", pa.string(), "namespace"),
+    ("topic", pa.string(), "local name of the topic, with its partition or segment"),
+    ("cursor", pa.string(), "the subscription"),
+    ("detail", pa.string(), "the version of a schema, the name of a bucket"),
+    ("path", pa.string(), "the owner's znode"),
+    ("claim", pa.string(), "the owner's znode as the ledger's custom metadata names it"),
+    ("place", pa.int64(), "its place in the topic's list, from 0"),
+    ("list_size", pa.int64(), "ledgers in that list"),
+    ("entries", pa.int64(), "entries, as the owner knows them"),
+    ("size", pa.int64(), "bytes, as the owner knows them"),
+    ("offload", pa.string(), "incomplete, complete, deleted; null: never offloaded"),
+    ("offload_uid", pa.string(), "the UUID in the names of its objects"),
+    ("borrowed", pa.bool_(), "a shadow topic's"),
+    ("mark_delete_ledger_id", pa.int64(), "cursor: the ledger up to which all is acknowledged"),
+    ("mark_delete_entry_id", pa.int64(), "cursor: the last entry of that"),
+    ("state", pa.string(), "the ledger's: OPEN, IN_RECOVERY or CLOSED; null: not listed, or unreadable"),
+    ("last_entry_id", pa.int64(), "of the closed ledger"),
+    ("length", pa.int64(), "bytes of the closed ledger"),
+    ("ctime", pa.int64(), "when the ledger was made, ms; null: nothing says"),
+    ("damage", pa.string(), "why the owner could not be read"),
+    ("damage_offset", pa.int64(), "the byte of the value at which it went wrong"),
+)
+
+GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
+"""With more places of the owners' trees unlisted, or unread, than this, no ledger is called unowned."""
+
+DANGLING, UNOWNED = "owner-dangling", "ledger-unowned"
+LENGTH, MISATTRIBUTED, UNREADABLE = "owner-length-mismatch", "ledger-misattributed", "owner-unreadable"
+INCOMPLETE, NOT_TRIMMED = "offload-incomplete", "offload-not-trimmed"
+
+_OWNER = (
+    "application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path", "place", "list_size",
+    "entries", "size", "timestamp", "offload", "offload_uid", "offload_time", "borrowed",
+    "mark_delete_ledger_id", "mark_delete_entry_id", "mzxid",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When what was read, ms: ages count from ``now``, and below ``grace`` nothing is called unowned.
+
+    ``chroot`` is the path above the owners' trees. ``first_zxid`` is where the store stood at the first scan
+    of a running ZooKeeper that has both, None elsewhere. ``apart`` is why owners and ledgers may not fit
+    together; None where they do.
+    """
+
+    now: int
+    grace: int
+    chroot: str = ""
+    first_zxid: int | None = None
+    apart: str | None = None
+
+
+def ownership(
+    ledgers: DataFrame,
+    owners: DataFrame,
+    moved: DataFrame | None,
+    doubtful: DataFrame,
+    earlier: DataFrame | None,
+    applications: tuple[str, ...],
+    moments: Moments,
+) -> DataFrame:
+    """Rows of `OWNERSHIP`.
+
+    ``moved`` is what two scans of a live store differ in (`auditor.tables.moved`), ``doubtful`` the ids that
+    a scan may have missed, ``earlier`` the table ownership of a run that is older by the grace or more,
+    ``applications`` those whose owners were read.
+    """
+    from pyspark.sql import functions as F
+
+    there = _ledgers(ledgers, moved, moments.chroot)
+    named = owners.where("status = 'ok' and ledger_id is not null").select("ledger_id", *_OWNER)
+    both = there.join(named, "ledger_id", "full_outer").withColumn("scope_id", F.lit(0).cast("bigint"))
+    both = _blocked(both, owners)
+    both = with_doubts(both, doubtful, 1).withColumnRenamed("doubt", "first")
+    both = with_doubts(both, doubtful, 2).withColumn("doubt", F.coalesce("first", "doubt"))
+    both = _seen_before(both.withColumn("standing", _standing(applications, moments)), earlier)
+    both = both.withColumns(
+        {
+            "why": _why(moments),
+            "fault": _fault(moments),
+            "application": F.coalesce("application", "said"),
+        }
+    )
+    fault = F.when(F.col("status") != "ok", UNREADABLE)
+    others = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", fault)
+    return _columns(both).unionByName(_columns(others))
+
+
+def _columns(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    kinds = {field.name: field.dataType for field in from_arrow_schema(OWNERSHIP).fields}
+    return rows.select(
+        *(
+            (F.col(name) if name in rows.columns else F.lit(None)).cast(kind).alias(name)
+            for name, kind in kinds.items()
+        )
+    )
+
+
+def _ledgers(ledgers: DataFrame, moved: DataFrame | None, chroot: str) -> DataFrame:
+    """Every ledger of scope 0 that a scan lists, on narrow columns; ``settled``: both scans do."""
+    from pyspark.sql import functions as F
+
+    rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
+        "ledger_id",
+        "state",
+        "last_entry_id",
+        "length",
+        F.coalesce("ctime", "metadata_ctime").alias("ctime"),
+        application_of(F.col("custom_metadata")).alias("said"),
+        claim_of(F.col("custom_metadata"), chroot).alias("claim"),
+        F.lit(True).alias("there"),
+    )
+    if moved is None:
+        return rows.withColumn("settled", F.lit(True))
+    gone = deleted(moved).where("scope_id = 0").select("ledger_id", F.lit(True).alias("gone"))
+    rows = rows.join(gone, "ledger_id", "left").withColumn("settled", F.col("gone").isNull()).drop("gone")
+    new = made(moved).where("scope_id = 0").select("ledger_id")
+    new = new.withColumns({"there": F.lit(True), "settled": F.lit(False)})
+    return rows.unionByName(new, allowMissingColumns=True)
+
+
+def _blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
+    """With ``blocked``: why the owner that a ledger claims was not read; null: it was, or is gone."""
+    from pyspark.sql import functions as F
+
+    unread = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
+    newer = F.when(F.col("stale"), F.lit("only the last entry of its cursor's ledger names it"))
+    shut = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
+    reason = F.concat("path", F.lit(": "), F.coalesce(unread, newer))
+    shut = shut.groupBy(F.col("path").alias("claim")).agg(F.min(reason).alias("unread"))
+    gaps = owners.where("status = 'gap'").select(
+        F.col("path").alias("gap"), F.concat("path", F.lit(": "), "damage").alias("unlisted")
+    )
+    below = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
+    hidden = rows.where("claim is not null and path is null").select("ledger_id", "claim")
+    hidden = hidden.join(F.broadcast(gaps.limit(GAPS_LIMIT)), below)
+    hidden = hidden.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
+    counts = gaps.groupBy().count().select((F.col("count") > GAPS_LIMIT).alias("many"))
+    counts = counts.crossJoin(shut.groupBy().count().select((F.col("count") > SHUT_LIMIT).alias("more")))
+    closed = rows.join(hidden, "ledger_id", "left").join(F.broadcast(shut.limit(SHUT_LIMIT)), "claim", "left")
+    everywhere = F.when(
+        F.col("many") | F.col("more"), F.lit("too many places of the owners' trees were not read")
+    )
+    blocked = F.coalesce("unlisted", "unread", everywhere)
+    return closed.crossJoin(F.broadcast(counts)).withColumn("blocked", blocked)
+
+
+def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
+    """With ``seen_before``: an earlier run found the ledger unowned too."""
+    from pyspark.sql import functions as F
+
+    if earlier is None:
+        return rows.withColumn("seen_before", F.lit(False))
+    known = earlier.where("standing = 'unowned'").select("ledger_id").distinct()
+    both = rows.join(known.withColumn("before", F.lit(True)), "ledger_id", "left")
+    return both.withColumn("seen_before", F.coalesce("before", F.lit(False)))
+
+
+def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
+    from pyspark.sql import functions as F
+
+    there, named = F.col("there").isNotNull(), F.col("path").isNotNull()
+    absent = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
+    age = F.lit(moments.now) - F.col("ctime")
+    undecided = (
+        F.col("claim").isNull() | F.col("ctime").isNull() | F.col("blocked").isNotNull() | ~F.col("settled")
+    )
+    alone = (
+        F.when(F.col("said").isNull(), "unnamed")
+        .when(~F.col("said").isin(*applications), "foreign")
+        .when(age <= moments.grace, "young")
+        .when(undecided, "unknown")
+        .otherwise("unowned")
+    )
+    return F.when(there & named, "owned").when(named, absent.otherwise("dangling")).otherwise(alone)
+
+
+def _why(moments: Moments) -> Column:
+    from pyspark.sql import functions as F
+
+    changed = (
+        F.when(F.col("mzxid") > moments.first_zxid, "its owner changed while the metadata was read")
+        if moments.first_zxid is not None
+        else F.lit(None)
+    )
+    apart = F.lit(moments.apart)
+    unknown = F.coalesce(
+        F.when(F.col("borrowed"), "a shadow topic may list what its source has given up"),
+        F.when(~F.col("settled"), "it was made or deleted while the metadata was read"),
+        F.when(F.col("claim").isNull(), "its custom metadata does not name its owner"),
+        F.when(F.col("ctime").isNull(), "nothing says when it was made"),
+        F.col("blocked"),
+    )
+    return (
+        F.when(F.col("standing") == "unknown", unknown)
+        .when(F.col("standing") == "dangling", F.coalesce("doubt", changed, apart))
+        .when(F.col("standing") == "unowned", apart)
+    )
+
+
+def _fault(moments: Moments) -> Column:
+    """What is wrong with an owned ledger, or that it is dangling or unowned."""
+    from pyspark.sql import functions as F
+
+    own = F.col("standing") == "owned"
+    data = own & (F.col("kind") == "data") & ~F.col("borrowed")
+    entries, size = F.col("entries"), F.col("size")
+    length = (F.col("state") == "CLOSED") & (
+        (entries != F.col("last_entry_id") + 1) | (size != F.col("length"))
+    )
+    exact = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
+    waits = F.greatest("ctime", "timestamp", "offload_time")
+    old = F.lit(moments.now) - waits > moments.grace
+    return (
+        F.when(F.col("standing") == "dangling", DANGLING)
+        .when(F.col("standing") == "unowned", UNOWNED)
+        .when(own & exact & (F.col("claim") != F.col("path")), MISATTRIBUTED)
+        .when(data & length, LENGTH)
+        .when(data & old & (F.col("offload") == "incomplete"), INCOMPLETE)
+        .when(data & old & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED)
+    )

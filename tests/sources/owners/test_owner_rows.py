@@ -1,0 +1,178 @@
+"""Owners of a real Pulsar, ledger by ledger as its broker sees them: from files, dumps and servers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.errors import NoRootError, StoreError, UsageError
+from auditor.sources.metadata.store import NeighbourStore, StoreOptions
+from auditor.sources.metadata.stores import open_store
+from auditor.sources.owners.spark_source import OwnerSource
+from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
+from tests.codecs.pulsar.pulsar_values import oracle
+from tests.servers.etcd import running
+from tests.sources.owners.pulsar_stores import FILES, etcd_dump, owners, znodes, zookeeper_dump
+
+KNOWN = oracle()
+
+
+@pytest.fixture(params=["files", "dump", "server", "etcd-dump", "etcd-server"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "files":
+        yield f"pulsar:zk-snapshot://{FILES}"
+    elif request.param == "dump":
+        yield f"pulsar:dump://{zookeeper_dump(tmp_path / 'dump.jsonl')}"
+    elif request.param == "etcd-dump":
+        yield f"pulsar:dump://{etcd_dump(tmp_path / 'dump.jsonl')}"
+    elif request.param == "server":
+        shutil.copytree(FILES, tmp_path / "server" / "version-2")
+        with EmbeddedZooKeeper(tmp_path / "server") as server:
+            yield f"pulsar:zk://{server.hosts}"
+    else:
+        with running(tmp_path / "etcd") as etcd:
+            etcd.load((node.path, node.data) for node in znodes("managed-ledgers", "schemas") if node.data)
+            yield f"pulsar:etcd://{etcd.host}"
+
+
+def named_by_znodes() -> set[tuple[str, str, int]]:
+    """(path, kind, ledger) that a znode names, as Pulsar's own classes read it."""
+    return {
+        (path, "data" if named["owner"] == "shadow" else named["owner"], named["ledger"])
+        for path, znode in KNOWN["znodes"].items()
+        if znode["names"] != "unreadable"
+        for named in znode["names"]
+        if named.get("named_by") != "cursor ledger entry" and named["owner"] != "compacted"
+    }
+
+
+def test_owners_are_those_of_the_brokers_own_view(uri: str) -> None:
+    rows = owners(uri)
+    read = {
+        (row["path"], row["kind"], row["ledger_id"])
+        for row in rows
+        if row["ledger_id"] is not None and row["kind"] != "compacted"
+    }
+    assert read == named_by_znodes()
+    assert len(read) > 150
+    hold_names(rows)
+    unreadable = {path for path, znode in KNOWN["znodes"].items() if znode["names"] == "unreadable"}
+    assert {row["path"] for row in rows if row["status"] != "ok"} == unreadable
+    assert {row["status"] for row in rows} == {"ok", "unreadable"}
+
+
+def hold_names(rows: list[dict[str, Any]]) -> None:
+    """Every ledger has the topic, cursor and schema that the oracle says."""
+    for row in rows:
+        ledger = KNOWN["ledgers"].get(str(row["ledger_id"]), {})
+        if row["borrowed"] or row["kind"] == "compacted" or "path" not in ledger:
+            continue
+        if row["kind"] == "schema":
+            assert f"{row['tenant']}/{row['namespace']}/{row['topic']}" == ledger["schema"]
+            assert row["detail"] == str(ledger["version"])
+        else:
+            topic = f"persistent://{row['tenant']}/{row['namespace']}/{row['topic']}"
+            assert topic == ledger["topic"]
+            assert (row["cursor"] or "") in ledger["path"] or "%" in ledger["path"]
+
+
+def test_lists_carry_places_lengths_and_offloads() -> None:
+    rows = owners(f"pulsar:zk-snapshot://{FILES}")
+    history = [row for row in rows if row["topic"] == "history" and row["kind"] == "data"]
+    assert [(row["ledger_id"], row["place"], row["list_size"], row["offload"]) for row in history] == [
+        (165, 0, 9, "deleted"),
+        (167, 1, 9, "complete"),
+        (168, 2, 9, "incomplete"),
+        (169, 3, 9, "complete"),
+        (170, 4, 9, "deleted"),
+        *((ledger, place, 9, None) for place, ledger in enumerate(range(171, 175), start=5)),
+    ]
+    assert {row["ledger_id"] for row in rows if row["borrowed"]} == {77, 82, 83}
+
+
+def test_a_compacted_ledger_that_only_a_cursors_ledger_names_is_known_to_be_unknown() -> None:
+    rows = [row for row in owners(f"pulsar:zk-snapshot://{FILES}") if row["kind"] == "compacted"]
+    assert {(row["topic"], row["ledger_id"], row["stale"]) for row in rows} == {
+        ("accounts", None, True),
+        ("rates", None, True),
+    }
+
+
+def test_a_tree_that_is_not_there_is_an_error_if_it_is_the_first(tmp_path: Path) -> None:
+    with pytest.raises(NoRootError):
+        owners(f"pulsar:zk-snapshot://{FILES}?root=/elsewhere")
+    with pytest.raises(StoreError):
+        owners(f"pulsar:zk-snapshot://{tmp_path}")
+
+
+def test_a_store_tells_what_lies_beside_its_root(tmp_path: Path) -> None:
+    dump = zookeeper_dump(tmp_path / "dump.jsonl")
+    for uri in (f"zk-snapshot://{FILES}", f"dump://{dump}"):
+        store = open_store(uri)
+        assert isinstance(store, NeighbourStore)
+        store.cluster()
+        assert store.has_beside("managed-ledgers")
+        assert not store.has_beside("ledgers2")
+
+
+def test_a_running_server_tells_what_lies_beside_its_root(tmp_path: Path) -> None:
+    shutil.copytree(FILES, tmp_path / "version-2")
+    with EmbeddedZooKeeper(tmp_path) as server:
+        store = open_store(f"zk://{server.hosts}/ledgers", StoreOptions())
+        assert isinstance(store, NeighbourStore)
+        store.cluster()
+        assert store.has_beside("managed-ledgers")
+        assert not store.has_beside("ledgers2")
+        store.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "zk://host:2181",
+        "kafka:zk://host:2181",
+        "pulsar:",
+        "pulsar:file:///x",
+        "pulsar:etcd-snapshot:///x.db",
+        "pulsar:zk://user@host:2181",
+        "pulsar:dump:///a.jsonl?scope=/x",
+    ],
+)
+def test_what_cannot_be_meant_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_owners_uri(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pulsar:zk://h1:2181",
+        "pulsar:zk://h1:2181,h2:2182/chroot",
+        "pulsar:dump:///a/b.jsonl?root=/chroot",
+        "pulsar:zk-snapshot:///a/version-2",
+        "pulsar:etcd://h1:2379",
+    ],
+)
+def test_a_uri_is_written_as_it_was_given(text: str) -> None:
+    assert parse_owners_uri(text).text == text
+
+
+def test_the_metadatas_own_store_has_owners_beside_its_root() -> None:
+    assert beside("pulsar", "dump:///a%20b.jsonl?root=/east/ledgers") == OwnersUri(
+        "pulsar", "dump:///a%20b.jsonl", "/east"
+    )
+
+
+def test_options_that_cannot_be_meant_are_refused() -> None:
+    for options in (
+        {},
+        {"owners": "pulsar:zk://h", "metadata": "x"},
+        {"owners": "pulsar:zk://h", "parts": "0"},
+    ):
+        with pytest.raises(UsageError):
+            OwnerSource(options).reader(OwnerSource(options).schema())
