@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Find = Callable[[Tables], DataFrame]
 
-Group = Literal["replication", "storage", "identity", "metadata", "owners"]
+Group = Literal["replication", "storage", "identity", "metadata", "owner"]
 GROUPS: tuple[str, ...] = get_args(Group)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.WARNING, group="owner", rests_on=Basis.OWNERS, asks="ownership")
 def ledger_misattributed(tables: Tables) -> DataFrame:
     """A ledger was made for one owner, and another one names it as its own.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, asks="ownership")
 def ledger_unowned(tables: Tables) -> DataFrame:
     """A ledger says whose it is, and its owner is gone or does not name it: a leak.
 
@@ -43,7 +43,7 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`
           It shows the custom metadata that says whose it was.
         - `bookkeeper shell deleteledger -l ID`
-          deletes it from all bookies. Risk: danger; it cannot be undone. Never for a mere suspect.
+          Never for one that is only suspected.
 
     Limits:
         Ledgers without custom metadata, of other applications, of owners that could not be read, and those

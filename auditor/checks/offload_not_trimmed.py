@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.NOTE, group="owner", rests_on=Basis.OWNERS, asks="ownership")
 def offload_not_trimmed(tables: Tables) -> DataFrame:
     """A ledger's copy in an object store is whole, and the ledger still fills the bookies' disks.
 
@@ -37,8 +37,6 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It shows that the ledger is there.
-        - `bkaudit decode pulsar-managed-ledger FILE`
-          shows the list of a topic's znode that was saved to a file. Risk: none; it reads the file.
 
     Limits:
         The bucket is not looked at.

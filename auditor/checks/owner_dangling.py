@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.ERROR, group="owner", rests_on=Basis.OWNERS, asks="ownership")
 def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.
 
@@ -44,8 +44,6 @@ def owner_dangling(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It confirms that the ledger is gone.
-        - `bkaudit decode pulsar-managed-ledger FILE`
-          shows the list of a topic's znode that was saved to a file. Risk: none; it reads the file.
 
     Limits:
         A schema's ledgers are deleted before its znode: one that is being deleted at the moment of the scan

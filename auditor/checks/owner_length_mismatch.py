@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.WARNING, group="owner", rests_on=Basis.OWNERS, asks="ownership")
 def owner_length_mismatch(tables: Tables) -> DataFrame:
     """A topic's list says another number of entries or bytes than the closed ledger has.
 
@@ -36,8 +36,6 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           The last entry and the length are in it.
-        - `bkaudit decode pulsar-managed-ledger FILE`
-          shows the list of a topic's znode that was saved to a file. Risk: none; it reads the file.
 
     Limits:
         Of open ledgers the list says nothing.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="owners", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.ERROR, group="owner", rests_on=Basis.OWNERS, asks="ownership")
 def owner_unreadable(tables: Tables) -> DataFrame:
     """What an application keeps of its ledgers cannot be read.
 

@@ -85,7 +85,7 @@ CATALOGUE = {
         "quorum-invalid": "error",
         "recovery-stuck": "warning",
     },
-    "owners": {
+    "owner": {
         "owner-dangling": "error",
         "owner-unreadable": "error",
         "owner-length-mismatch": "warning",

@@ -34,7 +34,7 @@ def test_a_pulsar_is_healthy_but_for_the_ledgers_whose_metadata_was_removed(
     scanned = open_store(uri).cluster().scan_time
     set_clocks(tmp_path / "bookies", scanned)
     run = tmp_path / "run"
-    options = AuditOptions(index_time=scanned)
+    options = AuditOptions(index_time=scanned, owners="none")  # who refers to them: test_owners.py
     report = Audit(uri, [str(tmp_path / "bookies")], str(run), options).run(spark)
     known = json.loads((DATA / "ledgers.json").read_text())
     listed = {row["ledger_id"] for row in pq.read_table(run / "tables" / "ledgers").to_pylist()}

@@ -1,0 +1,201 @@
+"""Owners and ledgers joined, against a plain reading of the rules: 600 made-up ledgers at once."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.sources.owners.owner_rows import OWNERS
+from auditor.tables.doubtful_ids import DOUBTFUL_IDS
+from auditor.tables.moved import MOVED
+from auditor.tables.ownership import OWNERSHIP, Moments, ownership
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = dict[str, Any]
+NOW, GRACE, FIRST_ZXID = 1_000_000, 10_000, 500
+TOPIC = "/managed-ledgers/shop/orders/persistent/"
+UNREADABLE, HIDDEN, COMPACTED = f"{TOPIC}spoiled", f"{TOPIC}hidden", f"{TOPIC}compacted/__compaction"
+GONE, MADE, DOUBTED, BEFORE = range(60), range(60, 90), range(90, 120), range(0, 600, 2)
+ANOTHER = f"{TOPIC}another"
+
+
+def frame(spark: SparkSession, schema: pa.Schema, rows: list[Row]) -> DataFrame:
+    full = [tuple(row.get(name) for name in schema.names) for row in rows]
+    return spark.createDataFrame(full, from_arrow_schema(schema))
+
+
+def custom(draw: random.Random) -> dict[str, bytes]:
+    """Custom metadata: of nobody, of others, of no kind that is known, and of each kind."""
+    topic = draw.choice(["plain", "a b", "spoiled", "hidden", "hidden-not", "compacted"])
+    name = f"shop/orders/persistent/{topic.replace(' ', '+')}".encode()
+    full = f"persistent://shop/orders/{topic}".encode()
+    pulsar = {"application": b"pulsar"}
+    return draw.choice(
+        [
+            {},
+            {"application": b"\xff\xfe"},
+            {"application": b"other", "component": b"managed-ledger"},
+            {**pulsar, "component": b"new-kind"},
+            {**pulsar, "component": b"compacted-ledger", "pulsar/compactedTopic": b"no full name"},
+            {**pulsar, "component": b"managed-ledger", "pulsar/managed-ledger": name},
+            {**pulsar, "component": b"managed-ledger", "pulsar/managed-ledger": name, "pulsar/cursor": b"s"},
+            {**pulsar, "component": b"compacted-ledger", "pulsar/compactedTopic": full},
+            {**pulsar, "component": b"schema", "pulsar/schemaId": b"shop/orders/" + topic.encode()},
+            {
+                **pulsar, "component": b"delayed-index-bucket", "pulsar/delayedIndexTopic": full,
+                "pulsar/delayedIndexCursor": "süß/1".encode(),
+            },
+        ]
+    )  # fmt: skip
+
+
+def claim(said: dict[str, bytes]) -> str | None:
+    """The owner's path that custom metadata mean."""
+    if (named := said.get("pulsar/managed-ledger")) is not None:
+        return f"/managed-ledgers/{named.decode()}" + ("/s" if "pulsar/cursor" in said else "")
+    if (schema := said.get("pulsar/schemaId")) is not None:
+        return f"/schemas/{schema.decode()}"
+    full = (said.get("pulsar/compactedTopic") or said.get("pulsar/delayedIndexTopic") or b"").decode()
+    if "://" not in full:
+        return None
+    path = TOPIC + full.rpartition("/")[2].replace(" ", "+")
+    return path + ("/__compaction" if "pulsar/compactedTopic" in said else "/s%C3%BC%C3%9F%2F1")
+
+
+def world(seed: int) -> tuple[list[Row], list[Row]]:
+    """Ledgers and references to them."""
+    draw = random.Random(seed)
+    ledgers, owners = [], []
+    for id in range(600):
+        said = custom(draw)
+        if draw.random() < 0.8:
+            ledgers.append(
+                {
+                    "scope_id": 0, "ledger_id": id, "status": "ok", "version": 1, "custom_metadata": said,
+                    "state": draw.choice(["OPEN", "CLOSED"]), "last_entry_id": 9, "length": 100,
+                    "ctime": draw.choice([None, NOW - 1, NOW - GRACE, NOW - GRACE - 1, 5]),
+                }
+            )  # fmt: skip
+        if draw.random() < 0.5:
+            borrowed = draw.random() < 0.1
+            owners.append(
+                {
+                    "application": "pulsar", "status": "ok", "kind": draw.choice(["data", "cursor"]),
+                    "ledger_id": id, "path": claim(said) if draw.random() < 0.8 else ANOTHER,
+                    "entries": draw.choice([None, 10, 10, 11]), "size": draw.choice([None, 100, 100, 99]),
+                    "offload": draw.choice([None, None, "incomplete", "complete", "deleted"]),
+                    "offload_time": draw.choice([None, NOW - 1, 5]), "borrowed": borrowed,
+                    "mzxid": draw.choice([FIRST_ZXID, FIRST_ZXID + 1]), "stale": False,
+                }
+            )  # fmt: skip
+            owners[-1]["path"] = owners[-1]["path"] or ANOTHER
+    owners += [
+        {
+            "application": "pulsar",
+            "status": "unreadable",
+            "path": UNREADABLE,
+            "damage": "cut",
+            "damage_offset": 3,
+        },
+        {"application": "pulsar", "status": "gap", "path": HIDDEN, "damage": "not listed"},
+        {"application": "pulsar", "status": "ok", "path": COMPACTED, "kind": "compacted", "stale": True},
+    ]
+    return ledgers, owners
+
+
+def standing_of(ledger: Row | None, owner: Row | None, id: int, live: bool) -> tuple[str | None, bool]:
+    """The standing, by the rules as they are written, and whether a dangling reference is in doubt."""
+    there = ledger is not None or (live and id in MADE)
+    if owner is not None:
+        if there:
+            return "owned", False
+        if owner["offload"] == "deleted":
+            return "offloaded", False
+        if owner["borrowed"]:
+            return "unknown", False
+        return "dangling", id in DOUBTED or (live and owner["mzxid"] > FIRST_ZXID)
+    if ledger is None:
+        return ("unnamed", False) if there else (None, False)
+    said = ledger["custom_metadata"]
+    if said.get("application") not in (b"pulsar", b"other"):
+        return "unnamed", False
+    if said["application"] != b"pulsar":
+        return "foreign", False
+    if ledger["ctime"] is not None and NOW - ledger["ctime"] <= GRACE:
+        return "young", False
+    path = claim(said)
+    shut = path is not None and (path in (UNREADABLE, HIDDEN, COMPACTED) or path.startswith(f"{HIDDEN}/"))
+    if path is None or ledger["ctime"] is None or shut or (live and id in GONE):
+        return "unknown", False
+    return "unowned", False
+
+
+def fault_of(ledger: Row | None, owner: Row | None, standing: str | None) -> str | None:
+    """The check that finds it."""
+    if standing in ("dangling", "unowned"):
+        return {"dangling": "owner-dangling", "unowned": "ledger-unowned"}[standing]
+    if standing != "owned" or ledger is None or owner is None or owner["borrowed"]:
+        return None
+    path = claim(ledger["custom_metadata"])
+    if path is not None and path != owner["path"]:
+        return "ledger-misattributed"
+    if owner["kind"] != "data":
+        return None
+    entries, size = owner["entries"] or 10, owner["size"] or 100
+    if ledger["state"] == "CLOSED" and (entries, size) != (10, 100):
+        return "owner-length-mismatch"
+    times = [time for time in (ledger["ctime"], owner["offload_time"]) if time is not None]
+    if times and NOW - max(times) > GRACE and owner["offload"] is not None:
+        return "offload-incomplete" if owner["offload"] == "incomplete" else "offload-not-trimmed"
+    return None
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, live: bool) -> None:
+    ledgers, owners = world(7 + live)
+    by_id, named = (
+        {row["ledger_id"]: row for row in ledgers},
+        {row["ledger_id"]: row for row in owners if "ledger_id" in row},
+    )
+    moved = [{"scope_id": 0, "ledger_id": id, "listed": True, "version": 1} for id in GONE if id in by_id] + [
+        {"scope_id": 0, "ledger_id": id, "listed": True, "version_again": 1} for id in MADE if id not in by_id
+    ]
+    doubtful = [{"scan": 1, "scope_id": 0, "low": DOUBTED[0], "high": DOUBTED[-1], "why": "a gap"}]
+    earlier = [{"ledger_id": id, "standing": "unowned"} for id in BEFORE]
+    found = ownership(
+        frame(spark, LEDGERS, ledgers),
+        frame(spark, OWNERS, owners),
+        frame(spark, MOVED, moved) if live else None,
+        frame(spark, DOUBTFUL_IDS, doubtful),
+        frame(spark, OWNERSHIP, earlier),
+        ("pulsar",),
+        Moments(NOW, GRACE, "", FIRST_ZXID if live else None),
+    ).collect()
+    rows = {row["ledger_id"]: row for row in found if row["ledger_id"] is not None}
+    assert len(rows) == sum(row["ledger_id"] is not None for row in found)
+    seen = set()
+    for id in range(600):
+        standing, doubted = standing_of(by_id.get(id), named.get(id), id, live)
+        row = rows.get(id)
+        assert (row["standing"] if row else None) == standing, id
+        if row is None:
+            continue
+        fault = fault_of(by_id.get(id), named.get(id), standing)
+        assert row["fault"] == fault, id
+        assert row["seen_before"] == (id in BEFORE)
+        if standing == "dangling":
+            assert (row["why"] is not None) == doubted, id
+        assert (row["why"] is not None) or standing != "unknown"
+        seen.add((standing, fault))
+    assert len(seen) >= 12, "every standing and fault was met"
+    others = [(row["path"], row["fault"]) for row in found if row["ledger_id"] is None]
+    assert sorted(others) == [
+        (COMPACTED, None), (HIDDEN, "owner-unreadable"), (UNREADABLE, "owner-unreadable"),
+    ]  # fmt: skip
