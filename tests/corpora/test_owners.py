@@ -10,19 +10,26 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from auditor import Audit
 from auditor.demo.sample import extract
+from auditor.model.options import AuditOptions
 from auditor.sources.metadata.stores import open_store
+from auditor.sources.owners.owner_rows import OWNERS
+from auditor.tables.ownership import OWNERSHIP
 from tests.codecs.pulsar.pulsar_values import oracle
 from tests.corpora.audited import Asked, audit
 from tests.corpora.cluster import set_clocks
+from tests.sources.owners.pulsar_stores import zookeeper_dump
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parents[1] / "data" / "pulsar-a"
 KNOWN = oracle()
+DAY = 24 * 3_600_000
 FAULTS = KNOWN["faults"]
 OWNER_CHECKS = {
     "ledger-unowned", "owner-dangling", "owner-length-mismatch", "owner-unreadable", "ledger-misattributed",
@@ -80,3 +87,26 @@ def test_every_ledger_has_the_owner_that_the_broker_sees(owned: Asked) -> None:
             assert [row["path"] for row in here] == [None]
         else:
             assert here == []
+
+
+def test_the_tables_of_owners_are_the_published_ones(owned: Asked) -> None:
+    for name, schema in (("owners", OWNERS), ("ownership", OWNERSHIP)):
+        read = pq.read_schema(next((owned.out / "tables" / name).glob("*.parquet")))
+        assert [(field.name, field.type) for field in read] == [(field.name, field.type) for field in schema]
+
+
+def test_a_second_run_beside_a_dump_confirms_leaks_and_nothing_is_found_within_the_grace(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Metadata alone, read of a dump: by now, a day later, and two days later."""
+    dump = zookeeper_dump(tmp_path / "dump.jsonl")
+    scanned = open_store(f"dump://{dump}").cluster().scan_time
+    leaks = {fault["ledger"] for fault in FAULTS if fault["expect"] == "ledger-unowned"}
+    found = []
+    for days in (0, 2, 4):
+        run = tmp_path / f"run{days}"
+        options = AuditOptions(scan_time=scanned + days * DAY)
+        Audit(f"dump://{dump}", [], str(run), options).run(spark)
+        rows = pq.read_table(run / "findings").to_pylist()
+        found.append({row["ledger_id"]: row["confidence"] for row in rows if row["id"] == "ledger-unowned"})
+    assert found == [{}, dict.fromkeys(leaks, "suspect"), dict.fromkeys(leaks, "confirmed")]
