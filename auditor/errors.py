@@ -2,7 +2,8 @@
 
     AuditorError
     ├── UsageError            2  an option, URI or configuration that cannot be meant
-    │   └── RunError          2  a run directory that cannot be opened
+    │   └── RunUsageError     2  a run, or a part of one, that cannot be meant; a RunError too
+    ├── RunError              5  a run directory that is damaged
     ├── StoreError            4  a metadata store could not be read, or would not let us in
     │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
     │   └── NoRootError       4  a metadata store has nothing where it was to be read
@@ -39,8 +40,24 @@ class UsageError(AuditorError):
     exit_code = 2
 
 
-class RunError(UsageError):
-    """A run directory that cannot be opened, or that another configuration wrote."""
+class RunError(AuditorError):
+    """A run directory that cannot be read: the message names the file that is damaged, or not as written.
+
+    Catch it for whatever is wrong with a run, `RunUsageError` too.
+    """
+
+    exit_code = 5
+
+
+class RunUsageError(RunError, UsageError):
+    """A run that cannot be meant: it is not there, another configuration or version wrote it, or what is
+    asked for is not in it.
+
+    >>> RunError.exit_code, RunUsageError.exit_code, issubclass(RunUsageError, UsageError)
+    (5, 2, True)
+    """
+
+    exit_code = 2
 
 
 class StoreError(AuditorError):

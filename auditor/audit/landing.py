@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import fs
 
-from auditor.errors import RunError
+from auditor.errors import RunUsageError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.sources.file_systems import REPORT, run_files
@@ -124,13 +124,13 @@ class RunDirectory:
         Raises `RunError` where another run's results are: they are never written over.
         """
         if self._files.get_file_info(self._base).type == fs.FileType.File:
-            raise RunError(f"--out {self.path}: is a file; name a directory that an audit may make")
+            raise RunUsageError(f"--out {self.path}: is a file; name a directory that an audit may make")
         if self.exists(REPORT):
-            raise RunError(f"--out {self.path}: holds a finished run; name another directory")
+            raise RunUsageError(f"--out {self.path}: holds a finished run; name another directory")
         manifest = self.read_json(MANIFEST)
         if manifest is None:
             if self.exists("tables"):
-                raise RunError(f"--out {self.path}: has tables and no manifest; name another directory")
+                raise RunUsageError(f"--out {self.path}: has tables and no manifest; name another directory")
             self.write_json(MANIFEST, {"identity": identity})
             return False
         if manifest.get("identity") != identity and not self.exists("tables"):
@@ -138,7 +138,7 @@ class RunDirectory:
             self.write_json(MANIFEST, {"identity": identity})
             return False
         if manifest.get("identity") != identity:
-            raise RunError(f"--out {self.path}: an unfinished run of other sources or options is there")
+            raise RunUsageError(f"--out {self.path}: an unfinished run of other sources or options is there")
         return True
 
 

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from auditor.errors import RunError, UsageError
+from auditor.errors import RunUsageError, UsageError
 from auditor.sources.metadata.uri import parse_metadata_uri
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -120,7 +120,7 @@ def _opened(path: Path, out: str) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         where = error.filename or path
-        raise RunError(f"--out {out}: {where} cannot be made or written: {error.strerror}") from error
+        raise RunUsageError(f"--out {out}: {where} cannot be made or written: {error.strerror}") from error
 
 
 def _lock(descriptor: int, kind: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
-from auditor.errors import RunError
+from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.states import Verdict
 
@@ -265,7 +265,7 @@ class Report:
             value = json.loads(text)
             schema = value.get("schema") if isinstance(value, dict) else None
             if schema != SCHEMA:
-                raise RunError(f"this is no {SCHEMA}: its schema is {schema!r}")
+                raise RunUsageError(f"this is no {SCHEMA}: its schema is {schema!r}")
             _same_shape(value["run"])
             bookies = value["coverage"]["bookies"]
             return cls(
@@ -293,7 +293,7 @@ def _same_shape(run: Mapping[str, Any]) -> None:
         if any(key not in tally for tally in run.get("tally", ()))
     ]
     if missing:
-        raise RunError(
+        raise RunUsageError(
             f"another version of this program wrote this report ({run.get('version')}): it lacks "
             f"{', '.join(missing)}; audit again"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from auditor.errors import RunError
+from auditor.errors import RunError, RunUsageError
 from auditor.model.history import NOT_COMPARED, RunSummary
 from auditor.model.report import Cluster, Report
 from auditor.runs.reader import RunReader
@@ -46,7 +46,7 @@ def comparable_run(path: str | Path) -> RunReader:
     run = RunReader(path)
     files, base = run_files(str(path))
     if not is_file(files, f"{base}/{_CHANGES}"):
-        raise RunError(f"{path}: it has no {CHANGED}, so it cannot be compared; audit again")
+        raise RunUsageError(f"{path}: it has no {CHANGED}, so it cannot be compared; audit again")
     return run
 
 

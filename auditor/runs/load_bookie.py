@@ -9,7 +9,7 @@ import difflib
 from typing import Any
 
 from auditor.codecs.bookie.last_mark import LastMark
-from auditor.errors import RunError
+from auditor.errors import RunError, RunUsageError
 from auditor.model.bookie_view import (
     AliasView,
     BookieView,
@@ -79,10 +79,10 @@ def _whole_id(run: RunReader, given: str) -> str:
     if beginning:
         listed = ", ".join(beginning[:_LISTED])
         more = f", and {len(beginning) - _LISTED:,} more" if len(beginning) > _LISTED else ""
-        raise RunError(f"{run.path}: {len(beginning):,} bookies begin with {given!r}: {listed}{more}")
+        raise RunUsageError(f"{run.path}: {len(beginning):,} bookies begin with {given!r}: {listed}{more}")
     near = difflib.get_close_matches(given, known, n=_NEAR, cutoff=0.5)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; RUN/tables/bookies lists them"
-    raise RunError(f"{run.path}: no bookie {given!r} is known{hint}")
+    raise RunUsageError(f"{run.path}: no bookie {given!r} is known{hint}")
 
 
 def _cookie(row: dict[str, Any]) -> CookieView:

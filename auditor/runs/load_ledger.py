@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from auditor.codecs.availability.coverage import last_entry
-from auditor.errors import RunError, UsageError
+from auditor.errors import RunUsageError, UsageError
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState, Segment
 from auditor.model.ledger_view import LedgerView, ReplicaView
@@ -41,7 +41,7 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
         indexes += [each for each in answers if each["bookie_id"] not in shown]
     if not found and not indexes:
         scope = f" of scope {scope_id}" if scope_id else ""
-        raise RunError(f"{run.path}: neither the metadata nor a bookie knows ledger {ledger_id}{scope}")
+        raise RunUsageError(f"{run.path}: neither the metadata nor a bookie knows ledger {ledger_id}{scope}")
     row = found[0] if found else {}
     bookies = {each["bookie_id"]: each for each in run.table("bookies").to_pylist()}
     verdict = _only(run.table("verdicts", filter=here).to_pylist())

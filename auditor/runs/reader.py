@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from auditor.errors import RunError
+from auditor.errors import RunError, RunUsageError
 from auditor.model.report import Report
 from auditor.runs.findings import Findings, findings_of
 from auditor.runs.tables import RunTables
@@ -67,10 +67,10 @@ class RunReader:
             with files.open_input_stream(f"{base}/{REPORT}") as stream:
                 text = stream.read()
         except FileNotFoundError as error:
-            raise RunError(f"{self.path}: no finished run is here (no {REPORT})") from error
+            raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT})") from error
         except (OSError, pa.ArrowException) as error:
             raise RunError(f"{self.path}/{REPORT}: {error}") from error
         try:
             return Report.from_json(bytes(text))
         except RunError as error:
-            raise RunError(f"{self.path}/{REPORT}: {error}") from error
+            raise type(error)(f"{self.path}/{REPORT}: {error}") from error

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from auditor.errors import RunError
+from auditor.errors import RunError, RunUsageError
 from auditor.model.history import OfCluster, RunSummary, cluster_key
 from auditor.model.report import Report
 from auditor.runs.reader import RunReader
@@ -75,7 +75,7 @@ def finished_runs(directory: str | Path) -> list[str]:
             if info.type == fs.FileType.Directory and is_file(files, f"{info.path}/{REPORT}"):
                 found.append(f"{below}{info.base_name}")
     except (OSError, pa.ArrowException) as error:
-        raise RunError(f"{directory}: {error}") from error
+        raise RunUsageError(f"{directory}: {error}") from error
     return sorted(found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from auditor.errors import RunError
+from auditor.errors import RunUsageError
 
 REPORT = "report.json"
 """Written last: a run that has one is whole."""
@@ -23,13 +23,13 @@ def run_files(path: str) -> tuple[Any, str]:
     if "://" not in path:
         return fs.LocalFileSystem(), str(Path(path).absolute())
     if _has_password(path):
-        raise RunError("a URI of a directory must not have a password in it; set it in the environment")
+        raise RunUsageError("a URI of a directory must not have a password in it; set it in the environment")
     try:
         # Spark says s3a where pyarrow says s3.
         trimmed = f"{path}/".replace("s3a://", "s3://", 1).rstrip("/")
         files, base = fs.FileSystem.from_uri(f"{trimmed}///" if trimmed.endswith(":") else trimmed)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise RunError(f"{path}: no file system for it: {error}") from error
+        raise RunUsageError(f"{path}: no file system for it: {error}") from error
     return files, base
 
 

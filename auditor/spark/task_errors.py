@@ -17,13 +17,14 @@ from auditor.errors import (
     CompactedError,
     DiskFullError,
     RunError,
+    RunUsageError,
     SparkError,
     StoreError,
     UsageError,
 )
 
 _OWN: dict[str, type[AuditorError]] = {
-    each.__name__: each for each in (StoreError, CompactedError, UsageError, RunError)
+    each.__name__: each for each in (StoreError, CompactedError, UsageError, RunError, RunUsageError)
 }
 # The last line of a Python traceback, in whatever Spark and Java wrap around it.
 _RAISED = re.compile(rf"^(?:.*\s)?auditor\.errors\.({'|'.join(_OWN)}): (.*)$", re.MULTILINE)

@@ -17,6 +17,7 @@ from auditor.cli.options import chosen, new_run, newest_run
 from auditor.errors import AuditorError, DamageBudgetError, JavaMissingError, StoreError, UsageError
 from auditor.model.options import AuditOptions, declared
 from auditor.model.report import Report
+from tests.made_runs import made_run
 from tests.reports.samples import CHANGES, coverage, report, tally
 
 AUDIT = ("audit", "--metadata", "dump:///nowhere/metadata.jsonl", "--bookies", "/nowhere/bookies")
@@ -220,6 +221,7 @@ def test_errors_know_their_exit_codes() -> None:
     codes = {kind.__name__: kind.exit_code for kind in AuditorError.__subclasses__()}
     assert codes == {
         "UsageError": 2,
+        "RunError": 5,
         "StoreError": 4,
         "DamageBudgetError": 5,
         "JavaMissingError": 4,
@@ -230,6 +232,20 @@ def test_errors_know_their_exit_codes() -> None:
         "DecodeError": 5,
         "RuleError": 5,
     }
+
+
+def test_a_damaged_run_is_not_wrong_usage_and_one_that_is_not_there_is(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run")
+    assert bkaudit("report", run.path).exit_code == 0
+    Path(run.path, "report.json").write_text('{"schema": ')
+    outcome = bkaudit("report", run.path)
+    assert outcome.exit_code == 5
+    assert outcome.stderr.startswith(f"bkaudit: {run.path}/report.json: this report cannot be read: ")
+    outcome = bkaudit("report", f"{run.path}2")
+    assert (outcome.exit_code, outcome.stderr) == (
+        2,
+        f"bkaudit: {run.path}2: no finished run is here (no report.json)\n",
+    )
 
 
 def test_colour_says_nothing_by_itself() -> None:
