@@ -105,7 +105,7 @@ def _audits(folder: Path) -> Line:
         # Each in a directory of its own: runs side by side are compared with each other.
         out = str(folder / f"audit-{made}" / "run")
         report = Audit(metadata, [bookies], out, AuditOptions(since=since)).run(spark)
-        taken = report.run["reused"]
+        taken = report.run.reused
         if since is not None and (taken is None or taken["indexes"]["reused"] < 2 * LEDGERS):
             sys.exit(f"incremental: the audit took nothing: {taken}")
         return dict(report.counts)

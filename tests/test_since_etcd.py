@@ -97,7 +97,7 @@ def test_the_ledgers_and_the_findings_are_those_of_what_etcd_has_now(runs: Runs)
 
 
 def test_the_report_says_how_many_ledgers_were_not_read_again(runs: Runs) -> None:
-    taken = runs.since.report.run["reused"]
+    taken = runs.since.report.run.reused
     table = runs.since.table("ledgers")
     reused = {row["ledger_id"] for row in table if row["reused"]}
     assert taken["ledgers"] == {"reused": len(reused), "read": len(table) - len(reused)}
@@ -108,6 +108,6 @@ def test_the_report_says_how_many_ledgers_were_not_read_again(runs: Runs) -> Non
     # The second scan begins with the first one, and nothing has moved in between.
     again = sum(bool(row["reused"]) for row in runs.since.table("ledgers_again"))
     assert again > 80
-    operations = runs.since.report.run["operations"]
+    operations = runs.since.report.run.operations
     assert operations["ledger records read by tasks"] == 2 * len(table) - len(reused) - again
-    assert runs.first.report.run["reused"] is None
+    assert runs.first.report.run.reused is None

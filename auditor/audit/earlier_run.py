@@ -183,7 +183,7 @@ def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
 def _last(out: str, cluster: Cluster) -> str | None:
     """The newest complete run of the cluster beside ``out``."""
     found = [
-        (report.run["finished"], path)
+        (report.run.finished, path)
         for path, report in siblings(out, cluster)
         if isinstance(report, Report) and path != out and report.complete
     ]

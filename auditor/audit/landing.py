@@ -214,7 +214,7 @@ class Landing:
         """Write the report last: a run that has one is whole."""
         manifest = {
             **(self.run.read_json(MANIFEST) or {}),
-            "run": report.run,
+            "run": asdict(report.run),
             "coverage": asdict(report.coverage),
         }
         self.run.write_json(MANIFEST, manifest)

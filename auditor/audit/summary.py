@@ -30,7 +30,7 @@ from auditor.model.report import (
     InDoubt,
     Replicas,
     Report,
-    Run,
+    RunFacts,
     Taken,
     Tally,
 )
@@ -76,7 +76,7 @@ def summarise(
     counts = _counts(tables, metadata, asked)
     reads, witness_notes = witness.summary()
     reused, read = counts["ledgers"]
-    run = Run(
+    run = RunFacts(
         version=program_version(),
         started=started,
         finished=compared.finished,

@@ -38,10 +38,10 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
     if undecodable >= DAMAGE_FLOOR and undecodable > DAMAGE_SHARE * report.coverage.ledgers.total:
         return DAMAGED
     least = Severity.ERROR if fail_on == NEW else Severity(fail_on)
-    fresh = fail_on == NEW and report.run["changes"] is not None
+    fresh = fail_on == NEW and report.run.changes is not None
     bad = [
         tally
-        for tally in report.run["tally"]
+        for tally in report.run.tally
         if Severity(tally["severity"]).at_least(least) and _counting(tally, fresh)
     ]
     if any(fail_on_suspect or tally["confidence"] == Confidence.CONFIRMED for tally in bad):

@@ -75,19 +75,19 @@ class RunSummary:
         run = report.run
         return cls(
             path=path,
-            started=run["started"],
-            finished=run["finished"],
-            scan_time=run["scan_time"],
+            started=run.started,
+            finished=run.finished,
+            scan_time=run.scan_time,
             instance_id=report.cluster.instance_id,
             metadata_uri=report.cluster.metadata_uri,
             verdict=report.verdict,
             complete=report.complete,
             severities={
-                str(severity): sum(tally["count"] for tally in run["tally"] if tally["severity"] == severity)
+                str(severity): sum(tally["count"] for tally in run.tally if tally["severity"] == severity)
                 for severity in Severity
             },
             counts=report.counts,
-            changes=run["changes"],
+            changes=run.changes,
         )
 
     @property

@@ -104,8 +104,9 @@ class InDoubt(TypedDict):
     reasons: list[str]
 
 
-class Run(TypedDict):
-    """Facts of the run itself, ready for JSON; times in milliseconds since 1970, UTC.
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Facts of the run itself, as JSON has them; times in milliseconds since 1970, UTC.
 
     ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name what of the metadata
     could not be listed or read, a bounded sample; with any no run is complete. ``in_doubt`` is None where
@@ -207,7 +208,7 @@ class Report:
     severity, id, scope, ledger, bookie. Use `make`, which works out verdict and counts from the tally.
     """
 
-    run: Run
+    run: RunFacts
     cluster: Cluster
     coverage: Coverage
     verdict: str
@@ -215,16 +216,18 @@ class Report:
     findings: tuple[Finding, ...]
 
     @classmethod
-    def make(cls, run: Run, cluster: Cluster, coverage: Coverage, findings: tuple[Finding, ...]) -> Report:
+    def make(
+        cls, run: RunFacts, cluster: Cluster, coverage: Coverage, findings: tuple[Finding, ...]
+    ) -> Report:
         """A report with its counts and its verdict.
 
         ``not-healthy`` with a finding of ``warning`` or worse, whatever its confidence; else ``incomplete``
         with anything undecided; else ``healthy``.
         """
         counts: dict[str, int] = {}
-        for tally in sorted(run["tally"], key=lambda each: (Severity(each["severity"]).rank, each["id"])):
+        for tally in sorted(run.tally, key=lambda each: (Severity(each["severity"]).rank, each["id"])):
             counts[tally["id"]] = counts.get(tally["id"], 0) + tally["count"]
-        if found_at_least(run["tally"], Severity.WARNING):
+        if found_at_least(run.tally, Severity.WARNING):
             verdict = Verdict.NOT_HEALTHY
         else:
             verdict = Verdict.HEALTHY if _complete(run, coverage) else Verdict.INCOMPLETE
@@ -238,13 +241,13 @@ class Report:
     @property
     def metadata_only(self) -> bool:
         """Whether no source of bookies' indexes was given, so that nothing is known of any copy."""
-        return not self.run["bookie_sources"]
+        return not self.run.bookie_sources
 
     def to_json(self) -> str:
         """The text of report.json; ids of ledgers and scopes are decimal strings."""
         value = {
             "schema": SCHEMA,
-            "run": self.run,
+            "run": asdict(self.run),
             "cluster": asdict(self.cluster),
             "coverage": asdict(self.coverage),
             "verdict": self.verdict,
@@ -269,7 +272,7 @@ class Report:
             _same_shape(value["run"])
             bookies = value["coverage"]["bookies"]
             return cls(
-                run=value["run"],
+                run=RunFacts(**{name: value["run"][name] for name in RunFacts.__annotations__}),
                 cluster=Cluster(**value["cluster"]),
                 coverage=Coverage(
                     Decided(**value["coverage"]["ledgers"]),
@@ -286,7 +289,7 @@ class Report:
 
 def _same_shape(run: Mapping[str, Any]) -> None:
     """Refuse a report of a version that kept less of a run than this one: comparing would mislead."""
-    missing = [f"run.{key}" for key in Run.__annotations__ if key not in run]
+    missing = [f"run.{key}" for key in RunFacts.__annotations__ if key not in run]
     missing += [
         f"run.tally.{key}"
         for key in Tally.__annotations__
@@ -304,8 +307,8 @@ def found_at_least(tallies: list[Tally], severity: Severity) -> bool:
     return any(tally["count"] and Severity(tally["severity"]).at_least(severity) for tally in tallies)
 
 
-def _complete(run: Run, coverage: Coverage) -> bool:
-    return coverage.complete and not run["gaps"] and bool(run["bookie_sources"])
+def _complete(run: RunFacts, coverage: Coverage) -> bool:
+    return coverage.complete and not run.gaps and bool(run.bookie_sources)
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:

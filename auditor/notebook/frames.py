@@ -57,7 +57,7 @@ class Frames:
         unknown; new and worse since the run before; suppressed.
         """
         counts: dict[tuple[str, str], Counter[str]] = {}
-        for tally in self._run.report.run["tally"]:
+        for tally in self._run.report.run.tally:
             row = counts.setdefault((tally["severity"], tally["id"]), Counter(dict.fromkeys(Confidence, 0)))
             row[tally["confidence"]] += tally["count"]
             row.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})

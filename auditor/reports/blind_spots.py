@@ -62,7 +62,7 @@ def blind_spots(run: RunView) -> list[BlindSpot]:
             )
         )
     if not run.witness and run.directories:
-        why = "--witness no" if report.run["live"] else "saved metadata"
+        why = "--witness no" if report.run.live else "saved metadata"
         found.append(
             BlindSpot(checks_that_need(Need.WITNESS), f"{why}: no bookie was asked what its index lacks")
         )
@@ -70,7 +70,7 @@ def blind_spots(run: RunView) -> list[BlindSpot]:
         found.append(
             BlindSpot(checks_that_need(Need.INSTANCE_ID), "the cluster has no instance id to compare with")
         )
-    if len(report.run["positions"]) < 2:
+    if len(report.run.positions) < 2:
         found.append(
             BlindSpot(
                 checks_that_need(Need.TWO_SCANS),
@@ -82,7 +82,7 @@ def blind_spots(run: RunView) -> list[BlindSpot]:
         left = len(seen.bookies.unread)
         where = f"{left:,} bookies that were not read whole" if left > 1 else run.unread[0].bookie_id
         found.append(BlindSpot(copies, "what is not in a readable index is neither there nor missing", where))
-    if report.run["in_doubt"] is not None:
+    if report.run.in_doubt is not None:
         found.append(
             BlindSpot(
                 checks_that_need(Need.ALL_LEDGERS),

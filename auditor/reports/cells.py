@@ -44,7 +44,7 @@ def run_cell(report: Report) -> str:
     facts = [
         ("cluster", f"{report.cluster.instance_id or 'no instance id'}, layout {report.cluster.layout}"),
         ("metadata", report.cluster.metadata_uri),
-        ("moment", moment(run["scan_time"])),
+        ("moment", moment(run.scan_time)),
         ("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided"),
         ("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided"),
         (
@@ -58,7 +58,7 @@ def run_cell(report: Report) -> str:
 
 def findings_cell(report: Report) -> str:
     """Every check's count, and the first findings of the report's samples."""
-    tallies = sorted(report.run["tally"], key=lambda each: (Severity(each["severity"]).rank, each["id"]))
+    tallies = sorted(report.run.tally, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
     counts = []
     for (severity, id), group in groupby(tallies, key=lambda each: (each["severity"], each["id"])):
         found = list(group)
@@ -116,10 +116,10 @@ def plain(text: str) -> str:
 
 
 def _severities(report: Report) -> str:
-    impact = {each["severity"]: each for each in report.run["impact"]}
+    impact = {each["severity"]: each for each in report.run.impact}
     rows = []
     for severity in Severity:
-        tallies = [tally for tally in report.run["tally"] if tally["severity"] == severity]
+        tallies = [tally for tally in report.run.tally if tally["severity"] == severity]
         stake = impact.get(str(severity))
         rows.append(
             (

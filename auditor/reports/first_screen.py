@@ -90,7 +90,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     They are at most `LINES`, but for what is never left out.
     """
     last = folded(verdict(report), width)
-    counts = _counts(report.run["tally"], report)
+    counts = _counts(report.run.tally, report)
     for limits in (_ROOMY, _TIGHT):
         above = [*_seen(report, limits, width), ""]
         below = ["", *_history(report, limits, width), *_next(report, run), "", *last]
@@ -120,10 +120,10 @@ def verdict(report: Report) -> str:
     """One sentence: the verdict, and what it comes from."""
     totals = []
     for severity in Severity:
-        total = sum(tally["count"] for tally in report.run["tally"] if tally["severity"] == severity)
+        total = sum(tally["count"] for tally in report.run.tally if tally["severity"] == severity)
         if total:
             totals.append(f"{total:,} {severity}")
-    suppressed = sum(tally["suppressed"] for tally in report.run["tally"])
+    suppressed = sum(tally["suppressed"] for tally in report.run.tally)
     known = f", {suppressed:,} of them suppressed" if suppressed else ""
     undecided = "" if report.complete else "; not everything could be decided"
     return f"{report.verdict.upper()}: {', '.join(totals) or 'no finding'}{known}{undecided}"
@@ -162,7 +162,7 @@ def _names(label: str, head: str, before: str, names: Sequence[str], width: int,
 
 def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
     run, cluster, seen = report.run, report.cluster, report.coverage
-    made = [f"{count:,} {name}" for name, count in sorted(run["operations"].items())]
+    made = [f"{count:,} {name}" for name, count in sorted(run.operations.items())]
     covered = [
         *_line("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided", width),
         *_names(
@@ -182,27 +182,27 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
             limits.facts,
         ),
         *_line("metadata", cluster.metadata_uri, width, limits.facts),
-        *_line("moment", f"{moment(run['scan_time'])}; {_scans(report)}", width, None),
+        *_line("moment", f"{moment(run.scan_time)}; {_scans(report)}", width, None),
         *_line("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width),
         *(_no_bookies(seen.bookies.expected, width) if report.metadata_only else covered),
         *_names("read only", "", "", made or ["nothing was asked of a live store"], width, limits.operations),
     ]
-    if run["resumed"] is not None:
+    if run.resumed is not None:
         lines += _line(
-            "resumed", f"with tables of a run that broke off, from {moment(run['resumed'])} on", width, None
+            "resumed", f"with tables of a run that broke off, from {moment(run.resumed)} on", width, None
         )
-    if run["reused"]:
-        lines += _line("not again", reused(run["reused"]), width, limits.facts)
-    if run["in_doubt"]:
-        lines += _line("in doubt", in_doubt(run["in_doubt"]), width, limits.gaps)
-    if run["gaps"]:
+    if run.reused:
+        lines += _line("not again", reused(run.reused), width, limits.facts)
+    if run.in_doubt:
+        lines += _line("in doubt", in_doubt(run.in_doubt), width, limits.gaps)
+    if run.gaps:
         lines += _line(
             "not read",
-            f"{plural(len(run['gaps']), 'place', 'places')}, as {run['gaps'][0]}",
+            f"{plural(len(run.gaps), 'place', 'places')}, as {run.gaps[0]}",
             width,
             limits.gaps,
         )
-    return lines + _remarks([note for note in run["notes"] if not about_comparison(note)], limits, width)
+    return lines + _remarks([note for note in run.notes if not about_comparison(note)], limits, width)
 
 
 def _remarks(notes: list[str], limits: _Limits, width: int) -> list[str]:
@@ -227,7 +227,7 @@ def _no_bookies(expected: int, width: int) -> list[str]:
 
 
 def _scans(report: Report) -> str:
-    positions = report.run["positions"]
+    positions = report.run.positions
     where = " and ".join(dict.fromkeys(positions))
     kind = "two live scans" if len(positions) > 1 else "one scan"
     return f"{kind}, at {where}" if where else kind
@@ -235,7 +235,7 @@ def _scans(report: Report) -> str:
 
 def _counts(tallies: list[Tally], report: Report) -> list[_Count]:
     """Each severity: how many findings, in how many ledgers of how many bytes, and each check's count."""
-    impact = {each["severity"]: each for each in report.run["impact"]}
+    impact = {each["severity"]: each for each in report.run.impact}
     ordered = sorted(tallies, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
     blocks = []
     for severity, of_severity in groupby(ordered, key=lambda each: each["severity"]):
@@ -271,8 +271,8 @@ def _count(id: str, found: Iterable[Tally]) -> str:
 
 def _history(report: Report, limits: _Limits, width: int) -> list[str]:
     """What changed since the last run, and what is suppressed."""
-    changes, entries = report.run["changes"], report.run["suppressions"]
-    reasons = [note for note in report.run["notes"] if about_comparison(note)]
+    changes, entries = report.run.changes, report.run.suppressions
+    reasons = [note for note in report.run.notes if about_comparison(note)]
     if changes is None:
         why = "; ".join(reasons) or "there is no earlier run to compare with"
         lines = _line("changed", why, width, None)

@@ -26,7 +26,7 @@ _BOOKIES_SHOWN = 5
 def render(report: Report, standings: Standings = no_standing) -> str:
     """The whole document; its size is bounded by the number of checks."""
     run = report.run
-    seconds = f"{max(0, run['finished'] - run['started']) / 1000:.3f}"
+    seconds = f"{max(0, run.finished - run.started) / 1000:.3f}"
     cases = [_case(report, check, standings) for check in ALL]
     totals = {
         "tests": str(len(cases)),
@@ -36,7 +36,7 @@ def render(report: Report, standings: Standings = no_standing) -> str:
         "time": seconds,
     }
     suites = ET.Element("testsuites", {"name": "bookkeeper-auditor", **totals})
-    started = datetime.fromtimestamp(run["started"] / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    started = datetime.fromtimestamp(run.started / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     suite = ET.SubElement(suites, "testsuite", {"name": "bookkeeper-auditor", "timestamp": started, **totals})
     properties = ET.SubElement(suite, "properties")
     for name, value in _facts(report).items():
@@ -60,7 +60,7 @@ def _facts(report: Report) -> dict[str, str]:
 
 def _case(report: Report, check: Check, standings: Standings) -> ET.Element:
     case = ET.Element("testcase", classname=f"bookkeeper.{check.group}", name=check.id)
-    found = [tally for tally in report.run["tally"] if BY_ID.get(tally["id"]) is check]
+    found = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
     failing = sum(
         tally["count"] - tally["suppressed"]
         for tally in found

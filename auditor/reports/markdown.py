@@ -61,24 +61,24 @@ def _head(report: Report) -> str:
     totals = [
         f"{total:,} {severity}"
         for severity in Severity
-        if (total := sum(each["count"] for each in report.run["tally"] if each["severity"] == severity))
+        if (total := sum(each["count"] for each in report.run.tally if each["severity"] == severity))
     ]
     undecided = "" if report.complete else "; not everything could be decided"
     lines = [
         f"## BookKeeper audit: {report.verdict.upper()}",
         f"{', '.join(totals) or 'Nothing was found'}{undecided}.",
     ]
-    if changes := report.run["changes"]:
+    if changes := report.run.changes:
         unseen = f"; {changes['unseen']:,} not looked at" if changes["unseen"] else ""
         lines.append(
             f"Since {moment(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
             f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
             f"{unseen}."
         )
-    if expired := [each for each in report.run["suppressions"] if each["expired"]]:
+    if expired := [each for each in report.run.suppressions if each["expired"]]:
         have = "suppression has" if len(expired) == 1 else "suppressions have"
         lines.append(f"{len(expired):,} {have} expired, as: {escaped(expired[0]['reason'])}")
-    lines += [f"Note: {escaped(note)}" for note in report.run["notes"][:SHOWN]]
+    lines += [f"Note: {escaped(note)}" for note in report.run.notes[:SHOWN]]
     return "\n\n".join(lines)
 
 
@@ -90,7 +90,7 @@ def _coverage(report: Report) -> str:
     rows = [
         ("cluster", escaped(cluster.instance_id or "no instance id")),
         ("metadata", escaped(cluster.metadata_uri)),
-        ("moment", moment(run["scan_time"])),
+        ("moment", moment(run.scan_time)),
         ("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided"),
         ("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided"),
         (
@@ -99,18 +99,18 @@ def _coverage(report: Report) -> str:
             + (f"; not read: {unread}" if unread else ""),
         ),
     ]
-    if run["reused"]:
-        rows.append(("not read again", escaped(reused(run["reused"]))))
-    if run["in_doubt"]:
-        rows.append(("in doubt", escaped(in_doubt(run["in_doubt"]))))
-    if run["gaps"]:
-        rows.append(("not read", f"{len(run['gaps']):,} places, as {escaped(run['gaps'][0])}"))
+    if run.reused:
+        rows.append(("not read again", escaped(reused(run.reused))))
+    if run.in_doubt:
+        rows.append(("in doubt", escaped(in_doubt(run.in_doubt))))
+    if run.gaps:
+        rows.append(("not read", f"{len(run.gaps):,} places, as {escaped(run.gaps[0])}"))
     return "\n".join(["| looked at | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])
 
 
 def _counts(report: Report) -> list[str]:
     """The findings of each check; then, where any are about ledgers, how much those are."""
-    tallies = report.run["tally"]
+    tallies = report.run.tally
     if not tallies:
         return []
     counts = [
@@ -128,10 +128,9 @@ def _counts(report: Report) -> list[str]:
             f"| {severity} | {id} | {total:,} | {unsure:,} | {new:,} | {worse:,} | {suppressed:,} |"
         )
     parts = ["\n".join(counts)]
-    if report.run["impact"]:
+    if report.run.impact:
         rows = [
-            f"| {each['severity']} | {each['ledgers']:,} | {each['bytes']:,} |"
-            for each in report.run["impact"]
+            f"| {each['severity']} | {each['ledgers']:,} | {each['bytes']:,} |" for each in report.run.impact
         ]
         parts.append("\n".join(["| severity | ledgers | bytes |", "| --- | ---: | ---: |", *rows]))
     return [
@@ -143,7 +142,7 @@ def _counts(report: Report) -> list[str]:
 def _section(report: Report, severity: Severity, id: str, found: list[Finding], standings: Standings) -> str:
     shown = found[:SHOWN]
     total = sum(
-        each["count"] for each in report.run["tally"] if (each["id"], each["severity"]) == (id, severity)
+        each["count"] for each in report.run.tally if (each["id"], each["severity"]) == (id, severity)
     )
     count = f"{total:,}" if total == len(shown) else f"{len(shown):,} of {total:,} shown"
     lines = [f"### {id} ({severity}; {count})", ""]

@@ -69,14 +69,14 @@ def render(report: Report, last_complete: int | None = None) -> str:
 
 
 def _samples(report: Report, last_complete: int | None) -> Iterable[Sample]:
-    run, seen, changes = report.run, report.coverage, report.run["changes"]
-    yield Sample("bkaudit_run_info", {"version": run["version"], "layout": report.cluster.layout}, 1)
-    yield Sample("bkaudit_run_started_timestamp_seconds", {}, run["started"] / 1000)
-    yield Sample("bkaudit_run_finished_timestamp_seconds", {}, run["finished"] / 1000)
-    yield Sample("bkaudit_run_duration_seconds", {}, (run["finished"] - run["started"]) / 1000)
+    run, seen, changes = report.run, report.coverage, report.run.changes
+    yield Sample("bkaudit_run_info", {"version": run.version, "layout": report.cluster.layout}, 1)
+    yield Sample("bkaudit_run_started_timestamp_seconds", {}, run.started / 1000)
+    yield Sample("bkaudit_run_finished_timestamp_seconds", {}, run.finished / 1000)
+    yield Sample("bkaudit_run_duration_seconds", {}, (run.finished - run.started) / 1000)
     yield Sample("bkaudit_run_complete", {}, report.complete)
     if report.complete:
-        last_complete = run["finished"]
+        last_complete = run.finished
     if last_complete is not None:
         yield Sample("bkaudit_last_complete_run_timestamp_seconds", {}, last_complete / 1000)
     for verdict in Verdict:
@@ -89,8 +89,8 @@ def _samples(report: Report, last_complete: int | None) -> Iterable[Sample]:
         yield Sample(name, {"state": "undecided"}, total - decided)
     yield Sample("bkaudit_bookies", {"state": "read"}, seen.bookies.read)
     yield Sample("bkaudit_bookies", {"state": "unread"}, seen.bookies.expected - seen.bookies.read)
-    yield Sample("bkaudit_gaps", {}, len(run["gaps"]))
-    for tally in [*run["tally"], *_nothing_found(run["tally"])]:
+    yield Sample("bkaudit_gaps", {}, len(run.gaps))
+    for tally in [*run.tally, *_nothing_found(run.tally)]:
         labels = {key: tally[key] for key in ("id", "severity", "confidence")}
         yield Sample("bkaudit_findings", labels, tally["count"])
         yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
@@ -99,12 +99,12 @@ def _samples(report: Report, last_complete: int | None) -> Iterable[Sample]:
     if changes is not None:
         yield Sample("bkaudit_findings_fixed", {}, changes["fixed"])
         yield Sample("bkaudit_findings_unseen", {}, changes["unseen"])
-    impact = {each["severity"]: each for each in run["impact"]}
+    impact = {each["severity"]: each for each in run.impact}
     for severity in Severity:
         at_risk = impact.get(severity)
         yield Sample("bkaudit_at_risk_ledgers", {"severity": severity}, at_risk["ledgers"] if at_risk else 0)
         yield Sample("bkaudit_at_risk_bytes", {"severity": severity}, at_risk["bytes"] if at_risk else 0)
-    expired = sum(each["expired"] for each in run["suppressions"])
+    expired = sum(each["expired"] for each in run.suppressions)
     yield Sample("bkaudit_suppressions_expired", {}, expired)
 
 

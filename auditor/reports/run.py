@@ -48,8 +48,8 @@ def render(run: RunView, width: int) -> str:
 
 def _verdict(run: RunView, width: int) -> list[str]:
     report, facts = run.report, run.report.run
-    seconds = max(0, facts["finished"] - facts["started"]) / 1000
-    lines = _line("run", f"{run.path}, ended {moment(facts['finished'])}, took {seconds:,.0f} s", width)
+    seconds = max(0, facts.finished - facts.started) / 1000
+    lines = _line("run", f"{run.path}, ended {moment(facts.finished)}, took {seconds:,.0f} s", width)
     lines += _line("verdict", first_screen.verdict(report), width)
     lines += _line("why", _why(report), width)
     if run.fail_on is not None:
@@ -71,7 +71,7 @@ def _why(report: Report) -> str:
     if report.verdict == Verdict.NOT_HEALTHY:
         sure = sum(
             tally["count"]
-            for tally in report.run["tally"]
+            for tally in report.run.tally
             if tally["confidence"] == Confidence.CONFIRMED
             and Severity(tally["severity"]).at_least(Severity.WARNING)
         )
@@ -88,7 +88,7 @@ def _looked_at(run: RunView, width: int) -> list[str]:
     report, seen = run.report, run.report.coverage
     facts = report.run
     directories = plural(run.directories, "directory", "directories")
-    live = "a running store" if facts["live"] else "a saved store"
+    live = "a running store" if facts.live else "a saved store"
     lines = ["looked at"]
     lines += _line("  metadata", f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}", width)
     lines += _line("  ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width)
@@ -96,9 +96,9 @@ def _looked_at(run: RunView, width: int) -> list[str]:
     lines += _line(
         "  bookies", f"{seen.bookies.read:,} of {seen.bookies.expected:,} read whole, in {directories}", width
     )
-    if facts["reused"]:
-        lines += _line("  not again", reused(facts["reused"]), width)
-        for note in facts["reused"]["notes"]:
+    if facts.reused:
+        lines += _line("  not again", reused(facts.reused), width)
+        for note in facts.reused["notes"]:
             lines += folded(f"read again: {note}", width, "  ", "    ")
     return lines
 
@@ -106,11 +106,11 @@ def _looked_at(run: RunView, width: int) -> list[str]:
 def _not_looked_at(run: RunView, width: int) -> list[str]:
     one_fact = ["  any bookie: no --bookies was given"]
     lines = one_fact if run.report.metadata_only else _unread_bookies(run, width)
-    if doubt := run.report.run["in_doubt"]:
+    if doubt := run.report.run.in_doubt:
         lines += folded(f"in doubt: {in_doubt(doubt)}", width, "  ", "    ", lines=2)
-    for gap in run.report.run["gaps"]:
+    for gap in run.report.run.gaps:
         lines += folded(gap, width, "  ", "    ", lines=2)
-    for note in run.report.run["notes"]:
+    for note in run.report.run.notes:
         lines += folded(f"remark: {note}", width, "  ", "    ")
     return ["not looked at", *lines] if lines else []
 
@@ -140,7 +140,7 @@ def _blind(run: RunView, width: int) -> list[str]:
 def _doubts(report: Report, width: int) -> list[str]:
     """Which findings are not confirmed, and what the doubts of those that the report shows come from."""
     lines = []
-    ordered = sorted(report.run["tally"], key=lambda each: (Severity(each["severity"]).rank, each["id"]))
+    ordered = sorted(report.run.tally, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
     for id, tallies in groupby(ordered, key=lambda each: each["id"]):
         unsure = {t["confidence"]: t["count"] for t in tallies if t["confidence"] != Confidence.CONFIRMED}
         check = BY_ID.get(id)
@@ -203,7 +203,7 @@ def steps_of(report: Report) -> list[Step]:
     """What was found by check, in the order in which to act on it."""
     found = []
     for check in ALL:
-        tallies = [tally for tally in report.run["tally"] if tally["id"] == check.id]
+        tallies = [tally for tally in report.run.tally if tally["id"] == check.id]
         if tallies:
             severity = min((Severity(tally["severity"]) for tally in tallies), key=lambda each: each.rank)
             suppressed = sum(tally["suppressed"] for tally in tallies)

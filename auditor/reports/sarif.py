@@ -56,7 +56,7 @@ def _run(report: Report) -> dict[str, Any]:
         "tool": {
             "driver": {
                 "name": "bookkeeper-auditor",
-                "version": run["version"],
+                "version": run.version,
                 "shortDescription": {"text": "A metadata checker and auditor for Apache BookKeeper."},
                 "rules": [_rule(check.id) for check in ALL],
             }
@@ -67,8 +67,8 @@ def _run(report: Report) -> dict[str, Any]:
             {
                 # Whether it came to its end. What it could not look at is a notification.
                 "executionSuccessful": True,
-                "startTimeUtc": _time(run["started"]),
-                "endTimeUtc": _time(run["finished"]),
+                "startTimeUtc": _time(run.started),
+                "endTimeUtc": _time(run.finished),
                 "toolExecutionNotifications": [
                     {"level": "warning", "message": _message(text)} for text in _not_seen(report)
                 ],
@@ -80,7 +80,7 @@ def _run(report: Report) -> dict[str, Any]:
 
 def _not_seen(report: Report) -> list[str]:
     seen = report.coverage
-    parts = [f"not read: {gap}" for gap in report.run["gaps"]]
+    parts = [f"not read: {gap}" for gap in report.run.gaps]
     for label, total, decided in (
         ("ledgers", seen.ledgers.total, seen.ledgers.decided),
         ("replicas", seen.replicas.expected, seen.replicas.decided),

@@ -51,7 +51,7 @@ def _section(
     standings: Standings,
 ) -> str:
     count = sum(
-        each["count"] for each in report.run["tally"] if (each["id"], each["severity"]) == (id, severity)
+        each["count"] for each in report.run.tally if (each["id"], each["severity"]) == (id, severity)
     )
     shown = f"{count:,}" if count == len(found) else f"{len(found):,} of {count:,} shown"
     lines = [f"{id} ({severity}; {shown})"]

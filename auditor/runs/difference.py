@@ -91,7 +91,7 @@ class RunDifference:
 
     @cached_property
     def _paired(self) -> Paired:
-        holes = bool(self.new.report.run["gaps"] or self.new.report.run["in_doubt"])
+        holes = bool(self.new.report.run.gaps or self.new.report.run.in_doubt)
         try:
             return paired(_batches(self.old), _batches(self.new), holes)
         except RunError as error:
@@ -104,16 +104,16 @@ class RunDifference:
                 f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: all of one is "
                 "new here, and none of the other's is fixed"
             )
-        elif old.run["finished"] > new.run["finished"]:
+        elif old.run.finished > new.run.finished:
             yield "the first run is the newer one: read fixed as new, and new as fixed"
         unread = [set(report.coverage.bookies.unread) for report in (old, new)]
         if fewer := sorted(unread[1] - unread[0]):
             yield (f"{_listed(fewer)} not read in the newer run: what was found there is unseen, not fixed")
         if more := sorted(unread[0] - unread[1]):
             yield (f"{_listed(more)} not read in the older run: what is new there may have been there before")
-        if new.run["gaps"]:
+        if new.run.gaps:
             yield "parts of the metadata could not be listed in the newer run: what lies there is unseen"
-        if old.run["gaps"] and not new.run["gaps"]:
+        if old.run.gaps and not new.run.gaps:
             yield "parts of the metadata could not be listed in the older run: what is new may lie there"
 
 

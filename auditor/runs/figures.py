@@ -129,7 +129,7 @@ def _ledgers(run: RunReader) -> Iterator[Histogram]:
     quorums: Counter[str] = Counter()
     for batch in run.batches("tables/ledgers", columns, ds.field("status").isin(_LEDGER)):
         _count_sizes(sizes, batch)
-        _count_ages(ages, batch, run.report.run["scan_time"])
+        _count_ages(ages, batch, run.report.run.scan_time)
         _count_quorums(quorums, batch)
     of_one_copy = "Bytes of one copy, as its metadata has them once it is closed."
     yield _ranged("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), of_one_copy)

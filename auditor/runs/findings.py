@@ -32,7 +32,7 @@ class Findings:
 
     def __repr__(self) -> str:
         counts: Counter[str] = Counter()
-        for tally in self._report.run["tally"]:
+        for tally in self._report.run.tally:
             counts[tally["severity"]] += tally["count"]
         said = ", ".join(f"{counts[severity]:,} {severity}" for severity in Severity if counts[severity])
         return f"<findings of {self._tables.path}: {said or 'none'}; iterate to read them>"

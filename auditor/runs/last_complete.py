@@ -14,7 +14,7 @@ def last_complete(path: str, report: Report) -> int | None:
     Raises:
         RunError: the directory that the run lies in cannot be listed.
     """
-    finished = report.run["finished"]
+    finished = report.run.finished
     if report.complete:
         return finished
     times = [

@@ -40,7 +40,7 @@ def run_view(run: RunReader) -> RunView:
         report=run.report,
         directories=run.table("directories", ["path"]).num_rows,
         marks_listed=gaps.num_rows == 0,
-        witness=run.report.run["live"] and options.witness,
+        witness=run.report.run.live and options.witness,
         bookies_hidden=next(
             (f"{row['path']}: {row['damage']}" for row in hidden if row["value"] is None), None
         ),

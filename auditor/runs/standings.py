@@ -40,7 +40,7 @@ def standings_of_report(path: str, report: Report) -> Standings:
 
     Where there is no run before, and nothing is suppressed, there is nothing to say: all would be new.
     """
-    if report.run["changes"] is None and not report.run["suppressions"]:
+    if report.run.changes is None and not report.run.suppressions:
         return no_standing
     return standings_of(RunTables(path), [finding.fingerprint for finding in report.findings]).get
 

@@ -55,7 +55,7 @@ def test_with_no_run_before_nothing_is_told_as_new() -> None:
 def test_the_changes_count_suppressed_findings_too() -> None:
     assert compared(True).counted() == {
         "previous": "yesterday",
-        "finished": report().run["finished"],
+        "finished": report().run.finished,
         "new": 7,
         "fixed": 6,
         "worse": 4,

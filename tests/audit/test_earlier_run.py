@@ -193,8 +193,8 @@ def test_what_is_no_finished_run_is_refused(tmp_path: Path) -> None:
 
 def test_last_is_the_newest_complete_run_of_the_cluster_beside(tmp_path: Path) -> None:
     def at(finished: int, of: Report = WHOLE, instance_id: str | None = CLUSTER.instance_id) -> Report:
-        run = {**of.run, "finished": finished}
-        return replace(of, run=run, cluster=replace(of.cluster, instance_id=instance_id))  # type: ignore[arg-type]
+        run = replace(of.run, finished=finished)
+        return replace(of, run=run, cluster=replace(of.cluster, instance_id=instance_id))
 
     made(tmp_path / "runs/1", at(1))
     made(tmp_path / "runs/2", at(2))

@@ -63,7 +63,7 @@ def test_a_damaged_collection_leaves_its_bookie_unknown_and_loses_nothing(
     finally:
         file.write_bytes(before)
     run = Audited(report, tmp_path / "run")
-    told = [note for note in report.run["notes"] if str(damaged) in note]
+    told = [note for note in report.run.notes if str(damaged) in note]
     assert told == [
         f"collection {damaged} was not used: its availability is damaged: not all of it can be read"
     ]

@@ -102,14 +102,14 @@ def test_the_findings_are_those_of_a_full_run(runs: Runs) -> None:
 
 def test_the_report_says_what_was_not_read_again(runs: Runs) -> None:
     indexes = len(LEDGERS) * 3 + 1
-    taken = runs.since.report.run["reused"]
+    taken = runs.since.report.run.reused
     assert taken["run"] == "1"
     assert (taken["ledgers"], taken["notes"]) == ({"reused": 0, "read": len(LEDGERS)}, [])
     # All but the files that changed: that one of them is gone leaves one less.
     assert taken["indexes"] == {"reused": indexes - 5, "read": 4}
-    assert runs.since.report.run["operations"]["indexes read"] == 4
-    assert runs.full.report.run["reused"] is None
-    assert runs.full.report.run["operations"]["indexes read"] == indexes - 1
+    assert runs.since.report.run.operations["indexes read"] == 4
+    assert runs.full.report.run.reused is None
+    assert runs.full.report.run.operations["indexes read"] == indexes - 1
     ours = [row for row in runs.since.table("availability") if not row["reused"]]
     assert {row["ledger_id"] for row in ours} == {7, 20, 8, 91}
 
@@ -124,10 +124,10 @@ def test_a_damaged_table_is_not_used_and_the_report_says_so(spark: SparkSession,
     file.write_bytes(content)
     run = runs.again(spark, "damaged/1", since=str(spoiled))
     same(run, runs.full)
-    (note,) = run.report.run["reused"]["notes"]
+    (note,) = run.report.run.reused["notes"]
     assert note.startswith("nothing was taken from spoiled: ")
     assert file.name in note
-    assert run.report.run["reused"]["indexes"]["reused"] == 0
+    assert run.report.run.reused["indexes"]["reused"] == 0
 
 
 def _size(file: Path) -> int:
@@ -171,7 +171,7 @@ def test_journals_are_read_again_beside_indexes_that_are_not(spark: SparkSession
     os.truncate(journal, 300_000)  # of 600,000 bytes with records
     since, full = again("runs/2", since="last"), again("full/1")
     same(since, full)
-    taken = since.report.run["reused"]
+    taken = since.report.run.reused
     assert (taken["indexes"], taken["notes"]) == ({"reused": 1, "read": 0}, [])
     short = [row for row in since.of("below-write-quorum") if row["ledger_id"] == 11]
     [missing] = short[0]["missing"]

@@ -117,10 +117,10 @@ def _kinds(run: Audited) -> dict[tuple[str, int | None, str | None], str]:
 
 
 def test_every_finding_is_new_where_there_is_no_run_before(times: Times) -> None:
-    assert times.first.report.run["changes"] is None
+    assert times.first.report.run.changes is None
     assert set(_kinds(times.first).values()) == {"new"}
-    assert sum(tally["new"] + tally["worse"] for tally in times.first.report.run["tally"]) == 0
-    finished = times.first.report.run["finished"]
+    assert sum(tally["new"] + tally["worse"] for tally in times.first.report.run.tally) == 0
+    finished = times.first.report.run.finished
     assert {(row["first_seen"], row["last_seen"]) for row in times.first.table("changes")} == {
         (finished, finished)
     }
@@ -144,9 +144,9 @@ def test_each_finding_is_compared_with_the_run_before(times: Times) -> None:
         ("orphan-ledger", 21, C): "same",
         ("orphan-ledger", 22, B): "new",
     }
-    assert times.second.report.run["changes"] == {
+    assert times.second.report.run.changes == {
         "previous": "1",
-        "finished": times.first.report.run["finished"],
+        "finished": times.first.report.run.finished,
         "new": 3,
         "fixed": 1,
         "worse": 2,
@@ -166,7 +166,7 @@ def test_what_was_not_looked_at_for_a_while_is_neither_new_nor_worse_afterwards(
 
 
 def test_first_and_last_seen_span_the_runs(times: Times) -> None:
-    ends = [run.report.run["finished"] for run in (times.first, times.second, times.third)]
+    ends = [run.report.run.finished for run in (times.first, times.second, times.third)]
     unseen = _changes(times.second)["orphan-ledger", 20, D]
     assert (unseen["first_seen"], unseen["last_seen"]) == (ends[0], ends[0])
     again, new = _changes(times.third)["orphan-ledger", 20, D], _changes(times.third)["orphan-ledger", 22, B]
@@ -175,14 +175,14 @@ def test_first_and_last_seen_span_the_runs(times: Times) -> None:
 
 
 def test_only_a_finished_run_of_the_same_cluster_is_the_one_before(times: Times) -> None:
-    assert times.second.report.run["changes"]["previous"] == "1"
-    assert times.third.report.run["changes"]["previous"] == "2"
-    [note] = [note for note in times.second.report.run["notes"] if "not compared" in note]
+    assert times.second.report.run.changes["previous"] == "1"
+    assert times.third.report.run.changes["previous"] == "2"
+    [note] = [note for note in times.second.report.run.notes if "not compared" in note]
     assert "5-broken" in note
     runs = history(times.home / "runs")
     assert [run.name for run in runs] == ["1", "4-of-another-cluster", "2", "3"]
     assert [run.instance_id for run in runs] == [INSTANCE, "another", INSTANCE, INSTANCE]
-    assert runs[-1].changes == times.third.report.run["changes"]
+    assert runs[-1].changes == times.third.report.run.changes
 
 
 def test_a_suppressed_finding_stays_and_is_told_apart(times: Times) -> None:

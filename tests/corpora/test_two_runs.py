@@ -105,8 +105,8 @@ def test_what_no_bookie_could_be_asked_of_is_confirmed_by_the_next_newer_index(
     assert _changes(same) == {2: "same", 4: "same"}
     assert exit_code(same.report, "new") == 0  # it was said before
 
-    newer = monday.report.run["finished"] + 1
-    assert newer <= same.report.run["finished"]
+    newer = monday.report.run.finished + 1
+    assert newer <= same.report.run.finished
     wednesday = run("wednesday", newer)
     assert _classes(wednesday) == {2: ("below-ack-quorum", "confirmed"), 4: suspects[4]}
     assert _changes(wednesday) == {2: "worse", 4: "same"}
@@ -114,7 +114,7 @@ def test_what_no_bookie_could_be_asked_of_is_confirmed_by_the_next_newer_index(
     [found] = wednesday.of("below-ack-quorum")
     assert json.loads(found["evidence"])["earlier_run"] == {
         "name": "monday",
-        "finished": monday.report.run["finished"],
+        "finished": monday.report.run.finished,
     }
     assert " at the same version, with an older index" in found["message"]
     # The next night, with an index of the same age, it is neither new nor in doubt.
@@ -142,7 +142,7 @@ def test_a_running_etcd_keeps_no_times_and_two_runs_confirm_what_one_later_look_
         # Every ledger may have changed up to the moment at which it was read.
         assert {confidence for _, confidence in truth.values()} == {"confirmed"}
         assert _classes(first) == {ledger: (id, "suspect") for ledger, (id, _) in truth.items()}
-        again = run("runs/again", first.report.run["finished"] + 1)
+        again = run("runs/again", first.report.run.finished + 1)
         doubts = [doubt for row in again.table("judged") if row["missing"] for doubt in row["doubts"]]
         assert any("changed too shortly before" in doubt for doubt in doubts)
         assert _classes(again) == truth
@@ -217,8 +217,8 @@ def test_saved_suspects_stay_with_the_same_index_and_a_newer_one_confirms_them(
     assert set(_classes(first).values()) == {("entry-lost", "suspect")}
     assert _classes(same) == _classes(first)
     assert set(_changes(same).values()) == {"same"}
-    newer = run("newer", index_time=first.report.run["scan_time"] + HOUR)
+    newer = run("newer", index_time=first.report.run.scan_time + HOUR)
     assert _classes(newer) == dict.fromkeys(_classes(first), ("entry-lost", "confirmed"))
     assert set(_changes(newer).values()) == {"worse"}
     assert exit_code(newer.report, "new") == 1
-    assert sum(tally["worse"] for tally in newer.report.run["tally"]) == len(_classes(first))
+    assert sum(tally["worse"] for tally in newer.report.run.tally) == len(_classes(first))

@@ -77,7 +77,7 @@ def write_run(
     seen = coverage(True)
     seen = replace(seen, bookies=replace(seen.bookies, unread=unread))
     made = report([], (), seen, changes=None, suppressions=[], impact=[])
-    made.run.update(changes.pop("run", {}))
+    made = replace(made, run=replace(made.run, **changes.pop("run", {})))
     cluster = Cluster(changes.pop("instance_id", INSTANCE), "zk://h1/ledgers", "flat")
     counts = dict.fromkeys((each["id"] for each in rows), 1)
     made = replace(made, cluster=cluster, counts=counts, **changes)

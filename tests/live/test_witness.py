@@ -95,7 +95,7 @@ def test_what_is_in_memory_alone_is_held_and_small_ledgers_are_decided(
     assert {row["answer"] for row in said} == {"served"}
     assert {row["ledger_id"] for row in said} <= {UNFLUSHED, LARGE}
     sent = sum(row["requests"] for row in said)
-    assert run.report.run["operations"]["entries read from bookies"] == sent == len(said)
+    assert run.report.run.operations["entries read from bookies"] == sent == len(said)
     assert traces(cluster).files == before.files
     assert cluster.metadata.writes_after(before.position) == []
     cluster.bookies.append(OPEN, 1)  # its writer is not fenced
@@ -106,7 +106,7 @@ def test_without_a_witness_it_is_suspect(cluster: LiveCluster, spark: SparkSessi
     run = audited(cluster, spark, tmp_path / "run", witness="no", journals=False)
     assert about_ledgers(run) == dict.fromkeys((UNFLUSHED, LARGE), ("entry-lost", "suspect"))
     assert not (tmp_path / "run" / "tables" / "witness").exists()
-    assert "entries read from bookies" not in run.report.run["operations"]
+    assert "entries read from bookies" not in run.report.run.operations
 
 
 @every_kind
@@ -114,7 +114,7 @@ def test_a_bound_is_kept_and_said(cluster: LiveCluster, spark: SparkSession, tmp
     run = audited(cluster, spark, tmp_path / "run", reads=2, journals=False)
     assert len(run.table("witness")) <= 2
     assert {confidence for _, confidence in about_ledgers(run).values()} <= {"suspect", "unknown"}
-    assert any("--witness-reads" in note for note in run.report.run["notes"])
+    assert any("--witness-reads" in note for note in run.report.run.notes)
     doubts = [doubt for row in run.table("judged") for doubt in row["doubts"]]
     assert any("--witness-reads" in doubt for doubt in doubts)
 

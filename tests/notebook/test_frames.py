@@ -179,7 +179,7 @@ def test_bookies_are_those_of_the_figures(tmp_path: Path) -> None:
 
 def test_history_is_of_the_runs_of_one_cluster_beside_this_one(tmp_path: Path) -> None:
     begun = report([tally("entry-lost", "critical", 2)], changes=None)
-    begun.run["finished"] = MAY_3
+    begun = replace(begun, run=replace(begun.run, finished=MAY_3))
     other = replace(report(), cluster=replace(report().cluster, instance_id="another"))
     made_run(tmp_path / "begun", report=begun)
     made_run(tmp_path / "other", report=other)

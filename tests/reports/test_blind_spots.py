@@ -28,7 +28,7 @@ def of(run: RunView) -> dict[str, set[str]]:
 
 
 def changed(of: Report = WHOLE, **run: Any) -> Report:
-    return replace(of, run={**of.run, **run})  # type: ignore[typeddict-item]
+    return replace(of, run=replace(of.run, **run))
 
 
 def test_a_run_that_saw_all_has_no_blind_spot() -> None:

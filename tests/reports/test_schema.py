@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from auditor.model.finding import Finding, fingerprint
-from auditor.model.report import Run, finding_to_json
+from auditor.model.report import RunFacts, finding_to_json
 from auditor.reports import jsonl
 from auditor.reports.schema import diff_schema, finding_schema, report_schema
 from tests.reports.samples import LOST, UNREAD, coverage, report
@@ -54,7 +54,7 @@ def test_the_schemas_name_every_key_that_the_code_has() -> None:
         set(finding_schema()["properties"]) == {*kept, "ledger_qualified_name"} == set(finding_to_json(LOST))
     )
     assert finding_to_json(LOST)["ledger_qualified_name"] == LOST.ledger_qualified_name
-    assert set(report_schema()["properties"]["run"]["properties"]) == set(Run.__annotations__)
+    assert set(report_schema()["properties"]["run"]["properties"]) == set(RunFacts.__annotations__)
 
 
 @pytest.mark.parametrize(

@@ -151,10 +151,10 @@ def test_a_critical_or_an_error_is_never_cut_and_mild_ones_become_a_number() -> 
 
 def test_why_a_run_was_compared_with_none_is_said_in_full() -> None:
     reason = f"not compared with a run beside this one: runs/a/report.json: {'x ' * 120}end"
-    crowded = replace(CROWD, run={**CROWD.run, "changes": None, "notes": [*CROWD.run["notes"], reason]})
+    crowded = replace(CROWD, run=replace(CROWD.run, changes=None, notes=[*CROWD.run.notes, reason]))
     shown = " ".join(first_screen.render(crowded, RUN).split())
     assert f"changed {reason}" in shown
-    both = replace(crowded, run={**crowded.run, "changes": CROWD.run["changes"]})
+    both = replace(crowded, run=replace(crowded.run, changes=CROWD.run.changes))
     assert f"could not be looked at again {reason}" in " ".join(first_screen.render(both, RUN).split())
 
 
@@ -207,7 +207,7 @@ def test_a_finding_with_very_many_bookies_and_holes_stays_short() -> None:
 
 def test_no_time_is_too_odd_to_show() -> None:
     base = report()
-    odd = replace(base, run={**base.run, "scan_time": 2**63 - 1})
+    odd = replace(base, run=replace(base.run, scan_time=2**63 - 1))
     assert "9223372036854775807 ms" in first_screen.render(odd)
 
 

@@ -20,7 +20,7 @@ from tests.reports.samples import report
 
 Rows = list[dict[str, Any]]
 
-SCAN_TIME = report().run["scan_time"]
+SCAN_TIME = report().run.scan_time
 DAY = 24 * 60 * 60 * 1000
 
 

@@ -39,7 +39,7 @@ def tables_of(*findings: Finding) -> dict[str, Rows]:
 def run_in(directory: Path, finished: int = 0, instance_id: str = "one") -> Path:
     base = report(findings=(LOST, BELOW, ORPHAN), gaps=[f"/a gap of {directory.name}"])
     of = replace(base, cluster=replace(base.cluster, instance_id=instance_id))
-    of.run["finished"] += finished
+    of = replace(of, run=replace(of.run, finished=of.run.finished + finished))
     directory.mkdir(parents=True)
     (directory / "report.json").write_text(of.to_json())
     write_tables(directory, tables_of(LOST, BELOW), TABLES)

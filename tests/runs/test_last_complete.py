@@ -14,8 +14,8 @@ from tests.reports.samples import coverage, report
 
 def done(at: int, complete: bool, cluster: str | None = "one") -> Report:
     made = report([], (), coverage(complete))
-    run = {**made.run, "finished": at}
-    return replace(made, run=run, cluster=Cluster(cluster, "zk://h/ledgers", "flat"))  # type: ignore[arg-type]
+    run = replace(made.run, finished=at)
+    return replace(made, run=run, cluster=Cluster(cluster, "zk://h/ledgers", "flat"))
 
 
 def kept(directory: Path, **runs: Report) -> None:

@@ -74,7 +74,7 @@ def test_bookies_of_a_live_store_could_be_asked_where_the_options_let_them(
     live: bool, option: str, out: Path
 ) -> None:
     said = report()
-    (out / "report.json").write_text(whole.render(replace(said, run={**said.run, "live": live})))
+    (out / "report.json").write_text(whole.render(replace(said, run=replace(said.run, live=live))))
     options = {"fail_on": "warning", "witness": option}
     (out / "manifest.json").write_text(json.dumps({"identity": {"options": options}}))
     assert run_view(open_run(out)).witness is (live and option == "yes")

@@ -34,8 +34,7 @@ HERE, THERE = (Cluster(None, f"dump:///saved/{name}.jsonl", "flat") for name in 
 
 def run_of(cluster: Cluster, finished: int, complete: bool = True) -> Report:
     made = replace(report([], (), coverage(complete), changes=None), cluster=cluster)
-    made.run["finished"] = finished
-    return made
+    return replace(made, run=replace(made.run, finished=finished))
 
 
 @pytest.fixture

@@ -43,15 +43,15 @@ def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
         "found": sum(check["count"] for check in checks),
         "sampled": len(report.findings),
         "pages": [BY_ID[id] for id in dict.fromkeys(ids) if id in BY_ID],
-        "changes": run["changes"],
-        "suppressions": run["suppressions"],
-        "gaps": _some(run["gaps"]),
-        "notes": _some([*run["notes"], *notes]),
-        "reused": clip(reused(run["reused"]), _TEXT) if run["reused"] else None,
-        "read_again": _some(run["reused"]["notes"] if run["reused"] else []),
-        "positions": _some(dict.fromkeys(run["positions"])),
-        "sources": _some(run["bookie_sources"]),
-        "operations": sorted(run["operations"].items()),
+        "changes": run.changes,
+        "suppressions": run.suppressions,
+        "gaps": _some(run.gaps),
+        "notes": _some([*run.notes, *notes]),
+        "reused": clip(reused(run.reused), _TEXT) if run.reused else None,
+        "read_again": _some(run.reused["notes"] if run.reused else []),
+        "positions": _some(dict.fromkeys(run.positions)),
+        "sources": _some(run.bookie_sources),
+        "operations": sorted(run.operations.items()),
     }
 
 
@@ -63,10 +63,10 @@ def _some(texts: Any) -> dict[str, Any]:
 def _severities(report: Report) -> list[dict[str, Any]]:
     """One of each severity, also of those with no finding: a zero is worth knowing."""
     sums = {severity: Counter[str]() for severity in Severity}
-    for tally in report.run["tally"]:
+    for tally in report.run.tally:
         of = sums[Severity(tally["severity"])]
         of.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})
-    impact = {each["severity"]: each for each in report.run["impact"]}
+    impact = {each["severity"]: each for each in report.run.impact}
     return [
         {
             "severity": str(severity),
@@ -80,7 +80,7 @@ def _severities(report: Report) -> list[dict[str, Any]]:
 def _checks(report: Report) -> list[dict[str, Any]]:
     """Full counts by severity and check, the worst first."""
     sums: dict[tuple[Severity, str], Counter[str]] = {}
-    for tally in report.run["tally"]:
+    for tally in report.run.tally:
         of = sums.setdefault((Severity(tally["severity"]), tally["id"]), Counter())
         of.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})
         of["unsure"] += tally["count"] if tally["confidence"] != Confidence.CONFIRMED else 0

@@ -74,7 +74,7 @@ def finding(number: int) -> Finding:
 def small() -> str:
     """Every section, and hostile text wherever the cluster may speak."""
     base = report()
-    tallies = [*base.run["tally"], tally("ghost-bookie", "error", 1)]
+    tallies = [*base.run.tally, tally("ghost-bookie", "error", 1)]
     many = (*base.findings, replace(HOSTILE, message=MARKUP + LOUD), *map(finding, range(40)))
     order = sorted(many, key=lambda each: each.severity.rank)
     of = replace(report(tallies, tuple(order)), cluster=replace(base.cluster, metadata_uri=MARKUP))
@@ -83,7 +83,7 @@ def small() -> str:
         attached=((MARKUP, LOUD),),
         replicas=(*LEDGER.replicas, ReplicaView(MARKUP, True, b"", b"", False, LOUD, LOUD)),
     )
-    standing = Standing("worse", of.run["finished"] - DAY, LOUD)
+    standing = Standing("worse", of.run.finished - DAY, LOUD)
 
     def standings(fingerprint: str) -> Standing | None:
         return standing if fingerprint == LOST.fingerprint else None

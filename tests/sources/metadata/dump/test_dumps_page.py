@@ -96,9 +96,9 @@ def test_an_audit_of_the_dump_finds_what_one_of_the_server_finds(
     # Marks get older from one audit to the next, and an etcd-like absence of times is no matter here.
     shown = [{(each.id, each.ledger_id, each.bookie_id) for each in run.findings} for run in (of_dump, live)]
     assert shown[0] == shown[1]
-    assert "entries read from bookies" not in live.run["operations"]
-    assert "listings asked of bookies" not in live.run["operations"]
-    assert not any("does not say how it ends" in note for note in of_dump.run["notes"])
+    assert "entries read from bookies" not in live.run.operations
+    assert "listings asked of bookies" not in live.run.operations
+    assert not any("does not say how it ends" in note for note in of_dump.run.notes)
 
 
 def test_the_dump_of_an_etcd_is_the_etcd(tmp_path: Path) -> None:
