@@ -38,6 +38,7 @@ from auditor.audit.runs_before import RunsBefore, find_runs_before
 from auditor.audit.summary import cluster_of, holes_of, summarise
 from auditor.audit.witness import Witness, judge_with_witness
 from auditor.findings.confirm import confirm
+from auditor.findings.owners import with_owners
 from auditor.findings.table import found, numbered
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
@@ -136,6 +137,7 @@ class Audit:
 
             def said() -> DataFrame:
                 sure = before.confirmed(landing, unsorted, tables, self.options.grace)
+                sure = sure if owners.uri is None else with_owners(sure, tables.ownership)
                 return numbered(sure, metadata.instance_id)
 
             findings = landing.land("findings", said, ".")

@@ -1,4 +1,4 @@
-"""``bkaudit explain``: a run, one of its ledgers, drawn, or bookies; or a check's manual page."""
+"""``bkaudit explain``: a run, one of its ledgers, drawn, bookies or topics; or a check's manual page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from auditor.errors import RunError, UsageError
 
 @click.group()
 def explain() -> None:
-    """Explain a run, one of its ledgers or bookies, or a check."""
+    """Explain a run, one of its ledgers, bookies or topics, or a check."""
 
 
 @explain.command()
@@ -67,6 +67,21 @@ def bookie(id: str, run: str | None) -> None:
     from auditor.runs.load_bookie import bookie_view
 
     click.echo(telling.render(bookie_view(open_run(run or newest_run()), id)))
+
+
+@explain.command()
+@click.argument("name")
+@click.option("--run", metavar="RUN", help="A finished run.  [default: the newest in ./runs]")
+def topic(name: str, run: str | None) -> None:
+    """Show a topic's ledgers in order, what became of each, and how far its subscriptions have read.
+
+    NAME is tenant/namespace/topic, with its partition; persistent:// may stand before it.
+    """
+    from auditor.reports import topic as telling
+    from auditor.runs.load_topic import topic_view
+    from auditor.runs.reader import RunReader
+
+    click.echo(telling.render(topic_view(RunReader(run or newest_run()), name)))
 
 
 @explain.command(name="run")

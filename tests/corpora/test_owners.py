@@ -16,9 +16,15 @@ import pytest
 from auditor import Audit
 from auditor.demo.sample import extract
 from auditor.model.options import AuditOptions
+from auditor.model.owner_total import NOBODY
+from auditor.model.topic_view import Backlog
+from auditor.runs.load_topic import topic_view
+from auditor.runs.owner_totals import owner_totals
+from auditor.runs.reader import RunReader
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.owners.owner_rows import OWNERS
 from auditor.tables.ownership import OWNERSHIP
+from tests.cli.test_doors import bkaudit
 from tests.codecs.pulsar.pulsar_values import oracle
 from tests.corpora.audited import Asked, audit
 from tests.corpora.cluster import set_clocks
@@ -93,6 +99,60 @@ def test_the_tables_of_owners_are_the_published_ones(owned: Asked) -> None:
     for name, schema in (("owners", OWNERS), ("ownership", OWNERSHIP)):
         read = pq.read_schema(next((owned.out / "tables" / name).glob("*.parquet")))
         assert [(field.name, field.type) for field in read] == [(field.name, field.type) for field in schema]
+
+
+def test_every_finding_about_a_ledger_that_somebody_owns_says_whose_it_is(owned: Asked) -> None:
+    rows = owned.findings()
+    orphans = [row for row in rows if row["id"] == "orphan-ledger" and row["ledger_id"] == 126]
+    assert orphans, "its metadata were removed, and its entries are on the disks"
+    for row in rows:
+        said = KNOWN["ledgers"].get(str(row["ledger_id"]))
+        owner = json.loads(row["evidence"]).get("owner")
+        if said is None or said["listed"] is not True or said.get("named_by") == "cursor ledger entry":
+            assert owner is None
+        else:
+            assert (owner["path"], owner["kind"]) == (said["path"], said["owner"])
+            if "topic" in said:
+                name = f"{owner['tenant']}/{owner['namespace']}/{owner['topic']}"
+                assert said["topic"] == f"persistent://{name}"
+
+
+def test_a_topic_is_drawn_with_its_ledgers_and_how_far_it_was_read(owned: Asked) -> None:
+    view = topic_view(RunReader(owned.out), "persistent://fleet/telemetry/door")
+    known = KNOWN["topics"]["persistent://fleet/telemetry/door"]["internal_info"]["ledgers"]
+    assert [ledger.ledger_id for ledger in view.ledgers] == [ledger["ledgerId"] for ledger in known]
+    assert [ledger.fault for ledger in view.ledgers if ledger.ledger_id == 126] == ["owner-dangling"]
+    closed = {ledger.klass for ledger in view.ledgers if ledger.state == "CLOSED"}
+    assert closed == {"healthy"}
+    assert [ledger.klass for ledger in view.ledgers if ledger.ledger_id == 126] == [None]
+    assert {cursor.name for cursor in view.cursors} == {"audit", "main"}
+    # Both cursors had ledgers of their own when the broker was halted: what they passed since is there.
+    assert {ledger.backlog for ledger in view.ledgers} == {Backlog.UNKNOWN}
+    shown = bkaudit("explain", "topic", "fleet/telemetry/door", "--run", str(owned.out))
+    assert shown.exit_code == 0, shown.output
+    assert "owner-dangling" in shown.output
+
+
+def test_totals_by_tenant_count_what_each_owns_and_every_leak(owned: Asked) -> None:
+    totals = {total.name: total for total in owner_totals(RunReader(owned.out), "tenant")}
+    assert totals.keys() == {"fleet", "pulsar", "shop", NOBODY}
+    leaks = [fault["ledger"] for fault in FAULTS if fault["expect"] == "ledger-unowned"]
+    assert totals[NOBODY].unowned == len(leaks)
+    lengths = [KNOWN["ledgers"][str(ledger)].get("length", 0) for ledger in leaks]
+    assert totals[NOBODY].leaked_bytes == sum(lengths)
+    for tenant in ("fleet", "pulsar", "shop"):
+        owned_here = [
+            ledger
+            for ledger in KNOWN["ledgers"].values()
+            if ledger["listed"] is True
+            and ledger["bk_metadata"]
+            and ledger.get("named_by") != "cursor ledger entry"
+            and f"/{tenant}/" in ledger["path"]
+        ]
+        assert totals[tenant].ledgers == len(owned_here)
+        assert totals[tenant].bytes == sum(ledger.get("length", 0) for ledger in owned_here)
+    shown = bkaudit("report", str(owned.out), "--by", "topic")
+    assert "fleet/telemetry/odometer" in shown.output
 
 
 def test_a_second_run_beside_a_dump_confirms_leaks_and_nothing_is_found_within_the_grace(

@@ -1,0 +1,28 @@
+"""What the ledgers of a tenant, a namespace or a topic add up to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Level = Literal["tenant", "namespace", "topic"]
+LEVELS: tuple[str, ...] = get_args(Level)
+NOBODY = ""
+"""The name of what belongs to nobody that is known: leaks, and ledgers of other applications."""
+
+
+@dataclass(slots=True)
+class OwnerTotal:
+    """One tenant, namespace or topic: ``bytes`` are those of closed ledgers, each copy counted once.
+
+    ``dangling`` counts references to ledgers that are gone, ``unowned`` ledgers that are leaked, with their
+    ``leaked_bytes``. ``findings`` counts by severity those about its ledgers.
+    """
+
+    name: str
+    ledgers: int = 0
+    bytes: int = 0
+    dangling: int = 0
+    unowned: int = 0
+    leaked_bytes: int = 0
+    findings: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,39 @@
+"""Totals by tenant, namespace or topic as a table of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from auditor.model.amounts import size
+from auditor.model.finding import Severity
+from auditor.model.owner_total import NOBODY, Level, OwnerTotal
+from auditor.reports.plain_text import printable
+from auditor.reports.text_table import text_table
+
+
+def render(totals: Sequence[OwnerTotal], level: Level) -> str:
+    """One line per tenant, namespace or topic.
+
+    >>> print(render([OwnerTotal("shop", 2, 700, 1, findings={"error": 1})], "tenant"))
+    tenant  ledgers  bytes  dangling  leaked  leaked bytes  findings
+    shop    2        700 B  1         0       0 B           1 error
+    """
+    head = (level, "ledgers", "bytes", "dangling", "leaked", "leaked bytes", "findings")
+    return "\n".join(text_table(head, map(_row, totals)))
+
+
+def _row(total: OwnerTotal) -> tuple[str, ...]:
+    found = [
+        f"{total.findings[severity]:,} {severity}"
+        for severity in map(str, Severity)
+        if severity in total.findings
+    ]
+    return (
+        "(no known owner)" if total.name == NOBODY else printable(total.name),
+        f"{total.ledgers:,}",
+        size(total.bytes),
+        f"{total.dangling:,}",
+        f"{total.unowned:,}",
+        size(total.leaked_bytes),
+        ", ".join(found) or "-",
+    )

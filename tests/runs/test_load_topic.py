@@ -1,0 +1,121 @@
+"""A topic of a run: its ledgers in order, its subscriptions, and what is lost to nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auditor.errors import RunError, UsageError
+from auditor.model.topic_view import Backlog, TopicCursor, TopicView, backlog_of
+from auditor.reports.topic import render
+from auditor.runs.load_topic import topic_view
+from auditor.runs.reader import RunReader
+from tests.cli.test_doors import bkaudit
+from tests.made_runs import made_run
+
+Row = dict[str, Any]
+PATH = "/managed-ledgers/shop/orders/persistent/returns"
+
+
+def row(ledger_id: int | None, kind: str = "data", **said: Any) -> Row:
+    usual = {
+        "scope_id": 0, "ledger_id": ledger_id, "standing": "owned", "kind": kind, "tenant": "shop",
+        "namespace": "orders", "topic": "returns", "path": PATH, "borrowed": False,
+    }  # fmt: skip
+    return {**usual, **said}
+
+
+def cursor(name: str, ledger_id: int | None, position: tuple[int, int] | None) -> Row:
+    place = position or (None, None)
+    return row(
+        ledger_id, "cursor", cursor=name, path=f"{PATH}/{name}",
+        mark_delete_ledger_id=place[0], mark_delete_entry_id=place[1],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunReader:
+    ownership = [
+        row(9, place=2, state="OPEN"),
+        row(5, place=0, state="CLOSED", entries=10, size=600, offload="complete"),
+        row(7, place=1, standing="dangling", fault="owner-dangling", entries=10, size=500),
+        cursor("fast", None, (7, 3)),
+        cursor("faster", None, (9, -1)),
+        row(30, "schema", detail="0", path="/schemas/shop/orders/returns"),
+        row(1, topic="returns-partition-0"),
+    ]
+    owners = [{"status": "unreadable", "path": f"{PATH}/spoiled", "damage": "cut at byte 3"}]
+    verdicts = [
+        {"scope_id": 0, "ledger_id": 5, "class": "entry-lost"},
+        {"scope_id": 1, "ledger_id": 9, "class": "x"},
+    ]
+    made_run(tmp_path, ownership=ownership, owners=owners, verdicts=verdicts)
+    return RunReader(tmp_path)
+
+
+def test_ledgers_come_in_the_order_of_the_list_with_their_class(run: RunReader) -> None:
+    view = topic_view(run, "shop/orders/returns")
+    assert [(ledger.ledger_id, ledger.klass, ledger.fault) for ledger in view.ledgers] == [
+        (5, "entry-lost", None),
+        (7, None, "owner-dangling"),
+        (9, None, None),
+    ]
+    assert [(other.kind, other.ledger_id) for other in view.others] == [("schema", 30)]
+    assert view.path == PATH
+
+
+def test_a_cursor_that_cannot_be_read_leaves_open_what_it_needs(run: RunReader) -> None:
+    view = topic_view(run, "persistent://shop/orders/returns")
+    assert [(each.name, each.position, each.unread) for each in view.cursors] == [
+        ("fast", (7, 3), None),
+        ("faster", (9, -1), None),
+        ("spoiled", None, "cut at byte 3"),
+    ]
+    assert [ledger.backlog for ledger in view.ledgers] == [Backlog.UNKNOWN, Backlog.NEEDED, Backlog.NEEDED]
+
+
+@pytest.mark.parametrize(
+    ("cursors", "backlog"),
+    [
+        ([TopicCursor("a", (6, 0), None, None)], Backlog.READ),
+        ([TopicCursor("a", (6, 0), 40, "owned")], Backlog.READ),  # what its own ledger has is newer
+        ([TopicCursor("a", (5, 9), None, None)], Backlog.NEEDED),
+        ([TopicCursor("a", (5, 9), 40, "owned")], Backlog.UNKNOWN),
+        ([TopicCursor("a", None, None, None)], Backlog.UNKNOWN),
+        ([TopicCursor("a", (6, 0), None, None), TopicCursor("b", (1, 0), None, None)], Backlog.NEEDED),
+    ],
+)
+def test_a_ledger_is_needed_by_whoever_has_not_passed_it(
+    cursors: list[TopicCursor], backlog: Backlog
+) -> None:
+    assert backlog_of(5, cursors) is backlog
+
+
+def test_text_shows_every_part(run: RunReader) -> None:
+    text = render(topic_view(run, "shop/orders/returns"))
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    assert ["5", "entry-lost", "owned", "10", "600", "B", "complete", "not", "known"] in lines
+    assert [line for line in lines if line[0] == "7"] == [
+        ["7", "not", "in", "the", "store", "owner-dangling", "10", "500", "B", "-", "in", "a", "backlog"]
+    ]
+    assert "cut at byte 3" in text
+    assert "\x1b" not in render(TopicView("\x1b[31m", PATH, [], [], []))
+
+
+def test_a_name_that_the_run_does_not_know_is_answered_with_one_like_it(run: RunReader) -> None:
+    with pytest.raises(UsageError, match="did you mean shop/orders/returns"):
+        topic_view(run, "shop/orders/return")
+    with pytest.raises(UsageError, match="tenant/namespace/topic"):
+        topic_view(run, "returns")
+
+
+def test_a_run_without_owners_says_so(run: RunReader) -> None:
+    path = Path(run.path, "tables", "ownership")
+    path.rename(path.with_name("other"))
+    with pytest.raises(RunError, match="no application's owners were read"):
+        topic_view(run, "shop/orders/returns")
+    outcome = bkaudit("explain", "topic", "shop/orders/returns", "--run", run.path)
+    assert outcome.exit_code == 2
+    assert "no application's owners were read" in outcome.stderr
