@@ -66,7 +66,7 @@ def test_csv_and_parquet_have_every_finding_and_its_standing(
     assert [row["fingerprint"] for row in table] == fingerprints(audited)
     # A run that has none before it.
     assert {row["change"] for row in rows} == {row["change"] for row in table} == {"new"}
-    finished = audited.report.run["finished"]
+    finished = audited.report.run.finished
     assert {round(row["first_seen"].timestamp() * 1000) for row in table} == {finished}
 
 

@@ -187,7 +187,7 @@ def test_only_a_finished_run_of_the_same_cluster_is_the_one_before(times: Times)
 
 def test_a_suppressed_finding_stays_and_is_told_apart(times: Times) -> None:
     run = times.third.report.run
-    assert [(each["reason"], each["count"], each["expired"]) for each in run["suppressions"]] == [
+    assert [(each["reason"], each["count"], each["expired"]) for each in run.suppressions] == [
         ("being emptied", 3, False),
         ("no longer", 0, True),
         ("known", 5, False),
@@ -200,7 +200,7 @@ def test_a_suppressed_finding_stays_and_is_told_apart(times: Times) -> None:
     assert by["below-write-quorum", 3, None] is None
     # What is fixed needs no patience.
     assert by["bookie-unread", None, D] is None
-    counts = {tally["id"]: (tally["count"], tally["suppressed"]) for tally in run["tally"]}
+    counts = {tally["id"]: (tally["count"], tally["suppressed"]) for tally in run.tally}
     assert counts == {
         "entry-lost": (1, 0),
         "below-ack-quorum": (2, 2),
