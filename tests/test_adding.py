@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from auditor.checks import Check
+from auditor.checks import TableCheck
 from auditor.findings.table import found
 from auditor.notebook.run import open_run
 from auditor.reports.forms import FORMS
@@ -29,7 +29,7 @@ def told(name: str) -> dict[str, Any]:
 
 def test_the_check_of_the_page_finds_and_leaves_alone(spark: SparkSession) -> None:
     made = told("check")["ledger_unreplicated"]
-    assert isinstance(made, Check)
+    assert isinstance(made, TableCheck)
     asked = tables(
         spark,
         ledgers=[ledger(1, "bk1", write_quorum=1, ack_quorum=1), ledger(2, "bk1", "bk2", write_quorum=2)],

@@ -27,7 +27,7 @@ from auditor import checks
 from auditor.audit.bookie_answers import Asked, ask
 from auditor.audit.changes import check_suppressions, compared
 from auditor.audit.earlier_run import check_since, find_since
-from auditor.audit.identities import identity_graph
+from auditor.audit.identities import land_identities
 from auditor.audit.index_scan import BookieScan, Indexes
 from auditor.audit.landing import Landing, RunDirectory
 from auditor.audit.lock import run_lock
@@ -39,7 +39,7 @@ from auditor.audit.summary import cluster_of, holes_of, summarise
 from auditor.audit.witness import Witness, judge_with_witness
 from auditor.findings.confirm import confirm
 from auditor.findings.owners import with_owners
-from auditor.findings.table import found, numbered
+from auditor.findings.table import FOUND, found, found_of_bookies, numbered
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
@@ -52,7 +52,7 @@ from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.query_plans import partitions, plan_for, settings_kept
 from auditor.spark.session import build_session
 from auditor.spark.task_errors import run_errors
-from auditor.tables import ClusterFacts, Tables
+from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.answers import merged
 from auditor.tables.contents import contents, doubted
 from auditor.tables.doubtful_ids import doubtful_ids
@@ -269,29 +269,40 @@ class Audit:
                 _doubtful(landing, metadata),
             ),
         )
+        cluster = ClusterFacts(
+            instance_id=metadata.instance_id,
+            scan_time=metadata.scan_time,
+            live=metadata.live,
+            layout=metadata.layout.value,
+            two_scans=again is not None,
+            has_marks=metadata.marks_listed(),
+            instance_id_missing=metadata.instance_id_missing(),
+            bare=metadata.bare(),
+            bookies_listed=metadata.bookies_listed(),
+            orphans_known=before.hour_ago.finished if before.hour_ago else None,
+            unclear_bookies=frozenset(metadata.unclear_bookies()),
+            has_sources=bool(bookies.sources),
+        )
         places = landing.rows("directories", bookies.directories(), DIRECTORIES)
-        cookies, registrations = metadata.cookies(), metadata.registrations()
-        identity = identity_graph(landing, who, ledgers, pairs)
 
         def explained() -> DataFrame:
             asked = {row["bookie_id"] for row in doubted(pairs).collect()}
             asked |= set(indexes.overlapping)
             return contents(availability, ledgers, pairs, places, who, sorted(asked))
 
+        landing.land("contents", explained)
+        metadata.cookies()
+        metadata.registrations()
+        landing.rows("starts", bookies.starts(), STARTS)
+        land_identities(landing, who, ledgers, pairs)
+        roster = Roster.read(lambda name: landing.run.read_rows(f"tables/{name}"), cluster)
         marked = of_first_scan(marks.where("kind = 'mark'"), moves)
         locked = marks.where("kind = 'lock'")
         return Tables(
             ledgers=ledgers,
             marks=marked,
             locks=locked,
-            cookies=cookies,
-            registrations=registrations,
-            starts=landing.rows("starts", bookies.starts(), STARTS),
             bookies=who,
-            directories=places,
-            contents=landing.land("contents", explained),
-            identities=identity.identities,
-            identity_edges=identity.edges,
             availability=indexes.by_state,
             unequal=pairs,
             judged=answers,
@@ -306,20 +317,8 @@ class Audit:
             empty_directories=empty_directories(marks),
             ownership=owners.ownership(moves, partial(_doubtful, landing, metadata), before),
             moved=moves,
-            cluster=ClusterFacts(
-                instance_id=metadata.instance_id,
-                scan_time=metadata.scan_time,
-                live=metadata.live,
-                layout=metadata.layout.value,
-                two_scans=again is not None,
-                has_marks=metadata.marks_listed(),
-                instance_id_missing=metadata.instance_id_missing(),
-                bare=metadata.bare(),
-                bookies_listed=metadata.bookies_listed(),
-                orphans_known=before.hour_ago.finished if before.hour_ago else None,
-                unclear_bookies=frozenset(metadata.unclear_bookies()),
-                has_sources=bool(bookies.sources),
-            ),
+            roster=roster,
+            cluster=roster.cluster,
             known_empty=_known_empty(landing, rows),
         )
 
@@ -376,10 +375,12 @@ def _found(landing: Landing, metadata: MetadataScan, tables: Tables) -> DataFram
     moves = _moved(landing, metadata)
 
     def of(group: str) -> DataFrame:
-        rows = confirm(found([check for check in checks.ALL if check.group == group], tables), moves)
+        rows = confirm(found([check for check in checks.OF_TABLES if check.group == group], tables), moves)
         return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
 
-    concerned = {check.group for check in checks.ALL if check.asks not in tables.known_empty}
+    concerned = {check.group for check in checks.OF_TABLES if check.asks not in tables.known_empty}
     groups = [group for group in checks.GROUPS if group in concerned]
     said = [landing.land(group, partial(of, group), "tables/checks") for group in groups]
+    rows = found_of_bookies(checks.OF_BOOKIES, tables.roster)
+    said.append(landing.rows("roster", rows, FOUND, "tables/checks"))
     return reduce(lambda some, more: some.unionByName(more), said)

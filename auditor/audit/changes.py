@@ -16,7 +16,7 @@ from auditor.findings.table import order
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
 from auditor.model.report import Changes, Cluster, Suppression, Tally
-from auditor.model.states import FOUND, BookieRead, Change
+from auditor.model.states import FOUND, Change
 from auditor.runs.history import Previous, comparable_run
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster
@@ -162,8 +162,7 @@ def _opened(path: str, options: AuditOptions, cluster: Cluster | None) -> RunRea
 
 
 def _looked(tables: Tables, holes: bool) -> Looked:
-    unread = not tables.bookies.where(f"(named or found) and read <> '{BookieRead.READ}'").isEmpty()
-    return Looked(tables.verdicts, tables.bookies, holes, unread)
+    return Looked(tables.verdicts, tables.bookies, holes, bool(tables.roster.unread))
 
 
 def _day(ms: int) -> date:

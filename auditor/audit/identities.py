@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from auditor.audit.landing import Landing
 from auditor.model.bookie_alias import alias_edges, identities
@@ -21,17 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class IdentityGraph(NamedTuple):
-    """The tables ``identities`` and ``identity_edges``."""
-
-    identities: DataFrame
-    edges: DataFrame
-
-
-def identity_graph(
-    landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame
-) -> IdentityGraph:
-    """Put together all that tells who a bookie is, and say which ids are one.
+def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
+    """Put together all that tells who a bookie is, and say which ids are one: two tables of a run.
 
     The tables bookies, registrations, cookies and directories have landed: they are as small as the cluster
     has bookies. So are the pairs of bookies that share ledgers, which are collected.
@@ -43,7 +34,5 @@ def identity_graph(
     gone = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
     shared = shared_contents(ledgers, unequal, bookies).collect() if gone else []
     edges = alias_edges(ids, compared([row.asDict() for row in shared], rows))
-    return IdentityGraph(
-        landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES),
-        landing.rows("identity_edges", edge_rows(edges), EDGES),
-    )
+    landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
+    landing.rows("identity_edges", edge_rows(edges), EDGES)

@@ -178,15 +178,17 @@ class Landing:
             self._landed[name] = self._landed_at(name, below, schema)
         return self._landed[name]
 
-    def rows(self, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFrame:
+    def rows(
+        self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
+    ) -> DataFrame:
         """Land a small table that the driver holds; written here, for a Spark job costs more than that."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         if name not in self._landed:
-            if not self.run.exists(f"tables/{name}/{WHOLE}"):
+            if not self.run.exists(f"{below}/{name}/{WHOLE}"):
                 self.progress.stage(name)
-                self.run.write_table(f"tables/{name}", pa.Table.from_pylist(rows, schema=schema))
-            self._landed[name] = self._landed_at(name, "tables", from_arrow_schema(schema))
+                self.run.write_table(f"{below}/{name}", pa.Table.from_pylist(rows, schema=schema))
+            self._landed[name] = self._landed_at(name, below, from_arrow_schema(schema))
         return self._landed[name]
 
     def _landed_at(self, name: str, below: str, schema: StructType | None) -> DataFrame:

@@ -13,7 +13,7 @@ from auditor.audit.index_scan import BookieScan
 from auditor.audit.metadata_scan import MetadataScan
 from auditor.audit.owner_scan import OwnerScan
 from auditor.audit.witness import Witness
-from auditor.checks import ALL
+from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
 from auditor.findings.rows import finding_of
 from auditor.findings.table import order
@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ON_ABSENCE = frozenset(
-    check.id
-    for check in ALL
-    if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}
-    or check.asks in ("orphans", "ownership")
+    {each.id for each in ALL if each.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
+    | {each.id for each in OF_TABLES if each.asks in ("orphans", "ownership")}
 )
 """Checks that find what the metadata does not have."""
 

@@ -10,7 +10,7 @@ from auditor.checks.bookie_down import bookie_down
 from auditor.checks.bookie_id_invalid import bookie_id_invalid
 from auditor.checks.bookie_id_reserved import bookie_id_reserved
 from auditor.checks.bookie_unread import bookie_unread
-from auditor.checks.check import FINDING_COLUMNS, GROUPS, Basis, Check, Need
+from auditor.checks.check import FINDING_COLUMNS, GROUPS, Basis, Check, Need, RosterCheck, TableCheck
 from auditor.checks.cookie_key_mismatch import cookie_key_mismatch
 from auditor.checks.cookie_missing import cookie_missing
 from auditor.checks.cookie_unreadable import cookie_unreadable
@@ -148,4 +148,21 @@ ALL: tuple[Check, ...] = (
 # Aliases too: an id that a check once had leads to it for ever.
 BY_ID: dict[str, Check] = {name: check for check in ALL for name in (check.id, *check.aliases)}
 
-__all__ = ["ALL", "BY_ID", "FINDING_COLUMNS", "GROUPS", "SECTIONS", "Basis", "Check", "Need", "Severity"]
+OF_TABLES: tuple[TableCheck, ...] = tuple(each for each in ALL if isinstance(each, TableCheck))
+OF_BOOKIES: tuple[RosterCheck, ...] = tuple(each for each in ALL if isinstance(each, RosterCheck))
+
+__all__ = [
+    "ALL",
+    "BY_ID",
+    "FINDING_COLUMNS",
+    "GROUPS",
+    "OF_BOOKIES",
+    "OF_TABLES",
+    "SECTIONS",
+    "Basis",
+    "Check",
+    "Need",
+    "RosterCheck",
+    "Severity",
+    "TableCheck",
+]

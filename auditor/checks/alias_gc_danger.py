@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
-from auditor.checks.reported_aliases import alias_pairs
 from auditor.checks.samples import with_ledgers
 from auditor.model.alias_by_contents import LEAST_LEDGERS
 from auditor.model.columns import LEDGER
@@ -84,7 +83,10 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         # First of all: where no id is gone, Spark sees it before it reads any ledger.
         .join(F.broadcast(gone), "alias")
     )
-    same = alias_pairs(tables).withColumn("same_bookie", F.lit(True))
+    pairs_of_one = [(*pair, True) for pair in sorted(tables.roster.aliases)]
+    same = tables.bookies.sparkSession.createDataFrame(
+        pairs_of_one, "bookie_id string, alias string, same_bookie boolean"
+    )
     rows = (
         pairs.join(F.broadcast(live), "bookie_id")
         .join(held, [*LEDGER, "bookie_id"])

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
-from auditor.checks.reported_aliases import reported_aliases
+from auditor.checks.bookie_findings import bookie_finding, number_of, picked, suspect_where, together
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.alias_facts import Rule
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(
+@roster_check(
     Severity.CRITICAL,
     group="identity",
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
-    asks="identity_edges",
     urgency=3,
 )
-def bookie_alias(tables: Tables) -> DataFrame:
+def bookie_alias(roster: Roster) -> Iterator[Row]:
     """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.
 
     What it finds:
@@ -71,49 +68,50 @@ def bookie_alias(tables: Tables) -> DataFrame:
         as a short name, or directories that like hosts share. Ids of which all are registered are
         `endpoint-duplicate`.
     """
-    from pyspark.sql import functions as F
+    identity = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
+    members = [row for row in roster.bookies if row["bookie_id"] in identity]
+    edges = [
+        row
+        for row in roster.identity_edges
+        if row["one"] in identity and identity[row["one"]] == identity.get(row["other"])
+    ]
+    said = together(edges, lambda row: identity[row["one"]])
+    for name, rows in together(members, lambda row: identity[row["bookie_id"]]).items():
+        if name in said:
+            yield _finding(rows, said[name])
 
-    members = reported_aliases(tables)
-    stranded = F.expr("named and registered is null")
-    each = F.struct(
-        "bookie_id", "named", "registered", "has_cookie", "marked", "found", "read", "ledgers", "depending",
-        "replicas",
-    )  # fmt: skip
-    bookies = members.groupBy("identity").agg(
-        F.min(F.when(stranded, F.col("bookie_id"))).alias("bookie_id"),
-        F.sum(F.when(stranded, F.col("depending")).otherwise(0)).alias("depending"),
-        F.max("suspect").alias("attribution_suspect"),
-        F.array_sort(F.collect_list("bookie_id")).alias("names"),
-        F.array_sort(F.collect_list(each)).alias("ids"),
+
+def _finding(members: list[Row], edges: list[Row]) -> Row:
+    stranded = [row for row in members if row["named"] and row["registered"] is None]
+    bookie_id = min(row["bookie_id"] for row in stranded)
+    depending = sum(row["depending"] for row in stranded)
+    others = sorted({row["bookie_id"] for row in members} - {bookie_id})
+    rules = sorted({row["rule"] for row in edges})
+    # Two swapped disks make one bookie's ledgers look like another's.
+    suspect = any(row["suspect"] for row in members)
+    return bookie_finding(
+        bookie_id,
+        f"{bookie_id} is not registered and looks like one bookie with {', '.join(others)} "
+        f"({', '.join(rules)}); {number_of(depending, 'ledger depends', 'ledgers depend')} on it",
+        {
+            "ids": picked(members, *_MEMBER),
+            "edges": picked(edges, "one", "other", "rule", "joins", "evidence", "against"),
+            "attribution_suspect": suspect,
+        },
+        severity=Severity.NOTE if depending == 0 else None,
+        confidence=suspect_where(Rule.SAME_LEDGERS.value not in rules or suspect),
     )
-    edge = F.struct("one", "other", "rule", "joins", "evidence", "against")
-    ends = members.select("identity", F.col("bookie_id").alias("one"))
-    said = (
-        tables.identity_edges.join(F.broadcast(ends), "one")
-        .join(F.broadcast(ends.select(F.col("identity").alias("also"), F.col("one").alias("other"))), "other")
-        .where("identity = also")
-        .groupBy("identity")
-        .agg(
-            F.array_sort(F.collect_list(edge)).alias("edges"),
-            F.array_sort(F.collect_set("rule")).alias("rules"),
-        )
-    )
-    return finding_rows(
-        bookies.join(said, "identity"),
-        bookie_id="bookie_id",
-        severity=F.when(F.col("depending") == 0, Severity.NOTE.value),
-        confidence=suspect_if(
-            ~F.array_contains("rules", Rule.SAME_LEDGERS.value) | F.col("attribution_suspect")
-        ),
-        message=words(
-            F.col("bookie_id"),
-            " is not registered and looks like one bookie with ",
-            listed(F.array_remove("names", F.col("bookie_id"))),
-            " (",
-            listed(F.col("rules")),
-            "); ",
-            counted(F.col("depending"), "ledger depends", "ledgers depend"),
-            " on it",
-        ),
-        evidence={"ids": "ids", "edges": "edges", "attribution_suspect": "attribution_suspect"},
-    )
+
+
+_MEMBER = (
+    "bookie_id",
+    "named",
+    "registered",
+    "has_cookie",
+    "marked",
+    "found",
+    "read",
+    "ledgers",
+    "depending",
+    "replicas",
+)

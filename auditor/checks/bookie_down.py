@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(
-    Severity.WARNING, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES}, asks="unregistered"
-)
-def bookie_down(tables: Tables) -> DataFrame:
+@roster_check(Severity.WARNING, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
+def bookie_down(roster: Roster) -> Iterator[Row]:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
@@ -43,15 +40,11 @@ def bookie_down(tables: Tables) -> DataFrame:
         Registrations are ephemeral: a store saved during a restart, or long after its clients left, shows
         every bookie as down.
     """
-    from pyspark.sql import functions as F
-
-    return finding_rows(
-        tables.unregistered.where("has_cookie"),
-        bookie_id="bookie_id",
-        message=words(
-            F.col("bookie_id"),
-            " is not registered; ",
-            counted(F.col("ledgers"), "ledger names it", "ledgers name it"),
-        ),
-        evidence={"ledgers": "ledgers", "depending": "depending", "replicas": "replicas", "read": "read"},
-    )
+    for row in roster.unregistered:
+        if row["has_cookie"]:
+            yield bookie_finding(
+                row["bookie_id"],
+                f"{row['bookie_id']} is not registered; "
+                f"{number_of(row['ledgers'], 'ledger names it', 'ledgers name it')}",
+                {name: row[name] for name in ("ledgers", "depending", "replicas", "read")},
+            )

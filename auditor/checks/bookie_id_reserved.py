@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
-def bookie_id_reserved(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+def bookie_id_reserved(roster: Roster) -> Iterator[Row]:
     """Ledgers name an id that ends with :0, which placement policies use for no bookie.
 
     What it finds:
@@ -42,18 +41,12 @@ def bookie_id_reserved(tables: Tables) -> DataFrame:
         An id like this that is not in an ensemble is not reported. It is not reported as a ghost-bookie
         besides.
     """
-    from pyspark.sql import functions as F
-
-    return finding_rows(
-        tables.bookies.where("named").where(F.col("bookie_id").endswith(":0")),
-        bookie_id="bookie_id",
-        message=words(
-            F.col("bookie_id"),
-            " stands for no bookie; ",
-            counted(F.col("ledgers"), "ledger names", "ledgers name"),
-            " it, ",
-            counted(F.col("depending"), "ledger depends", "ledgers depend"),
-            " on it",
-        ),
-        evidence={"ledgers": "ledgers", "depending": "depending", "registered": "registered"},
-    )
+    for row in roster.bookies:
+        if row["named"] and row["bookie_id"].endswith(":0"):
+            yield bookie_finding(
+                row["bookie_id"],
+                f"{row['bookie_id']} stands for no bookie; "
+                f"{number_of(row['ledgers'], 'ledger names', 'ledgers name')} it, "
+                f"{number_of(row['depending'], 'ledger depends', 'ledgers depend')} on it",
+                {name: row[name] for name in ("ledgers", "depending", "registered")},
+            )

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import BookieRead
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.NOTE, group="replication", rests_on=Basis.METADATA)
-def bookie_unread(tables: Tables) -> DataFrame:
+@roster_check(Severity.NOTE, group="replication", rests_on=Basis.METADATA)
+def bookie_unread(roster: Roster) -> Iterator[Row]:
     """A bookie was not read, so what it holds is unknown.
 
     What it finds:
@@ -46,56 +45,33 @@ def bookie_unread(tables: Tables) -> DataFrame:
     Limits:
         One finding a bookie. Which ledgers it leaves undecided is in the table of verdicts.
     """
-    from pyspark.sql import functions as F
-
-    rows = tables.bookies.where((F.col("named") | F.col("found")) & (F.col("read") != BookieRead.READ))
-    if not tables.cluster.has_sources:
-        return _none_read(rows)
-    return finding_rows(
-        rows,
-        bookie_id="bookie_id",
-        confidence=Confidence.UNKNOWN,
-        unknown=F.array("bookie_id"),
-        message=words(
-            F.col("bookie_id"),
-            F.when(F.col("read") == BookieRead.PARTIAL, " was read in part").otherwise(" was not read"),
-            ": ",
-            F.coalesce("reason", F.lit("no reason is known")),
-            "; ",
-            counted(F.col("ledgers"), "ledger names it", "ledgers name it"),
-            ", ",
-            counted(F.col("replicas"), "replica", "replicas"),
-            " cannot be decided whole",
-        ),
-        evidence={"read": "read", "reason": "reason", "ledgers": "ledgers", "replicas": "replicas"},
-    )
+    if not roster.cluster.has_sources:
+        yield _none_read(roster.unread)
+        return
+    for row in roster.unread:
+        name = row["bookie_id"]
+        yield bookie_finding(
+            name,
+            f"{name} was {'read in part' if row['read'] == BookieRead.PARTIAL else 'not read'}: "
+            f"{row['reason'] or 'no reason is known'}; "
+            f"{number_of(row['ledgers'], 'ledger names it', 'ledgers name it')}, "
+            f"{number_of(row['replicas'], 'replica', 'replicas')} cannot be decided whole",
+            {field: row[field] for field in ("read", "reason", "ledgers", "replicas")},
+            confidence=Confidence.UNKNOWN,
+            unknown=[name],
+        )
 
 
-def _none_read(unread: DataFrame) -> DataFrame:
-    """One finding: this was an audit of metadata alone."""
-    from pyspark.sql import functions as F
-
+def _none_read(unread: list[Row]) -> Row:
+    """Where no bookie was looked for, that is one fact, and not one per bookie."""
     reason = "no --bookies was given"
-    rows = unread.agg(
-        F.count("*").alias("bookies"),
-        F.coalesce(F.sum("replicas"), F.lit(0)).alias("replicas"),
-        F.array_sort(F.collect_set("bookie_id")).alias("bookie_ids"),
-    )
-    return finding_rows(
-        rows,
+    replicas = sum(row["replicas"] for row in unread)
+    return bookie_finding(
+        None,
+        f"no bookie was read: {reason}; only metadata was looked at, and what "
+        f"{number_of(len(unread), 'bookie holds', 'bookies hold')} of "
+        f"{number_of(replicas, 'replica', 'replicas')} is unknown",
+        {"read": BookieRead.UNREAD, "reason": reason, "bookies": len(unread), "replicas": replicas},
         confidence=Confidence.UNKNOWN,
-        unknown="bookie_ids",
-        message=words(
-            f"no bookie was read: {reason}; only metadata was looked at, and what ",
-            counted(F.col("bookies"), "bookie holds", "bookies hold"),
-            " of ",
-            counted(F.col("replicas"), "replica", "replicas"),
-            " is unknown",
-        ),
-        evidence={
-            "read": F.lit(BookieRead.UNREAD),
-            "reason": F.lit(reason),
-            "bookies": "bookies",
-            "replicas": "replicas",
-        },
+        unknown=sorted(row["bookie_id"] for row in unread),
     )

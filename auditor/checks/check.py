@@ -1,12 +1,16 @@
-"""What a check is: one documented question, asked of the tables."""
+"""What a check is: one documented question, asked of the tables.
+
+What is of ledgers is asked of Spark's tables. What is of bookies is asked of the roster, plain rows that the
+driver holds: to prepare a query costs more than to look at every bookie that a cluster could have.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from auditor.checks import manual
 from auditor.checks.commands import Command
@@ -17,8 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from auditor.tables import Tables
+    from auditor.tables.roster import Roster
 
     Find = Callable[[Tables], DataFrame]
+    FindBookies = Callable[[Roster], Iterable[Mapping[str, Any]]]
 
 Group = Literal["replication", "storage", "identity", "metadata", "owner"]
 GROUPS: tuple[str, ...] = get_args(Group)
@@ -81,22 +87,20 @@ FINDING_COLUMNS = {
 
 @dataclass(frozen=True)
 class Check:
-    """A question asked of the tables. Calling it gives one row a finding, in the columns FINDING_COLUMNS.
+    """A question: a `TableCheck` or a `RosterCheck`, by what it is asked of.
 
     Its id, title and manual page are those of its function. A check that leaves a section of its manual
     page out or has it twice, or leaves out the risk of a command, cannot be made: TypeError. ``severity`` is
-    what its findings have unless they say otherwise; ``aliases`` are ids that it had before. ``asks`` is the
-    field of `Tables` without whose rows it finds nothing, if there is one: where that is known to have none,
-    the check is left out. ``urgency`` puts checks of one severity in order, the highest first: what deletes
-    or overwrites data by itself cannot wait, what is missing already can.
+    what its findings have unless they say otherwise; ``aliases`` are ids that it had before. ``urgency``
+    puts checks of one severity in order, the highest first: what deletes or overwrites data by itself cannot
+    wait, what is missing already can.
     """
 
     severity: Severity
     group: Group
     rests_on: Basis
-    find: Find
+    find: Callable[..., Any]
     needs: frozenset[Need] = frozenset()
-    asks: str | None = None
     urgency: int = 0
     aliases: tuple[str, ...] = ()
 
@@ -111,16 +115,6 @@ class Check:
             manual.commands(self.sections["Commands"])
         except ValueError as error:
             raise TypeError(f"{self.id}: {error}") from error
-
-    def __call__(self, tables: Tables) -> DataFrame:
-        """Ask it: one row a finding, in the columns and types of FINDING_COLUMNS."""
-        return self.find(tables).selectExpr(*self.columns)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """FINDING_COLUMNS in SQL, of what ``find`` gives: its own severity where a finding has none."""
-        own = f"coalesce(severity, '{self.severity}') AS severity"
-        return tuple(own if name == "severity" else name for name in FINDING_COLUMNS)
 
     @property
     def id(self) -> str:
@@ -147,6 +141,37 @@ class Check:
         return inspect.getdoc(self.find) or ""
 
 
+@dataclass(frozen=True)
+class TableCheck(Check):
+    """A question that Spark's tables answer.
+
+    ``asks`` is the field of `Tables` without whose rows it finds nothing, if there is one: where that is
+    known to have none, the check is left out.
+    """
+
+    asks: str | None = None
+
+    def __call__(self, tables: Tables) -> DataFrame:
+        """Ask it: one row per finding, in the columns and types of FINDING_COLUMNS."""
+        found: DataFrame = self.find(tables)
+        return found.selectExpr(*self.columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """FINDING_COLUMNS in SQL, of what ``find`` gives: its own severity where a finding has none."""
+        own = f"coalesce(severity, '{self.severity}') AS severity"
+        return tuple(own if name == "severity" else name for name in FINDING_COLUMNS)
+
+
+@dataclass(frozen=True)
+class RosterCheck(Check):
+    """A question that what is known of the bookies answers: rows that the driver holds."""
+
+    def __call__(self, roster: Roster) -> list[dict[str, Any]]:
+        """Ask it: one row per finding, in the columns of FINDING_COLUMNS."""
+        return [{**row, "severity": row["severity"] or str(self.severity)} for row in self.find(roster)]
+
+
 def check(
     severity: Severity,
     *,
@@ -156,12 +181,25 @@ def check(
     asks: str | None = None,
     urgency: int = 0,
     aliases: tuple[str, ...] = (),
-) -> Callable[[Find], Check]:
-    """Turn a documented function into a `Check`.
+) -> Callable[[Find], TableCheck]:
+    """Turn a documented function into a `TableCheck`.
 
     >>> @check(Severity.NOTE, group="storage", rests_on=Basis.DISKS)
     ... def untold(tables): "Something is odd."
     Traceback (most recent call last):
     TypeError: untold does not document: What it finds, Why it matters, How sure, What to do, Commands, Limits
     """
-    return lambda find: Check(severity, group, rests_on, find, frozenset(needs), asks, urgency, aliases)
+    return lambda find: TableCheck(severity, group, rests_on, find, frozenset(needs), urgency, aliases, asks)
+
+
+def roster_check(
+    severity: Severity,
+    *,
+    group: Group,
+    rests_on: Basis,
+    needs: Iterable[Need] = (),
+    urgency: int = 0,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[FindBookies], RosterCheck]:
+    """Turn a documented function into a `RosterCheck`; its rows are those of `bookie_finding`."""
+    return lambda find: RosterCheck(severity, group, rests_on, find, frozenset(needs), urgency, aliases)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from auditor.model.alias_by_contents import LEAST_LEDGERS
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from auditor.tables.roster import Row
 
 MARGIN = 10
 """So many ledgers speak for the candidate for each that speaks for the owner."""
 
 
-def points_elsewhere() -> Column:
+def points_elsewhere(row: Row) -> bool:
     """Whether a row of the table contents says that its directory is the candidate's, and not its owner's."""
-    from pyspark.sql import functions as F
-
-    return (
-        (F.col("candidate") != F.col("owner"))
-        & (F.col("better") >= LEAST_LEDGERS)
-        & (F.col("better") >= MARGIN * F.col("worse"))
-    )
+    least = max(LEAST_LEDGERS, MARGIN * row["worse"])
+    return bool(row["candidate"] != row["owner"] and row["better"] >= least)

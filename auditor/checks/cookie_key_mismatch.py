@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
-def cookie_key_mismatch(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+def cookie_key_mismatch(roster: Roster) -> Iterator[Row]:
     """A cookie in the store names another bookie than the one it is kept under.
 
     What it finds:
@@ -39,11 +38,11 @@ def cookie_key_mismatch(tables: Tables) -> DataFrame:
     Limits:
         Ids are compared as they stand: a host name and its address are two ids.
     """
-    from pyspark.sql import functions as F
-
-    return finding_rows(
-        tables.cookies.where("damage is null and bookie_host <> bookie_id"),
-        bookie_id="bookie_id",
-        message=words("the cookie of ", F.col("bookie_id"), " names ", F.col("bookie_host")),
-        evidence={"bookie_host": "bookie_host", "layout": "layout"},
-    )
+    for cookie in roster.cookies:
+        name, named = cookie["bookie_id"], cookie["bookie_host"]
+        if cookie["damage"] is None and named is not None and named != name:
+            yield bookie_finding(
+                name,
+                f"the cookie of {name} names {named}",
+                {"bookie_host": named, "layout": cookie["layout"]},
+            )

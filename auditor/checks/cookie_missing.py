@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
-def cookie_missing(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
+def cookie_missing(roster: Roster) -> Iterator[Row]:
     """A bookie is registered and the store has no cookie of it.
 
     What it finds:
@@ -40,16 +39,11 @@ def cookie_missing(tables: Tables) -> DataFrame:
     Limits:
         A bookie that registers while the audit reads the cookies may show up here once.
     """
-    from pyspark.sql import functions as F
-
-    return finding_rows(
-        tables.clear_bookies.where("registered is not null and not has_cookie"),
-        bookie_id="bookie_id",
-        message=words(
-            F.col("bookie_id"),
-            " is registered (",
-            F.col("registered"),
-            ") and has no cookie: it cannot restart",
-        ),
-        evidence={"registered": "registered", "ledgers": "ledgers"},
-    )
+    for row in roster.clear_bookies:
+        if row["registered"] is not None and not row["has_cookie"]:
+            yield bookie_finding(
+                row["bookie_id"],
+                f"{row['bookie_id']} is registered ({row['registered']}) and has no cookie: "
+                "it cannot restart",
+                {"registered": row["registered"], "ledgers": row["ledgers"]},
+            )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
-def cookie_unreadable(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+def cookie_unreadable(roster: Roster) -> Iterator[Row]:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 
     What it finds:
@@ -42,33 +41,26 @@ def cookie_unreadable(tables: Tables) -> DataFrame:
         A directory whose VERSION cannot be read leaves its bookie unread, and its copies unknown. A VERSION
         that is absent is disk-version-missing.
     """
-    from pyspark.sql import functions as F
+    stored = [{**row, "place": "metadata store"} for row in roster.cookies]
+    on_disk = [
+        {**row, "bookie_id": row["place"], "place": row["path"]}
+        for row in roster.directories
+        # A VERSION that is not there is no cookie that cannot be read: disk-version-missing tells of it.
+        if not row["version_absent"]
+    ]
+    bad = [{**row, "damage": _damage(row)} for row in (*stored, *on_disk) if _damage(row) is not None]
+    for bookie_id, rows in together(bad, lambda row: row["bookie_id"]).items():
+        cookies = picked(rows, "place", "damage")
+        number = number_of(len(cookies), "cookie", "cookies")
+        first = f"{cookies[0]['place']}: {cookies[0]['damage']}"
+        yield bookie_finding(
+            bookie_id, f"{number} of {bookie_id or '?'} cannot be read: {first}", {"cookies": cookies}
+        )
 
-    stored = tables.cookies.select("bookie_id", F.lit("metadata store").alias("place"), "layout", "damage")
-    # A VERSION that is not there is no cookie that cannot be read: disk-version-missing tells of it.
-    on_disk = tables.directories.where("not version_absent").select(
-        F.col("place").alias("bookie_id"), F.col("path").alias("place"), "layout", "damage"
-    )
-    old = F.when(F.col("layout") < 3, words("layout ", F.col("layout"), " is older than 3"))
-    bad = (
-        stored.unionByName(on_disk)
-        .withColumn("damage", F.coalesce("damage", old))
-        .where("damage is not null")
-    )
-    each = F.array_sort(F.collect_list(F.struct("place", "damage"))).alias("cookies")
-    rows = bad.groupBy("bookie_id").agg(each)
-    first = F.col("cookies")[0]
-    return finding_rows(
-        rows,
-        bookie_id="bookie_id",
-        message=words(
-            counted(F.size("cookies"), "cookie", "cookies"),
-            " of ",
-            F.col("bookie_id"),
-            " cannot be read: ",
-            first["place"],
-            ": ",
-            first["damage"],
-        ),
-        evidence={"cookies": "cookies"},
-    )
+
+def _damage(row: Row) -> str | None:
+    """Why a cookie cannot be read: what its reader said, or that the server would not take its layout."""
+    if row["damage"] is None and row["layout"] is not None and row["layout"] < 3:
+        return f"layout {row['layout']} is older than 3"
+    damage: str | None = row["damage"]
+    return damage

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.NOTE, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
-def cookie_unused(tables: Tables) -> DataFrame:
+@roster_check(Severity.NOTE, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
+def cookie_unused(roster: Roster) -> Iterator[Row]:
     """The store keeps a cookie of a bookie that no ledger names and that is not registered.
 
     What it finds:
@@ -41,11 +40,10 @@ def cookie_unused(tables: Tables) -> DataFrame:
     Limits:
         A new bookie that was stopped before it took its first ledger looks the same.
     """
-    from pyspark.sql import functions as F
-
-    return finding_rows(
-        tables.clear_bookies.where("has_cookie and not named and registered is null"),
-        bookie_id="bookie_id",
-        message=words(F.col("bookie_id"), " has a cookie, is in no ensemble and is not registered"),
-        evidence={"found": "found"},
-    )
+    for row in roster.clear_bookies:
+        if row["has_cookie"] and not row["named"] and row["registered"] is None:
+            yield bookie_finding(
+                row["bookie_id"],
+                f"{row['bookie_id']} has a cookie, is in no ensemble and is not registered",
+                {"found": row["found"]},
+            )

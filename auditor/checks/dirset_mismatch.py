@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
-def dirset_mismatch(tables: Tables) -> DataFrame:
+_LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
+
+
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+def dirset_mismatch(roster: Roster) -> Iterator[Row]:
     """The store's cookie of a bookie names other directories than those on its disks.
 
     What it finds:
@@ -43,25 +45,18 @@ def dirset_mismatch(tables: Tables) -> DataFrame:
     Limits:
         The bookie's configuration itself is out of sight; that its directories agree with it is not checked.
     """
-    from pyspark.sql import functions as F
-
-    theirs = ("journal_dirs", "ledger_dirs", "index_dirs")
-    stored = tables.cookies.select("bookie_id", F.struct(*theirs).alias("stored"))
-    rows = tables.starts.where("size(store_differs) > 0").join(stored, "bookie_id")
-    return finding_rows(
-        rows,
-        bookie_id="bookie_id",
-        severity=F.when(F.col("store_grows"), Severity.WARNING.value),
-        message=words(
-            "the store's cookie of ",
-            F.col("bookie_id"),
-            " and its disks differ in ",
-            listed(F.col("store_differs")),
-        ),
-        evidence={
-            "fields": "store_differs",
-            "stored": "stored",
-            "on_disk": F.struct(*theirs),
-            "expansion_takes_it": "store_grows",
-        },
-    )
+    stored = {row["bookie_id"]: row for row in roster.cookies}
+    for row in roster.starts:
+        bookie_id, fields = row["bookie_id"], row["store_differs"]
+        if fields and bookie_id in stored:
+            yield bookie_finding(
+                bookie_id,
+                f"the store's cookie of {bookie_id} and its disks differ in {', '.join(fields)}",
+                {
+                    "fields": fields,
+                    "stored": {name: stored[bookie_id][name] for name in _LISTS},
+                    "on_disk": {name: row[name] for name in _LISTS},
+                    "expansion_takes_it": row["store_grows"],
+                },
+                severity=Severity.WARNING if row["store_grows"] else None,
+            )

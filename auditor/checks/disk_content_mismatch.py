@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
+from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.checks.content_evidence import points_elsewhere
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
-from auditor.checks.reported_aliases import alias_pairs
 from auditor.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="contents", urgency=2)
-def disk_content_mismatch(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS}, urgency=2)
+def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
     """The ledgers in a directory are those of another bookie than the one it is counted for.
 
     What it finds:
@@ -52,45 +50,33 @@ def disk_content_mismatch(tables: Tables) -> DataFrame:
         ensemble, where each entry goes to all of them). A bookie that runs under a new id is told by
         `bookie-alias` and `alias-gc-danger`. Open ledgers are not counted but for segments that are finished.
     """
-    from pyspark.sql import functions as F
+    who = {row["bookie_id"]: row for row in roster.bookies}
+    odd = [
+        row
+        for row in roster.contents
+        if points_elsewhere(row)
+        and row["owner"] in who
+        and row["candidate"] in who
+        and not _renamed(who[row["owner"]], who[row["candidate"]])
+        and (row["owner"], row["candidate"]) not in roster.aliases
+    ]
+    for owner, rows in together(odd, lambda row: row["owner"]).items():
+        ids = sorted({row["candidate"] for row in rows})
+        number = len({row["directory"] for row in rows})
+        better = sum(row["better"] for row in rows)
+        yield bookie_finding(
+            owner,
+            f"{number_of(number, 'directory', 'directories')} counted for {owner} "
+            f"{'holds' if number == 1 else 'hold'} what {', '.join(ids)} should hold and lacks: "
+            f"{number_of(better, 'ledger', 'ledgers')}, entry for entry",
+            {"directories": picked(rows, *_CONTENT)},
+            confidence=Confidence.SUSPECT,
+        )
 
-    who = tables.bookies.select("bookie_id", "registered", "found")
-    owner = who.select(F.col("bookie_id").alias("owner"), F.col("registered").alias("live"))
-    candidate = who.withColumnRenamed("bookie_id", "candidate")
-    # A live bookie whose ledgers name an id that nothing else knows any more was renamed.
-    renamed = F.col("live").isNotNull() & F.col("registered").isNull() & ~F.col("found")
-    alias = alias_pairs(tables).select(F.col("bookie_id").alias("owner"), F.col("alias").alias("candidate"))
-    rows = (
-        tables.contents.where(points_elsewhere())
-        .join(F.broadcast(owner), "owner")
-        .join(F.broadcast(candidate), "candidate")
-        .where(~renamed)
-        .join(F.broadcast(alias), ["owner", "candidate"], "left_anti")
-    )
-    found = rows.groupBy("owner").agg(
-        F.array_sort(F.collect_set("candidate")).alias("ids"),
-        F.sum("better").alias("better"),
-        F.array_sort(
-            F.collect_list(
-                F.struct("directory", "place", "candidate", "ledgers", "named", "exact", "better", "worse")
-            )
-        ).alias("directories"),
-    )
-    number = F.size(F.array_distinct("directories.directory"))
-    return finding_rows(
-        found,
-        bookie_id="owner",
-        confidence=Confidence.SUSPECT,
-        message=words(
-            counted(number, "directory", "directories"),
-            " counted for ",
-            F.col("owner"),
-            F.when(number == 1, " holds").otherwise(" hold"),
-            " what ",
-            listed(F.col("ids")),
-            " should hold and lacks: ",
-            counted(F.col("better"), "ledger", "ledgers"),
-            ", entry for entry",
-        ),
-        evidence={"directories": "directories"},
-    )
+
+def _renamed(owner: Row, candidate: Row) -> bool:
+    """Whether the owner is there and the candidate is gone: a bookie that took a new id keeps its data."""
+    return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
+
+
+_CONTENT = ("directory", "place", "candidate", "ledgers", "named", "exact", "better", "worse")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="directories")
-def disk_dirs_disagree(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+def disk_dirs_disagree(roster: Roster) -> Iterator[Row]:
     """The VERSION files of one bookie name different directories.
 
     What it finds:
@@ -42,28 +41,20 @@ def disk_dirs_disagree(tables: Tables) -> DataFrame:
     Limits:
         Only directories that were given to the audit are compared.
     """
-    from pyspark.sql import functions as F
+    own = [
+        row
+        for row in roster.directories
+        if row["cookie_bookie_id"] is not None and row["place"] in (None, row["cookie_bookie_id"])
+    ]
+    for bookie_id, rows in together(own, lambda row: row["cookie_bookie_id"]).items():
+        versions = len({repr([row[name] for name in _LISTS]) for row in rows})
+        if versions > 1:
+            number = number_of(versions, "set of directories", "different sets of directories")
+            yield bookie_finding(
+                bookie_id,
+                f"the VERSION files of {bookie_id} name {number}",
+                {"directories": picked(rows, "path", "role", *_LISTS)},
+            )
 
-    said = F.struct("journal_dirs", "ledger_dirs", "index_dirs")
-    rows = (
-        tables.directories.where("cookie_bookie_id = coalesce(place, cookie_bookie_id)")
-        .groupBy(F.col("cookie_bookie_id").alias("bookie_id"))
-        .agg(
-            F.size(F.collect_set(said)).alias("versions"),
-            F.array_sort(
-                F.collect_list(F.struct("path", "role", "journal_dirs", "ledger_dirs", "index_dirs"))
-            ).alias("directories"),
-        )
-        .where("versions > 1")
-    )
-    return finding_rows(
-        rows,
-        bookie_id="bookie_id",
-        message=words(
-            "the VERSION files of ",
-            F.col("bookie_id"),
-            " name ",
-            counted(F.col("versions"), "set of directories", "different sets of directories"),
-        ),
-        evidence={"directories": "directories"},
-    )
+
+_LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
-from auditor.checks.reported_aliases import alias_pairs
+from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.alias_facts import Rule
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="directories")
-def disk_id_mismatch(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+def disk_id_mismatch(roster: Roster) -> Iterator[Row]:
     """A directory in a bookie's place carries the cookie of another bookie.
 
     What it finds:
@@ -48,33 +46,27 @@ def disk_id_mismatch(tables: Tables) -> DataFrame:
     Limits:
         The place is what the audit was told: a directory named after the wrong bookie looks the same.
     """
-    from pyspark.sql import functions as F
-
-    told = tables.identity_edges.where(F.col("rule") == Rule.DISKS_NAME.value).select("one", "other")
-    told = alias_pairs(tables).join(
-        F.broadcast(told), F.expr("(bookie_id, alias) in ((one, other), (other, one))"), "left_semi"
-    )
-    rows = (
-        tables.directories.where("cookie_bookie_id <> place")
-        .join(F.broadcast(told), F.expr("place = bookie_id and cookie_bookie_id = alias"), "left_anti")
-        .groupBy("place")
-        .agg(
-            F.array_sort(F.collect_set("cookie_bookie_id")).alias("named"),
-            F.array_sort(
-                F.collect_list(F.struct("path", "role", F.col("cookie_bookie_id").alias("names"), "owner"))
-            ).alias("directories"),
+    # What bookie-alias says with this very evidence is not said again.
+    told = {
+        pair
+        for row in roster.identity_edges
+        if row["rule"] == Rule.DISKS_NAME.value
+        for pair in ((row["one"], row["other"]), (row["other"], row["one"]))
+    } & roster.aliases
+    odd = [
+        {**row, "names": row["cookie_bookie_id"]}
+        for row in roster.directories
+        if row["place"] is not None
+        and row["cookie_bookie_id"] is not None
+        and row["cookie_bookie_id"] != row["place"]
+        and (row["place"], row["cookie_bookie_id"]) not in told
+    ]
+    for place, rows in together(odd, lambda row: row["place"]).items():
+        named = sorted({row["names"] for row in rows})
+        number = number_of(len(rows), "directory", "directories")
+        carry = "carries" if len(rows) == 1 else "carry"
+        yield bookie_finding(
+            place,
+            f"{number} in the place of {place} {carry} the cookie of {', '.join(named)}",
+            {"directories": picked(rows, "path", "role", "names", "owner")},
         )
-    )
-    return finding_rows(
-        rows,
-        bookie_id="place",
-        message=words(
-            counted(F.size("directories"), "directory", "directories"),
-            " in the place of ",
-            F.col("place"),
-            F.when(F.size("directories") == 1, " carries").otherwise(" carry"),
-            " the cookie of ",
-            listed(F.col("named")),
-        ),
-        evidence={"directories": "directories"},
-    )

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(
+@roster_check(
     Severity.CRITICAL,
     group="identity",
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
-    asks="directories",
     urgency=7,
 )
-def disk_shared(tables: Tables) -> DataFrame:
+def disk_shared(roster: Roster) -> Iterator[Row]:
     """One directory of a bookie was found in the places of two bookies.
 
     What it finds:
@@ -52,33 +50,37 @@ def disk_shared(tables: Tables) -> DataFrame:
         whose copies were both given to the audit as one bookie's place are one place. A backup that was
         given to the audit beside its original looks the same.
     """
-    from pyspark.sql import functions as F
+    configured = [
+        row
+        for row in roster.directories
+        if row["cookie_bookie_id"] is not None and row["configured"] is not None
+    ]
+    shared = [
+        {
+            "bookie_id": rows[0]["cookie_bookie_id"],
+            "configured": rows[0]["configured"],
+            "places": places,
+            "found": picked(rows, "path", "place", "role"),
+        }
+        for rows in together(configured, _cookie).values()
+        if len(places := {row["place"] or row["path"] for row in rows}) > 1
+    ]
+    for bookie_id, rows in together(shared, lambda row: row["bookie_id"]).items():
+        every = sorted({place for row in rows for place in row["places"]})
+        number = number_of(len(rows), "directory", "directories")
+        verb = "is" if len(rows) == 1 else "are"
+        directories = sorted(
+            ({"configured": row["configured"], "found": row["found"]} for row in rows),
+            key=lambda row: (row["configured"], repr(row["found"])),
+        )
+        yield bookie_finding(
+            bookie_id,
+            f"{number} of {bookie_id} {verb} in more than one place: {', '.join(every)}",
+            {"directories": directories},
+        )
 
-    one = ("cookie_bookie_id", "instance_id", "journal_dirs", "ledger_dirs", "index_dirs", "configured")
-    rows = (
-        tables.directories.where("cookie_bookie_id is not null and configured is not null")
-        .groupBy(*one)
-        .agg(
-            F.collect_set(F.coalesce("place", "path")).alias("places"),
-            F.array_sort(F.collect_list(F.struct("path", "place", "role"))).alias("found"),
-        )
-        .where(F.size("places") > 1)
-        .groupBy(F.col("cookie_bookie_id").alias("bookie_id"))
-        .agg(
-            F.array_sort(F.array_distinct(F.flatten(F.collect_list("places")))).alias("places"),
-            F.array_sort(F.collect_list(F.struct("configured", "found"))).alias("directories"),
-        )
-    )
-    return finding_rows(
-        rows,
-        bookie_id="bookie_id",
-        message=words(
-            counted(F.size("directories"), "directory", "directories"),
-            " of ",
-            F.col("bookie_id"),
-            F.when(F.size("directories") == 1, " is").otherwise(" are"),
-            " in more than one place: ",
-            listed(F.col("places")),
-        ),
-        evidence={"directories": "directories"},
-    )
+
+def _cookie(row: Row) -> str:
+    """What two directories have alike if one is a copy of the other."""
+    names = ("cookie_bookie_id", "instance_id", "journal_dirs", "ledger_dirs", "index_dirs", "configured")
+    return repr([row[name] for name in names])

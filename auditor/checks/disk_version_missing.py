@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(
+@roster_check(
     Severity.CRITICAL,
     group="identity",
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
-    asks="directories",
     urgency=1,
 )
-def disk_version_missing(tables: Tables) -> DataFrame:
+def disk_version_missing(roster: Roster) -> Iterator[Row]:
     """A directory that a bookie's cookies name is there and has no VERSION.
 
     What it finds:
@@ -54,23 +52,16 @@ def disk_version_missing(tables: Tables) -> DataFrame:
         A directory that is not there at all was perhaps not given to the audit, and is not reported. A
         VERSION that is there and cannot be read is cookie-unreadable.
     """
-    from pyspark.sql import functions as F
-
-    rows = (
-        tables.directories.where("version_absent and role <> 'unknown' and place is not null")
-        .groupBy("place")
-        .agg(F.array_sort(F.collect_list(F.struct("path", "role", "empty"))).alias("directories"))
-    )
-    return finding_rows(
-        rows,
-        bookie_id="place",
-        message=words(
-            counted(F.size("directories"), "directory", "directories"),
-            " of ",
-            F.col("place"),
-            F.when(F.size("directories") == 1, " has").otherwise(" have"),
-            " no VERSION: ",
-            listed(F.col("directories.path")),
-        ),
-        evidence={"directories": "directories"},
-    )
+    lacking = [
+        row
+        for row in roster.directories
+        if row["version_absent"] and row["role"] != "unknown" and row["place"] is not None
+    ]
+    for place, rows in together(lacking, lambda row: row["place"]).items():
+        directories = picked(rows, "path", "role", "empty")
+        number = number_of(len(rows), "directory", "directories")
+        have = "has" if len(rows) == 1 else "have"
+        paths = ", ".join(row["path"] for row in directories)
+        yield bookie_finding(
+            place, f"{number} of {place} {have} no VERSION: {paths}", {"directories": directories}
+        )

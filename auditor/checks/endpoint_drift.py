@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from auditor.tables.roster import Roster, Row
 
-    from auditor.tables import Tables
 
 # Such as dc1:1:bookie-7 are custom ids, whatever the server would make of them.
-_ADDRESS = "^[^:]+:[0-9]{1,5}$"
+_ADDRESS = re.compile(r"[^:]+:[0-9]{1,5}")
 
 
-@check(Severity.NOTE, group="identity", rests_on=Basis.METADATA)
-def endpoint_drift(tables: Tables) -> DataFrame:
+@roster_check(Severity.NOTE, group="identity", rests_on=Basis.METADATA)
+def endpoint_drift(roster: Roster) -> Iterator[Row]:
     """The id of a bookie looks like an address, and the bookie is at another one.
 
     What it finds:
@@ -43,18 +44,14 @@ def endpoint_drift(tables: Tables) -> DataFrame:
     Limits:
         Names are not resolved: an id with a host name and an endpoint with its IP are reported.
     """
-    from pyspark.sql import functions as F
-
-    address = words(F.lower(F.regexp_replace("host", r"\.$", "")), ":", F.col("port"))
-    own = F.regexp_replace(F.lower("bookie_id"), r"\.:", ":")
-    rows = tables.registrations.where("used and host is not null and not empty").where(
-        F.col("bookie_id").rlike(_ADDRESS) & (own != address)
-    )
-    return finding_rows(
-        rows,
-        bookie_id="bookie_id",
-        message=words(
-            F.col("bookie_id"), " is at ", F.col("host"), ":", F.col("port"), ", not where its id says"
-        ),
-        evidence={"host": "host", "port": "port", "mode": "mode"},
-    )
+    for row in roster.registrations:
+        name, host, port = row["bookie_id"], row["host"], row["port"]
+        if not row["used"] or host is None or row["empty"] or not _ADDRESS.fullmatch(name):
+            continue
+        # A name may be written with its root's dot, and in any case.
+        if name.lower().replace(".:", ":") != f"{host.lower().removesuffix('.')}:{port}":
+            yield bookie_finding(
+                name,
+                f"{name} is at {host}:{port}, not where its id says",
+                {"host": host, "port": port, "mode": row["mode"]},
+            )

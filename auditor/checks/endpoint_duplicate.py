@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.bookie_findings import bookie_finding, number_of, together
+from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
-def endpoint_duplicate(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+def endpoint_duplicate(roster: Roster) -> Iterator[Row]:
     """Two registered bookies are to be found at one address.
 
     What it finds:
@@ -43,26 +42,14 @@ def endpoint_duplicate(tables: Tables) -> DataFrame:
         Names are not resolved: a host name and its IP are two addresses here. A proxy in front of several
         bookies looks the same. Ids of which all are registered are reported here and not as bookie-alias.
     """
-    from pyspark.sql import functions as F
-
-    host = F.regexp_replace(F.lower("host"), r"\.$", "")
-    rows = (
-        tables.registrations.where("used and host is not null")
-        .groupBy(host.alias("at_host"), "port")
-        .agg(F.array_sort(F.collect_set("bookie_id")).alias("bookies"))
-        .where(F.size("bookies") > 1)
-    )
-    address = words(F.col("at_host"), ":", F.col("port"))
-    return finding_rows(
-        rows,
-        bookie_id=F.col("bookies")[0],
-        message=words(
-            "clients look for ",
-            counted(F.size("bookies"), "bookie", "bookies"),
-            " at ",
-            address,
-            ": ",
-            listed(F.col("bookies")),
-        ),
-        evidence={"address": address, "bookies": "bookies"},
-    )
+    used = [row for row in roster.registrations if row["used"] and row["host"] is not None]
+    at = together(used, lambda row: f"{row['host'].lower().removesuffix('.')}:{row['port']}")
+    for address, rows in at.items():
+        bookies = sorted({row["bookie_id"] for row in rows})
+        if len(bookies) > 1:
+            number = number_of(len(bookies), "bookie", "bookies")
+            yield bookie_finding(
+                bookies[0],
+                f"clients look for {number} at {address}: {', '.join(bookies)}",
+                {"address": address, "bookies": bookies},
+            )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
-def endpoint_missing(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+def endpoint_missing(roster: Roster) -> Iterator[Row]:
     """A bookie is registered and its registration gives clients no address of it.
 
     What it finds:
@@ -43,11 +42,10 @@ def endpoint_missing(tables: Tables) -> DataFrame:
         Only what the bookie says is looked at: an address that is not reachable from the clients is not
         found. Of a bookie that is registered twice the writable registration counts, as for clients.
     """
-    from pyspark.sql import functions as F
-
-    return finding_rows(
-        tables.registrations.where("used and unresolved is not null"),
-        bookie_id="bookie_id",
-        message=words("clients cannot find ", F.col("bookie_id"), ": ", F.col("unresolved")),
-        evidence={"mode": "mode", "empty": "empty", "endpoints": "endpoints", "damage": "damage"},
-    )
+    for row in roster.registrations:
+        if row["used"] and row["unresolved"] is not None:
+            yield bookie_finding(
+                row["bookie_id"],
+                f"clients cannot find {row['bookie_id']}: {row['unresolved']}",
+                {name: row[name] for name in ("mode", "empty", "endpoints", "damage")},
+            )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
-def ghost_bookie(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
+def ghost_bookie(roster: Roster) -> Iterator[Row]:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
@@ -45,27 +44,17 @@ def ghost_bookie(tables: Tables) -> DataFrame:
         Ids are compared as they stand: a host name and its address are two ids. Ids that end with :0 are
         bookie-id-reserved instead.
     """
-    from pyspark.sql import functions as F
-
-    others = tables.identities.where("stranded").select("bookie_id", "aliases")
-    ghosts = tables.unregistered.where("not has_cookie").where(~F.col("bookie_id").endswith(":0"))
-    return finding_rows(
-        ghosts.join(F.broadcast(others), "bookie_id", "left"),
-        bookie_id="bookie_id",
-        severity=F.when(F.col("depending") == 0, Severity.NOTE.value),
-        message=words(
-            F.col("bookie_id"),
-            " has no cookie and is not registered; ",
-            counted(F.col("ledgers"), "ledger names", "ledgers name"),
-            " it, ",
-            counted(F.col("depending"), "ledger depends", "ledgers depend"),
-            " on it",
-        ),
-        evidence={
-            "ledgers": "ledgers",
-            "depending": "depending",
-            "replicas": "replicas",
-            "found": "found",
-            "aliases": "aliases",
-        },
-    )
+    aliases = {row["bookie_id"]: row["aliases"] for row in roster.identities if row["stranded"]}
+    for row in roster.unregistered:
+        name = row["bookie_id"]
+        if row["has_cookie"] or name.endswith(":0"):  # say bookie-down and bookie-id-reserved
+            continue
+        facts = {field: row[field] for field in ("ledgers", "depending", "replicas", "found")}
+        yield bookie_finding(
+            name,
+            f"{name} has no cookie and is not registered; "
+            f"{number_of(row['ledgers'], 'ledger names', 'ledgers name')} it, "
+            f"{number_of(row['depending'], 'ledger depends', 'ledgers depend')} on it",
+            {**facts, "aliases": aliases.get(name)},
+            severity=Severity.NOTE if row["depending"] == 0 else None,
+        )

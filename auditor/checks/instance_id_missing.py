@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.check import Basis, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.WARNING, group="identity", rests_on=Basis.METADATA)
-def instance_id_missing(tables: Tables) -> DataFrame:
+@roster_check(Severity.WARNING, group="identity", rests_on=Basis.METADATA)
+def instance_id_missing(roster: Roster) -> Iterator[Row]:
     """The store keeps no instance id of the cluster.
 
     What it finds:
@@ -45,28 +44,16 @@ def instance_id_missing(tables: Tables) -> DataFrame:
         Nothing is said where not all of the cluster's own znodes could be read. What each bookie's start
         would say of it is not repeated as start-refused.
     """
-    from pyspark.sql import functions as F
-
-    stored = tables.cookies.select("instance_id", F.lit(True).alias("stored"))
-    on_disk = tables.directories.select("instance_id", F.lit(False).alias("stored"))
-    carried = (
-        stored.unionByName(on_disk)
-        .where("instance_id is not null")
-        .agg(
-            F.expr("count_if(stored)").alias("cookies"),
-            F.expr("count_if(not stored)").alias("versions"),
-            F.array_sort(F.collect_set("instance_id")).alias("instance_ids"),
-        )
-    )
-    return finding_rows(
-        carried.where(F.lit(tables.cluster.instance_id_missing)),
-        severity=F.when(F.size("instance_ids") == 0, F.lit(Severity.NOTE.value)),
-        message=words(
-            "the cluster has no INSTANCEID; an instance id is carried by ",
-            counted(F.col("cookies"), "cookie", "cookies"),
-            " of its store and ",
-            counted(F.col("versions"), "VERSION file", "VERSION files"),
-            " on disks",
-        ),
-        evidence={"cookies": "cookies", "versions": "versions", "instance_ids": "instance_ids"},
+    if not roster.cluster.instance_id_missing:
+        return
+    stored = [row["instance_id"] for row in roster.cookies if row["instance_id"] is not None]
+    on_disk = [row["instance_id"] for row in roster.directories if row["instance_id"] is not None]
+    ids = sorted({*stored, *on_disk})
+    yield bookie_finding(
+        None,
+        "the cluster has no INSTANCEID; an instance id is carried by "
+        f"{number_of(len(stored), 'cookie', 'cookies')} of its store and "
+        f"{number_of(len(on_disk), 'VERSION file', 'VERSION files')} on disks",
+        {"cookies": len(stored), "versions": len(on_disk), "instance_ids": ids},
+        severity=None if ids else Severity.NOTE,
     )

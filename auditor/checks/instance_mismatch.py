@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.bookie_findings import bookie_finding, picked, together
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(
+@roster_check(
     Severity.CRITICAL, group="identity", rests_on=Basis.DISKS, needs={Need.INSTANCE_ID, Need.DISKS}, urgency=6
 )
-def instance_mismatch(tables: Tables) -> DataFrame:
+def instance_mismatch(roster: Roster) -> Iterator[Row]:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:
@@ -46,34 +45,20 @@ def instance_mismatch(tables: Tables) -> DataFrame:
         Cookies that cannot be read are another finding. Layouts before 4 have no instance id, and are
         reported.
     """
-    from pyspark.sql import functions as F
-
-    cluster = F.lit(tables.cluster.instance_id).cast("string")
-    stored = tables.cookies.select(
-        "bookie_id", F.lit("metadata store").alias("place"), "instance_id", "damage"
-    )
-    on_disk = tables.directories.where("cookie_bookie_id is not null").select(
-        F.col("place").alias("bookie_id"), F.col("path").alias("place"), "instance_id", "damage"
-    )
-    odd = (
-        stored.unionByName(on_disk)
-        .where("damage is null")
-        .where(cluster.isNotNull() & ~F.col("instance_id").eqNullSafe(cluster))
-    )
-    rows = odd.groupBy("bookie_id").agg(
-        F.array_sort(F.collect_list(F.struct("place", "instance_id"))).alias("cookies"),
-        F.array_sort(F.collect_set(F.coalesce("instance_id", F.lit("none")))).alias("instances"),
-    )
-    return finding_rows(
-        rows,
-        bookie_id="bookie_id",
-        message=words(
-            "instance id on ",
-            F.col("bookie_id"),
-            " is ",
-            listed(F.col("instances")),
-            ", that of the cluster is ",
-            cluster,
-        ),
-        evidence={"cluster_instance_id": cluster, "cookies": "cookies"},
-    )
+    cluster = roster.cluster.instance_id
+    if cluster is None:
+        return
+    stored = [{**row, "place": "metadata store"} for row in roster.cookies]
+    on_disk = [
+        {**row, "bookie_id": row["place"], "place": row["path"]}
+        for row in roster.directories
+        if row["cookie_bookie_id"] is not None
+    ]
+    odd = [row for row in (*stored, *on_disk) if row["damage"] is None and row["instance_id"] != cluster]
+    for bookie_id, rows in together(odd, lambda row: row["bookie_id"]).items():
+        instances = ", ".join(sorted({row["instance_id"] or "none" for row in rows}))
+        yield bookie_finding(
+            bookie_id,
+            f"instance id on {bookie_id or '?'} is {instances}, that of the cluster is {cluster}",
+            {"cluster_instance_id": cluster, "cookies": picked(rows, "place", "instance_id")},
+        )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, words
-from auditor.model.finding import Confidence, Severity
+from auditor.checks.bookie_findings import bookie_finding, suspect_where
+from auditor.checks.check import Basis, Need, roster_check
+from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.WARNING, group="identity", rests_on=Basis.METADATA, needs={Need.TWO_SCANS})
-def registered_twice(tables: Tables) -> DataFrame:
+@roster_check(Severity.WARNING, group="identity", rests_on=Basis.METADATA, needs={Need.TWO_SCANS})
+def registered_twice(roster: Roster) -> Iterator[Row]:
     """A bookie is registered as writable and as read-only at once.
 
     What it finds:
@@ -42,13 +41,11 @@ def registered_twice(tables: Tables) -> DataFrame:
     Limits:
         A bookie that turned read-only at each of two scans, and was writable in between, looks the same.
     """
-    from pyspark.sql import functions as F
-
-    confidence = Confidence.CONFIRMED if tables.cluster.two_scans else Confidence.SUSPECT
-    return finding_rows(
-        tables.bookies.where("registered_twice"),
-        bookie_id="bookie_id",
-        confidence=confidence,
-        message=words(F.col("bookie_id"), " is registered as writable and as read-only"),
-        evidence={"ledgers": "ledgers"},
-    )
+    for row in roster.bookies:
+        if row["registered_twice"]:
+            yield bookie_finding(
+                row["bookie_id"],
+                f"{row['bookie_id']} is registered as writable and as read-only",
+                {"ledgers": row["ledgers"]},
+                confidence=suspect_where(not roster.cluster.two_scans),
+            )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, words
+from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from auditor.tables import Tables
+    from auditor.tables.roster import Roster, Row
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
-def start_refused(tables: Tables) -> DataFrame:
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
+def start_refused(roster: Roster) -> Iterator[Row]:
     """A bookie would refuse its next start because of its cookies.
 
     What it finds:
@@ -50,35 +49,33 @@ def start_refused(tables: Tables) -> DataFrame:
         that its host has. Where directories were not given to the audit, only a refusal that holds whatever
         is in them is reported. A bookie with dataIntegrityChecking is stricter or milder than this.
     """
-    from pyspark.sql import functions as F
+    known = {
+        row["bookie_id"]: row
+        for row in roster.bookies
+        if row["named"] or row["has_cookie"] or row["registered"] is not None
+    }
+    for row in roster.starts:
+        bookie = known.get(row["bookie_id"])
+        if row["error"] is None or bookie is None or _told_elsewhere(row, bookie, roster):
+            continue
+        grown = {name: row[f"expansion_{name}"] for name in ("error", "fault", "reason", "paths")}
+        facts = {name: row[name] for name in ("error", "fault", "paths", "stored_id")}
+        configuration = {
+            name: row[name] for name in ("source", "agreed", "journal_dirs", "ledger_dirs", "index_dirs")
+        }
+        yield bookie_finding(
+            row["bookie_id"],
+            f"{row['bookie_id']} would not start again: {row['reason']}",
+            {
+                **facts,
+                "with_expansion": grown if grown["error"] is not None else None,
+                "configuration": configuration,
+            },
+        )
 
-    known = tables.bookies.where("named or has_cookie or registered is not null").select(
-        "bookie_id", "registered", "has_cookie"
-    )
-    said_by_cookie_missing = (
-        (F.col("fault") == "not-in-store") & F.col("registered").isNotNull() & ~F.col("has_cookie")
-    )
-    rows = tables.starts.where("error is not null").join(known, "bookie_id").where(~said_by_cookie_missing)
-    if tables.cluster.instance_id_missing:
-        rows = rows.where(~F.col("fault").isin("store-instance", "version-instance"))
-    return finding_rows(
-        rows,
-        bookie_id="bookie_id",
-        message=words(F.col("bookie_id"), " would not start again: ", F.col("reason")),
-        evidence={
-            "error": "error",
-            "fault": "fault",
-            "paths": "paths",
-            "stored_id": "stored_id",
-            "with_expansion": F.when(
-                F.col("expansion_error").isNotNull(),
-                F.struct(
-                    F.col("expansion_error").alias("error"),
-                    F.col("expansion_fault").alias("fault"),
-                    F.col("expansion_reason").alias("reason"),
-                    F.col("expansion_paths").alias("paths"),
-                ),
-            ),
-            "configuration": F.struct("source", "agreed", "journal_dirs", "ledger_dirs", "index_dirs"),
-        },
-    )
+
+def _told_elsewhere(start: Row, bookie: Row, roster: Roster) -> bool:
+    """Whether cookie-missing or instance-id-missing says it, once for all that it stops."""
+    if start["fault"] == "not-in-store":
+        return bookie["registered"] is not None and not bookie["has_cookie"]
+    return roster.cluster.instance_id_missing and start["fault"] in ("store-instance", "version-instance")

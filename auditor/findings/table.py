@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from auditor.checks.check import FINDING_COLUMNS
 from auditor.model.columns import LEDGER, REPLICA, commented
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from auditor.checks import Check
-    from auditor.tables import Tables
+    from auditor.checks import RosterCheck, TableCheck
+    from auditor.tables import Roster, Tables
 
 FINDINGS = commented(
     ("id", pa.string(), "the check that found it"),
@@ -41,18 +42,29 @@ FINDINGS = commented(
 )
 
 
-def found(checks: Sequence[Check], tables: Tables) -> DataFrame:
-    """What all checks say, one DataFrame.
+FOUND = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
+"""What checks say, before it is named."""
+
+
+def found(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
+    """What all checks of tables say, one DataFrame.
 
     Most of the time of a small audit goes into preparing questions: those without an answer are not asked.
     """
     asked = [check for check in checks if check.asks not in tables.known_empty] or checks[:1]
-    each = [check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in asked]
+    each: list[DataFrame] = [
+        check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in asked
+    ]
     # In pairs: Spark looks at all of a union whenever something is added to it.
     while len(each) > 1:
         pairs = zip_longest(each[::2], each[1::2])
         each = [left if right is None else left.union(right) for left, right in pairs]
     return each[0]
+
+
+def found_of_bookies(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
+    """What all checks of the roster say: rows of `FOUND`."""
+    return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
 def numbered(findings: DataFrame, instance_id: str | None) -> DataFrame:

@@ -6,25 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from auditor.tables.facts import ClusterFacts
+from auditor.tables.roster import Roster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ClusterFacts", "Tables"]
+__all__ = ["ClusterFacts", "Roster", "Tables"]
 
 
 @dataclass(frozen=True)
 class Tables:
     """One cluster at one moment, as DataFrames; the published schemas describe every saved column.
 
-    Saved with a run: ``ledgers`` (one row a znode of the ledger tree), ``marks``, ``locks``, ``cookies``
-    (those of the store), ``registrations`` (who is connected, and where clients look for it), ``bookies``
+    Saved with a run: ``ledgers`` (one row a znode of the ledger tree), ``marks``, ``locks``, ``bookies``
     (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),
-    ``directories``, ``contents`` (which ids the ledgers in a directory speak for), ``starts`` (what each
-    bookie's next start would say of its cookies), ``identities`` (which ids are one bookie) and
-    ``identity_edges`` (what says so), ``availability`` (one row a ledger and bookie with an index),
-    ``unequal`` (pairs whose expected and held entries differ), ``judged`` (what that means, one row a ledger)
-    and ``verdicts`` (the class of every ledger).
+    ``availability`` (one row a ledger and bookie with an index), ``unequal`` (pairs whose expected and held
+    entries differ), ``judged`` (what that means, one row a ledger) and ``verdicts`` (the class of every
+    ledger). What else is known of the bookies is in ``roster``, as rows and not as tables.
 
     Derived for the checks, each following what is odd and not the size of the cluster:
 
@@ -63,14 +61,7 @@ class Tables:
     ledgers: DataFrame
     marks: DataFrame
     locks: DataFrame
-    cookies: DataFrame
-    registrations: DataFrame
     bookies: DataFrame
-    directories: DataFrame
-    starts: DataFrame
-    contents: DataFrame
-    identities: DataFrame
-    identity_edges: DataFrame
     availability: DataFrame
     unequal: DataFrame
     judged: DataFrame
@@ -84,6 +75,7 @@ class Tables:
     stale_marks: DataFrame
     empty_directories: DataFrame
     ownership: DataFrame
+    roster: Roster
     cluster: ClusterFacts
 
     moved: DataFrame | None = None

@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
-from auditor.checks import BY_ID
-from auditor.tables import ClusterFacts, Tables
+from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
+from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.published import TABLES
+from auditor.tables.roster import ROSTER_TABLES
 
 HOUR = 3_600_000
 NOW = 1_000 * HOUR
@@ -97,24 +98,34 @@ def facts(**said: Any) -> ClusterFacts:
 
 def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Sequence[Row]) -> Tables:
     """Tables with these rows, columns not said being the usual ones or null; all other tables are empty."""
-    frames = {
-        name: _frame(spark, name, rows[name]) if name in rows else _empty(spark, name) for name in SCHEMAS
-    }
-    return Tables(cluster=cluster or facts(), known_empty=frozenset(), **frames)
+    assert set(rows) <= {*SCHEMAS, *ROSTER_TABLES}, f"no check asks {set(rows)}"
+    frames = {name: frame(spark, name, rows.get(name, ())) for name in SCHEMAS}
+    cluster = cluster or facts()
+    roster = Roster.read(lambda name: _full(name, TABLES[name].names, rows.get(name, ())), cluster)
+    return Tables(cluster=cluster, roster=roster, known_empty=frozenset(), **frames)
 
 
-def _frame(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
-    columns = _empty(spark, name).columns
-    usual = _USUAL.get(name, {})
-    full = [{**dict.fromkeys(columns), **usual, **row} for row in rows]
+def frame(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
+    """One of the tables, with these rows."""
+    empty = _empty(spark, name)
+    if not rows:
+        return empty
+    full = _full(name, empty.columns, rows)
+    return spark.createDataFrame(
+        [tuple(row[column] for column in empty.columns) for row in full], empty.schema
+    )
+
+
+def _full(name: str, columns: Sequence[str], rows: Sequence[Row]) -> list[dict[str, Any]]:
+    full = [{**dict.fromkeys(columns), **_USUAL.get(name, {}), **row} for row in rows]
     for row in full:
         assert set(row) == set(columns), f"{name} has no {set(row) - set(columns)}"
-    return spark.createDataFrame([tuple(row[column] for column in columns) for row in full], SCHEMAS[name])
+    return full
 
 
 @cache
 def _empty(spark: SparkSession, name: str) -> DataFrame:
-    return spark.createDataFrame([], SCHEMAS[name])
+    return spark.createDataFrame([], SCHEMAS.get(name) or _schema(name))
 
 
 def ledger(ledger_id: int, *members: str, depends: bool = True, **said: Any) -> Row:
@@ -164,9 +175,16 @@ def find(check_id: str, asked: Tables) -> list[Found]:
             row["message"],
             json.loads(row["evidence"]),
         )
-        for row in BY_ID[check_id](asked).collect()
+        for row in _rows(BY_ID[check_id], asked)
     ]
     return sorted(said, key=lambda found: (found.ledger_id or 0, found.bookie_id or ""))
+
+
+def _rows(check: Check, asked: Tables) -> Sequence[Any]:
+    if isinstance(check, RosterCheck):
+        return check(asked.roster)
+    assert isinstance(check, TableCheck)
+    return check(asked).collect()
 
 
 def places(found: Sequence[Found]) -> list[tuple[int | None, str | None]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from auditor.checks import ALL
-from auditor.findings.table import found
+from auditor.checks import OF_BOOKIES, OF_TABLES
+from auditor.findings.table import found, found_of_bookies
 from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
 from auditor.tables.cluster_state import cluster_state
 from auditor.tables.registry import registrations
@@ -27,7 +27,8 @@ def test_no_check_speaks_of_a_healthy_cluster_on_etcd(spark: SparkSession) -> No
         verdicts=[{"ledger_id": 1}, {"ledger_id": 2, "class": "not-closed", "potential_class": "not-closed"}],
         holdings=[{"bookie_id": "bk1", "ledgers": 2}],
     )
-    assert found(ALL, asked).select("id", "message").collect() == []
+    assert found(OF_TABLES, asked).select("id", "message").collect() == []
+    assert found_of_bookies(OF_BOOKIES, asked.roster) == []
 
 
 def test_no_mark_is_missing_where_none_are_kept(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.checks import ALL, Check
+from auditor.checks import OF_TABLES, TableCheck
 from auditor.findings.table import found
 from auditor.tables import Tables
 from tests.corpora.audited import Asked
@@ -16,7 +16,7 @@ from tests.corpora.audited import Asked
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-OF = sorted({check.asks for check in ALL if check.asks is not None})
+OF = sorted({check.asks for check in OF_TABLES if check.asks is not None})
 
 
 def _without(tables: Tables, name: str) -> Tables:
@@ -32,8 +32,10 @@ def test_a_check_is_of_something_that_the_tables_have(name: str) -> None:
 
 def test_without_the_table_that_it_is_of_a_check_finds_nothing(audited: Asked) -> None:
     tables = replace(audited.tables, known_empty=frozenset())  # so that every check is asked
-    assert {each.id for each in audited.seen()} & {check.id for check in ALL if check.asks}
-    each = [found([check for check in ALL if check.asks == name], _without(tables, name)) for name in OF]
+    assert {each.id for each in audited.seen()} & {check.id for check in OF_TABLES if check.asks}
+    each = [
+        found([check for check in OF_TABLES if check.asks == name], _without(tables, name)) for name in OF
+    ]
     rows: DataFrame = reduce(lambda some, more: some.union(more), each)
     assert [row["id"] for row in rows.select("id").collect()] == []
 
@@ -46,21 +48,22 @@ def test_a_table_that_is_known_to_be_empty_is_empty(audited: Asked) -> None:
 def test_what_is_known_to_find_nothing_is_not_asked(audited: Asked) -> None:
     asked: list[str] = []
 
-    def noted(check: Check) -> Check:
+    def noted(check: TableCheck) -> TableCheck:
         @wraps(check.find)
         def find(tables: Tables) -> DataFrame:
             asked.append(check.id)
-            return check.find(tables)
+            rows: DataFrame = check.find(tables)
+            return rows
 
         return replace(check, find=find)
 
-    checks = [noted(check) for check in ALL]
+    checks = [noted(check) for check in OF_TABLES]
     found(checks, replace(audited.tables, known_empty=frozenset({"marks", "judged"})))
-    assert asked == [check.id for check in ALL if check.asks not in ("marks", "judged")]
+    assert asked == [check.id for check in OF_TABLES if check.asks not in ("marks", "judged")]
 
 
 def test_where_no_check_need_be_asked_the_table_has_its_columns_all_the_same(audited: Asked) -> None:
-    of_marks = [check for check in ALL if check.asks == "marks"]
+    of_marks = [check for check in OF_TABLES if check.asks == "marks"]
     rows = found(of_marks, _without(replace(audited.tables, known_empty=frozenset({"marks"})), "marks"))
     assert rows.columns == found(of_marks, replace(audited.tables, known_empty=frozenset())).columns
     assert rows.isEmpty()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.checks.content_evidence import points_elsewhere
 from auditor.tables.contents import CONTENTS, contents, doubted
-from tests.checks.tables_builder import entries, ledger, tables
+from tests.checks.tables_builder import entries, frame, ledger, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,15 +57,17 @@ def ranked(
         ],
     )
     asked = [row["bookie_id"] for row in doubted(rows.unequal).collect()]
-    found = contents(rows.availability, rows.ledgers, rows.unequal, rows.directories, rows.bookies, asked)
-    every = contents(rows.availability, rows.ledgers, rows.unequal, rows.directories, rows.bookies, ["a"])
+    places = frame(spark, "directories", rows.roster.directories)
+    found = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, asked)
+    every = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, ["a"])
     assert told_of_owners(found) == told_of_owners(every), "what an owner explains needs no other id"
-    assert {row["candidate"] for row in every.where(points_elsewhere()).collect()} == {
-        row["candidate"] for row in found.where(points_elsewhere()).collect()
+    listed = [row.asDict() for row in found.collect()]
+    others = [row.asDict() for row in every.collect()]
+    assert {row["candidate"] for row in others if points_elsewhere(row)} == {
+        row["candidate"] for row in listed if points_elsewhere(row)
     }
-    listed = found.withColumn("elsewhere", points_elsewhere()).collect()
     assert {row["directory"] for row in listed} <= {directory}
-    return {row["candidate"]: row.asDict() for row in listed}
+    return {row["candidate"]: {**row, "elsewhere": points_elsewhere(row)} for row in listed}
 
 
 def told_of_owners(found: DataFrame) -> list[Any]:

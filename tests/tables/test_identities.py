@@ -25,8 +25,8 @@ DUE, ELSE = (entries("", (at, 30, 2, 3))[1] for at in (0, 1))
 
 
 def facts_of(asked: Tables) -> list[dict[str, Any]]:
-    told = (asked.bookies, asked.registrations, asked.cookies, asked.directories)
-    return facts(*(rows_of(table) for table in told))
+    roster = asked.roster
+    return facts(roster.bookies, roster.registrations, roster.cookies, roster.directories)
 
 
 def rows_of(table: DataFrame) -> list[dict[str, Any]]:
@@ -39,7 +39,8 @@ def test_all_that_is_known_of_an_id_is_in_one_row(spark: SparkSession) -> None:
         bookies=[{"bookie_id": OLD, **GONE}, {"bookie_id": NEW}, {"bookie_id": OTHER, "registered": None}],
         registrations=[
             {"bookie_id": NEW, "host": "10.0.0.1", "port": 3181, "endpoints": [
-                ("bookie", "10.0.0.1", 3181, "bookie-rpc"), ("http", "bk1", 8080, "http"),
+                {"id": "bookie", "host": "10.0.0.1", "port": 3181, "protocol": "bookie-rpc"},
+                {"id": "http", "host": "bk1", "port": 8080, "protocol": "http"},
             ]},
             {"bookie_id": NEW, "host": "10.9.9.9", "port": 3181, "mode": "readonly", "used": False},
         ],

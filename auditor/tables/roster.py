@@ -1,0 +1,88 @@
+"""What is known of the bookies, as rows that the driver holds: all that grows with them and not with ledgers.
+
+A cluster has tens of bookies, thousands at most; for 100,000 of them these rows take up to 1 GB. What looks
+at them needs no query, and most of the time of a small audit went into preparing such queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from auditor.model.states import BookieRead
+from auditor.tables.facts import ClusterFacts
+
+Row = dict[str, Any]
+ROSTER_TABLES = (
+    "cookies",
+    "registrations",
+    "bookies",
+    "directories",
+    "starts",
+    "contents",
+    "identities",
+    "identity_edges",
+)
+"""The tables of a run that it is made of; the published schemas describe their columns."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The bookies of one cluster at one moment.
+
+    ``cookies`` (those of the store), ``registrations`` (who is connected, and where clients look for it),
+    ``bookies`` (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),
+    ``directories``, ``starts`` (what each bookie's next start would say of its cookies), ``contents`` (which
+    ids the ledgers in a directory speak for), ``identities`` (which ids are one bookie) and
+    ``identity_edges`` (what says so).
+    """
+
+    cookies: Sequence[Row]
+    registrations: Sequence[Row]
+    bookies: Sequence[Row]
+    directories: Sequence[Row]
+    starts: Sequence[Row]
+    contents: Sequence[Row]
+    identities: Sequence[Row]
+    identity_edges: Sequence[Row]
+    cluster: ClusterFacts
+
+    @classmethod
+    def read(cls, rows: Callable[[str], Sequence[Row]], cluster: ClusterFacts) -> Roster:
+        """The roster of a cluster; ``rows`` gives the rows of each of `ROSTER_TABLES` by its name."""
+        return cls(**{name: rows(name) for name in ROSTER_TABLES}, cluster=cluster)
+
+    @cached_property
+    def clear_bookies(self) -> list[Row]:
+        """The rows of ``bookies`` whose lack of a cookie or a registration is known to be one."""
+        if not self.cluster.bookies_listed:
+            return []
+        return [row for row in self.bookies if row["bookie_id"] not in self.cluster.unclear_bookies]
+
+    @cached_property
+    def unregistered(self) -> list[Row]:
+        """The rows of ``bookies`` that an ensemble names and surely nobody registered."""
+        return [row for row in self.clear_bookies if row["named"] and row["registered"] is None]
+
+    @cached_property
+    def unread(self) -> list[Row]:
+        """The rows of ``bookies`` that were to be read, and were not or in part."""
+        return [
+            row for row in self.bookies if (row["named"] or row["found"]) and row["read"] != BookieRead.READ
+        ]
+
+    @cached_property
+    def aliases(self) -> frozenset[tuple[str, str]]:
+        """Every two ids, in both orders, that the check bookie-alias reports as one.
+
+        Only identities that strand a ledger: ids that are all registered are of one address, and the check
+        endpoint-duplicate says so.
+        """
+        return frozenset(
+            (row["bookie_id"], alias)
+            for row in self.identities
+            if row["stranded"]
+            for alias in row["aliases"]
+        )

@@ -1,0 +1,47 @@
+"""The roster: rows that the driver holds, and what of them is known for sure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from auditor.tables import ClusterFacts, Roster
+
+CLUSTER = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
+
+
+def roster(cluster: ClusterFacts = CLUSTER, **rows: list[dict[str, Any]]) -> Roster:
+    return Roster.read(lambda name: rows.get(name, []), cluster)
+
+
+def bookie(name: str, **said: Any) -> dict[str, Any]:
+    return {"bookie_id": name, "named": True, "found": True, "registered": "writable", "read": "read", **said}
+
+
+def test_what_was_not_seen_to_its_end_makes_nobody_unregistered() -> None:
+    rows = [bookie("bk1"), bookie("bk2", registered=None), bookie("bk3", registered=None, named=False)]
+    known = roster(bookies=rows)
+    assert [row["bookie_id"] for row in known.unregistered] == ["bk2"]
+    unclear = replace(CLUSTER, unclear_bookies=frozenset({"bk2"}))
+    assert roster(unclear, bookies=rows).unregistered == []
+    assert [row["bookie_id"] for row in roster(unclear, bookies=rows).clear_bookies] == ["bk1", "bk3"]
+    assert roster(replace(CLUSTER, bookies_listed=False), bookies=rows).clear_bookies == []
+
+
+def test_unread_is_who_was_to_be_read() -> None:
+    rows = [
+        bookie("bk1"),
+        bookie("bk2", read="partial"),
+        bookie("bk3", named=False, read="unread"),
+        bookie("bk4", found=False, named=False, read="unread"),
+    ]
+    assert [row["bookie_id"] for row in roster(bookies=rows).unread] == ["bk2", "bk3"]
+
+
+def test_aliases_are_pairs_in_both_orders_of_identities_that_strand_a_ledger() -> None:
+    rows = [
+        {"bookie_id": "old", "aliases": ["new"], "stranded": True},
+        {"bookie_id": "new", "aliases": ["old"], "stranded": True},
+        {"bookie_id": "a", "aliases": ["b"], "stranded": False},
+    ]
+    assert roster(identities=rows).aliases == {("old", "new"), ("new", "old")}
