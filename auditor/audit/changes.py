@@ -46,6 +46,7 @@ class Compared:
     notes: tuple[str, ...]
     entries: tuple[Suppress, ...]
     finished: int  # ms; when the findings were complete
+    changes: DataFrame
 
     def counted(self) -> Changes | None:
         """How many findings changed how; None where there is no run before."""
@@ -131,9 +132,10 @@ def compared(
         rows = changed(findings, before, _looked(tables, holes), cluster.instance_id, finished)
         return suppressed(rows, entries, baselines, _day(finished)).orderBy(*order())
 
-    landed = landing.land("changes", table).groupBy(*_COUNTED).count().collect()
+    rows = landing.land("changes", table)
+    landed = rows.groupBy(*_COUNTED).count().collect()
     counts = {tuple(row[name] for name in _COUNTED): row["count"] for row in landed}
-    return Compared(counts, previous.run, previous.notes, entries, finished)
+    return Compared(counts, previous.run, previous.notes, entries, finished, rows)
 
 
 def check_suppressions(options: AuditOptions) -> None:

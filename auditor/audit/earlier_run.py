@@ -27,7 +27,10 @@ from auditor.sources.reuse.earlier_files import extremes, opened
 from auditor.sources.reuse.earlier_ledgers import EarlierLedgers, find_ledgers
 
 LAST = "last"
-"""The word for the newest complete run of the cluster beside the one that is made."""
+"""The word for the newest run of the cluster, beside the one that is made, whose tables are whole."""
+
+_TAKEN = ("availability", "ledgers")
+"""The tables that rows are taken from."""
 
 _BOOKIES_NAMED = 5
 _FOOTERS_AT_ONCE = 16
@@ -181,13 +184,29 @@ def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
 
 
 def _last(out: str, cluster: Cluster) -> str | None:
-    """The newest complete run of the cluster beside ``out``."""
-    found = [
-        (report.run.finished, path)
+    """The newest run of the cluster beside ``out`` with whole tables, complete or not; else a complete one.
+
+    What could not be read then has no earlier rows, and is read now.
+    """
+    found = sorted(
+        (report.run.finished, path, report.complete)
         for path, report in siblings(out, cluster)
-        if isinstance(report, Report) and path != out and report.complete
-    ]
-    return max(found)[1] if found else None
+        if isinstance(report, Report) and path != out
+    )
+    whole = (path for _, path, _ in reversed(found) if _tables_whole(path))
+    return next(whole, next((path for _, path, complete in reversed(found) if complete), None))
+
+
+def _tables_whole(path: str) -> bool:
+    """Whether a run that this version wrote still has the tables that may be taken of it, as they were."""
+    try:
+        facts = (RunDirectory(path).read_json(MANIFEST) or {}).get(REUSABLE, {})
+        if {name: facts.get(name) for name in writer()} != writer():
+            return False
+        noted = {name: facts[name]["files"] for name in _TAKEN if "files" in facts.get(name, {})}
+        return bool(noted) and all(files_of(f"{path}/tables/{name}") == noted[name] for name in noted)
+    except (OSError, ValueError, AttributeError, TypeError, RunError):
+        return False
 
 
 def _changed(then: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:

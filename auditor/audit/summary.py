@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from auditor.audit.accepted import accepted_of
 from auditor.audit.bookie_answers import Asked
 from auditor.audit.changes import Compared
 from auditor.audit.earlier_run import Since
@@ -99,6 +100,7 @@ def summarise(
         impact=impact(findings, tables.ledgers),
         changes=compared.counted(),
         suppressions=compared.suppressions(),
+        accepted=accepted_of(compared, tables),
         reused=since.told(bookies.reused, Taken(reused=reused, read=read)),
     )
     return Report.make(

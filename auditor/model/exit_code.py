@@ -5,7 +5,8 @@
 
 2 (wrong usage) and 4 (a source unreachable) end an audit before it has a report: `auditor.errors` knows them.
 Of several that hold, 5 goes before 1, and 1 before 3. A finding at or above --fail-on that is not confirmed
-leaves something undecided: 3, or 1 with --fail-on-suspect. What a suppression names counts for neither.
+leaves something undecided: 3, or 1 with --fail-on-suspect. What a suppression names counts for neither, and
+what is undecided only for reasons that suppressions name is accepted.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
     ]
     if any(fail_on_suspect or tally["confidence"] == Confidence.CONFIRMED for tally in bad):
         return FOUND
-    return CLEAN if report.complete and not bad else NOT_COVERED
+    return CLEAN if report.complete_but_accepted and not bad else NOT_COVERED
 
 
 def _counting(tally: Tally, fresh: bool) -> int:

@@ -96,7 +96,7 @@ class AuditOptions:
     since: Annotated[
         str | None,
         Option(
-            "An earlier run of this cluster, or last: the newest complete one beside this. What has not "
+            "An earlier run of this cluster, or last: the newest beside this. What has not "
             "changed since is taken from it instead of being read; the findings are the same."
         ),
     ] = None

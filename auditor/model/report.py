@@ -14,7 +14,7 @@ from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.states import Verdict
 
-SCHEMA = "bookkeeper-auditor/report/2"
+SCHEMA = "bookkeeper-auditor/report/3"
 
 
 class Tally(TypedDict):
@@ -74,6 +74,17 @@ class Suppression(TypedDict):
     expired: bool
 
 
+class Accepted(TypedDict):
+    """What of the coverage is missing and accepted: suppressions name the findings that say why.
+
+    ``bookies`` are those of the unread ones; ``ledgers`` and ``replicas`` are numbers of the undecided ones.
+    """
+
+    bookies: list[str]
+    ledgers: int
+    replicas: int
+
+
 class Taken(TypedDict):
     """How much of a table was taken from an earlier run, and how much was read."""
 
@@ -114,7 +125,8 @@ class RunFacts:
     counts what was asked of the sources, all of it reading. ``finished`` is when the findings were complete.
     ``impact`` has one entry for each severity with findings about ledgers, the worst first; ``changes`` is
     None where there is no earlier run to compare with; ``suppressions`` are the entries of the suppressions
-    file, in its order; ``reused`` is None where all was read.
+    file, in its order; ``accepted`` is what they accept of what is not decided; ``reused`` is None where all
+    was read.
     ``resumed`` is when the oldest table was written that a run which broke off had left and this one
     took, None where it took none.
     """
@@ -135,6 +147,7 @@ class RunFacts:
     impact: list[Impact]
     changes: Changes | None
     suppressions: list[Suppression]
+    accepted: Accepted
     reused: Reused | None
 
 
@@ -237,6 +250,18 @@ class Report:
     def complete(self) -> bool:
         """Whether all of it was looked at and decided."""
         return _complete(self.run, self.coverage)
+
+    @property
+    def complete_but_accepted(self) -> bool:
+        """Whether all of it was decided but for gaps that suppressions accept."""
+        seen, accepted = self.coverage, self.run.accepted
+        return (
+            not self.run.gaps
+            and bool(self.run.bookie_sources)
+            and seen.ledgers.total - seen.ledgers.decided <= accepted["ledgers"]
+            and seen.replicas.expected - seen.replicas.decided <= accepted["replicas"]
+            and {*seen.bookies.unread} <= {*accepted["bookies"]}
+        )
 
     @property
     def metadata_only(self) -> bool:

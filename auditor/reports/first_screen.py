@@ -126,7 +126,21 @@ def verdict(report: Report) -> str:
     suppressed = sum(tally["suppressed"] for tally in report.run.tally)
     known = f", {suppressed:,} of them suppressed" if suppressed else ""
     undecided = "" if report.complete else "; not everything could be decided"
+    if not report.complete and report.complete_but_accepted:
+        undecided = "; what could not be decided is accepted"
     return f"{report.verdict.upper()}: {', '.join(totals) or 'no finding'}{known}{undecided}"
+
+
+def accepted_gaps(report: Report) -> str | None:
+    """What suppressions accept of what is not decided, in a sentence; None where they accept nothing."""
+    accepted = report.run.accepted
+    if not any(accepted.values()):
+        return None
+    parts = [
+        *([f"not read: {bounded(accepted['bookies'], _NAMES_SHOWN)}"] if accepted["bookies"] else []),
+        f"{plural(accepted['ledgers'], 'ledger')} and {plural(accepted['replicas'], 'replica')} not decided",
+    ]
+    return f"as known, by suppressions: {'; '.join(parts)}"
 
 
 def command_for(finding: Finding, run: str) -> str | None:
@@ -187,6 +201,8 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
         *(_no_bookies(seen.bookies.expected, width) if report.metadata_only else covered),
         *_names("read only", "", "", made or ["nothing was asked of a live store"], width, limits.operations),
     ]
+    if (accepted := accepted_gaps(report)) is not None:
+        lines += _line("accepted", accepted, width, None)
     if run.resumed is not None:
         lines += _line(
             "resumed", f"with tables of a run that broke off, from {moment(run.resumed)} on", width, None

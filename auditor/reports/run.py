@@ -60,7 +60,7 @@ def _verdict(run: RunView, width: int) -> list[str]:
 
 
 _CODES = {
-    0: "nothing at or above that was found, and all of it was decided",
+    0: "nothing at or above that was found, and all of it was decided, or is accepted",
     1: "something at or above that was found; suppressed findings do not count",
     3: "nothing at or above that was confirmed, but something is only suspected, or was not looked at",
     5: "so many ledger records cannot be decoded that nothing else counts",
@@ -82,6 +82,11 @@ def _why(report: Report) -> str:
     if report.verdict == Verdict.HEALTHY:
         return "all of it was looked at and decided, and nothing worse than a note was found"
     return "nothing worse than a note was found, but what was not looked at could hold anything"
+
+
+def _accepted(report: Report, width: int) -> list[str]:
+    accepted = first_screen.accepted_gaps(report)
+    return [] if accepted is None else folded(f"accepted {accepted}", width, "  ", "    ")
 
 
 def _looked_at(run: RunView, width: int) -> list[str]:
@@ -112,6 +117,7 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
         lines += folded(gap, width, "  ", "    ", lines=2)
     for note in run.report.run.notes:
         lines += folded(f"remark: {note}", width, "  ", "    ")
+    lines += _accepted(run.report, width)
     return ["not looked at", *lines] if lines else []
 
 

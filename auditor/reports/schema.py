@@ -211,6 +211,10 @@ def _run() -> dict[str, Any]:
                 "description": "null: there is no earlier run to compare with",
             },
             "suppressions": {**_list(_suppression()), "description": "of the suppressions file, in order"},
+            "accepted": {
+                **_object({"bookies": _list(_TEXT), "ledgers": _COUNT, "replicas": _COUNT}),
+                "description": "what is not decided for reasons that suppressions name",
+            },
             "reused": {
                 "anyOf": [{"type": "null"}, _reused()],
                 "description": "what was taken from an earlier run (--since); null: all was read",

@@ -191,7 +191,7 @@ def test_what_is_no_finished_run_is_refused(tmp_path: Path) -> None:
     check_since(None)
 
 
-def test_last_is_the_newest_complete_run_of_the_cluster_beside(tmp_path: Path) -> None:
+def test_last_is_the_newest_run_of_the_cluster_beside_whose_tables_are_whole(tmp_path: Path) -> None:
     def at(finished: int, of: Report = WHOLE, instance_id: str | None = CLUSTER.instance_id) -> Report:
         run = replace(of.run, finished=finished)
         return replace(of, run=run, cluster=replace(of.cluster, instance_id=instance_id))
@@ -199,12 +199,18 @@ def test_last_is_the_newest_complete_run_of_the_cluster_beside(tmp_path: Path) -
     made(tmp_path / "runs/1", at(1))
     made(tmp_path / "runs/2", at(2))
     made(tmp_path / "runs/3-incomplete", at(3, report([], (), coverage(False))))
+    broken = made(tmp_path / "runs/3-torn", at(3))
+    next((broken / "tables/availability").iterdir()).unlink()
+    made(tmp_path / "runs/3-without", at(3))
+    (tmp_path / "runs/3-without/manifest.json").write_text("[]")
     made(tmp_path / "runs/4-another", at(4, instance_id="another"))
     (tmp_path / "runs/5-at-work").mkdir()
     new = landing(tmp_path / "runs/new")
-    assert find_since("last", new, CLUSTER).path == str(tmp_path / "runs/2")
+    assert find_since("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete")
     made(tmp_path / "runs/6", at(6))
-    assert find_since("last", new, CLUSTER).path == str(tmp_path / "runs/2"), "a resumed run has chosen"
+    assert find_since("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete"), (
+        "a resumed run has chosen"
+    )
 
 
 def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:

@@ -43,6 +43,15 @@ def test_a_clean_cluster_an_unread_bookie_and_a_loss(spark: SparkSession, tmp_pa
     assert unread.exit_code == 3
     assert [json.loads(line)["id"] for line in unread.stdout.splitlines()] == ["bookie-unread"]
 
+    accepted = tmp_path / "accepted.toml"
+    accepted.write_text(
+        "[[suppress]]\nid = 'bookie-unread'\nbookie_id = 'bk2.*'\nreason = 'it is gone'\nuntil = 2999-12-31\n"
+    )
+    known = bkaudit(root, "known", "--format", "json", "--suppressions", str(accepted))
+    report = json.loads(known.stdout)
+    assert (known.exit_code, report["verdict"]) == (0, "incomplete")
+    assert report["run"]["accepted"] == {"bookies": ["bk2.example:3181"], "ledgers": 5, "replicas": 5}
+
     (root / "bookies" / "bk1.example_3181" / "ledgers0/current/0/3/3.idx").unlink()
     lost = bkaudit(root, "lost")
     assert (lost.exit_code, "below-ack-quorum" in lost.stdout) == (1, True)

@@ -103,6 +103,7 @@ def test_the_example_suppresses_nothing_until_its_comments_are_taken_out(tmp_pat
     kinds = [(sorted(entry.names), entry.baseline) for entry in read(tmp_path, text)]
     assert kinds == [
         (["bookie_id", "id"], None),
+        (["bookie_id", "id"], None),
         (["ledger_id", "scope_id"], None),
         (["fingerprint"], None),
         ([], "/var/lib/bkaudit/runs/20261101T050000Z"),

@@ -11,7 +11,8 @@ from auditor.errors import RunError
 from auditor.model.exit_code import exit_code
 from auditor.model.finding import Severity
 from auditor.model.options import FailOn
-from auditor.model.report import Report, Tally
+from auditor.model.report import Accepted, Report, Tally
+from auditor.reports import first_screen
 from tests.reports.samples import CHANGES, coverage, report, tally
 
 
@@ -96,6 +97,27 @@ def test_what_is_suppressed_or_known_is_no_failure(
     assert exit_code(report([found], coverage=coverage(True), changes=changes), fail_on) == code
 
 
+@pytest.mark.parametrize(
+    ("accepted", "code"),
+    [
+        ({"bookies": ["bk-c:3181"], "ledgers": 2, "replicas": 20}, 0),
+        ({"bookies": ["bk-b:3181"], "ledgers": 2, "replicas": 20}, 3),
+        ({"bookies": ["bk-c:3181"], "ledgers": 1, "replicas": 20}, 3),
+        ({"bookies": ["bk-c:3181"], "ledgers": 2, "replicas": 19}, 3),
+    ],
+)
+def test_only_gaps_that_are_accepted_in_full_are_none(accepted: Accepted, code: int) -> None:
+    known = report([tally("bookie-unread", "note", suppressed=1)], accepted=accepted)
+    assert exit_code(known, Severity.ERROR) == code
+    assert known.verdict == "incomplete"
+    assert not known.complete
+    shown = first_screen.render(known)
+    assert "accepted   as known, by suppressions: not read: bk-" in shown
+    assert ("; what could not be decided is accepted" in " ".join(shown.split())) is (code == 0)
+    gap = report([], accepted=accepted, gaps=["/ledgers/00: no children"])
+    assert exit_code(gap, Severity.ERROR) == 3
+
+
 @pytest.mark.parametrize("confidence", ["suspect", "unknown"])
 def test_what_is_only_suspected_fails_where_that_is_asked_for(confidence: str) -> None:
     found = report([tally("a", "error", confidence=confidence)], coverage=coverage(True))
@@ -116,8 +138,8 @@ def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> Non
         "[]",
         "{}",
         '{"schema": "bookkeeper-auditor/report/3"}',
-        '{"schema": "bookkeeper-auditor/report/2"}',
-        '{"schema": "bookkeeper-auditor/report/2", "coverage": 3}',
+        '{"schema": "bookkeeper-auditor/report/4"}',
+        '{"schema": "bookkeeper-auditor/report/3", "coverage": 3}',
         "[" * 100_000,
     ],
 )

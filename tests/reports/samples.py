@@ -6,6 +6,7 @@ from typing import Any
 
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.report import (
+    Accepted,
     BookiesRead,
     Changes,
     Cluster,
@@ -121,6 +122,7 @@ def report(
     impact: list[Impact] = IMPACT,
     reused: Reused | None = None,
     resumed: int | None = None,
+    accepted: Accepted | None = None,
 ) -> Report:
     return Report.make(
         RunFacts(
@@ -140,6 +142,7 @@ def report(
             impact=impact,
             changes=changes,
             suppressions=suppressions,
+            accepted=accepted or {"bookies": [], "ledgers": 0, "replicas": 0},
             reused=reused,
         ),
         Cluster("6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51", "zk://h1:2181;h2:2181/ledgers", "hierarchical"),
