@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -141,6 +142,22 @@ def named_ledger(
     if ledger_id not in _LONG:
         raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
     return LedgerId(ledger_id, named_scope(ledger_scope_id))
+
+
+def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Ledgers by scope and id, each named by its id in scope 0 or by scope and id in 32 hex digits.
+
+    >>> named_ledgers(["42", "00000000000000070000000000000001"])
+    ((0, 42), (7, 1))
+    """
+    found = []
+    for name in names:
+        if re.fullmatch(r"-?[0-9]{1,20}", name):
+            ledger = named_ledger(int(name), None, None)
+        else:
+            ledger = named_ledger(None, None, name)
+        found.append((ledger.scope, ledger.id))
+    return tuple(found)
 
 
 def named_scope(ledger_scope_id: int | None) -> int:

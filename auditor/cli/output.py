@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 
 import click
 
-from auditor.cli.colour import coloured, wants_colour
 from auditor.cli.streams import output_errors
-from auditor.cli.terminal import columns
+from auditor.cli.text import TextWanted, print_text
 from auditor.errors import AuditorError, UsageError
 from auditor.reports.forms import FORMS, ReportSource
 from auditor.runs.whole_file import write_whole
@@ -94,8 +93,8 @@ def _writable(option: str, file: str, run: Path) -> None:
         raise UsageError(f"--format {option}: the directory {path.parent} cannot be written")
 
 
-def show(run: ReportSource, wanted: Iterable[Output]) -> None:
-    """Write the report of a run in every form that is wanted.
+def show(run: ReportSource, wanted: Iterable[Output], text: TextWanted = TextWanted()) -> None:  # noqa: B008
+    """Write the report of a run in every form that is wanted; ``text`` says how much of it a terminal gets.
 
     Raises:
         UsageError: files could not be written; all others were.
@@ -104,7 +103,7 @@ def show(run: ReportSource, wanted: Iterable[Output]) -> None:
     for output in wanted:
         if output.file is None:
             with output_errors():
-                _print(run, output.form)
+                _print(run, output.form, text)
         elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # which the audit has written
             try:
                 write_whole(output.file, partial(FORMS[output.form].write, run))
@@ -118,12 +117,9 @@ def show(run: ReportSource, wanted: Iterable[Output]) -> None:
         raise UsageError(f"--format: not written: {'; '.join(failed)}")
 
 
-def _print(run: ReportSource, form: str) -> None:
-    if form == "text" and sys.stdout.isatty():
-        from auditor.reports import text
-
-        shown = text.render(run.report, run.path, columns(), run.standings())
-        click.echo(coloured(shown) if wants_colour() else shown)
+def _print(run: ReportSource, form: str, text: TextWanted) -> None:
+    if form == "text":
+        print_text(run, text)
         return
     out = sys.stdout.buffer
     FORMS[form].write(run, out)

@@ -4,19 +4,54 @@ from __future__ import annotations
 
 import click
 
-from auditor.cli.output import outputs, outputs_option, show
+from auditor.cli.options import named_ledgers
+from auditor.cli.output import Output, outputs, outputs_option, show
+from auditor.cli.text import SEVERITIES, TextWanted
 from auditor.errors import UsageError
 from auditor.model.owner_total import LEVELS, Level
+from auditor.runs.selection import SelectedRun, Selection
+
+LISTING = ("text", "jsonl", "csv", "parquet")
+"""The forms that list findings, so that they can list some; the others are of the whole run."""
+
+CHANGES = ("new", "worse", "better", "same")
 
 
 @click.command()
 @click.argument("run")
 @outputs_option
 @click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
-def report(run: str, forms: tuple[str, ...], by: Level | None) -> None:
+@click.option("--all", "every", is_flag=True, help="text: every finding, not only the report's samples.")
+@click.option("--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only findings this severe.")
+@click.option("--check", multiple=True, metavar="ID", help="Only of this check; * and ? may stand in it.")
+@click.option("--bookie", multiple=True, metavar="ID", help="Only what names this bookie; * and ? too.")
+@click.option("--ledger", multiple=True, metavar="ID", help="Only this ledger: an id, or 32 hex digits.")
+@click.option("--topic", multiple=True, metavar="NAME", help="Only this topic's ledgers; * and ? too.")
+@click.option("--change", multiple=True, type=click.Choice(CHANGES), help="Only findings that changed so.")
+@click.option("--show-suppressed", is_flag=True, help="text: suppressed findings too; else they are counted.")
+def report(
+    run: str,
+    forms: tuple[str, ...],
+    by: Level | None,
+    every: bool,
+    severity: tuple[str, ...],
+    check: tuple[str, ...],
+    bookie: tuple[str, ...],
+    ledger: tuple[str, ...],
+    topic: tuple[str, ...],
+    change: tuple[str, ...],
+    show_suppressed: bool,
+) -> None:
     """Show the report of the finished run RUN again, in any form.
 
-    jsonl, csv, sarif and parquet have every finding, the others a bounded sample of each check's.
+    At a terminal text is one screen; --all, or a choice of findings, puts them before it. In a pipe the
+    samples come first, one a line. jsonl, csv, sarif and parquet have every finding. Options that are given
+    more than once widen the choice, different ones narrow it.
+
+    \b
+    bkaudit report runs/A --severity critical --severity error
+    bkaudit report runs/A --check 'entry-*' --bookie bk1:3181 --format csv
+    bkaudit report runs/A --all | grep ' ledger 42:'
     """
     if by is not None:
         if forms:
@@ -30,4 +65,28 @@ def report(run: str, forms: tuple[str, ...], by: Level | None) -> None:
     from auditor.notebook.run import open_run
 
     wanted = outputs(forms, run)
-    show(open_run(run), wanted)
+    selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
+    opened = open_run(run)
+    if not selection.everything:
+        _check(wanted, selection)
+        show(SelectedRun(opened, selection), wanted, TextWanted(every, selection, show_suppressed))
+        return
+    show(opened, wanted, TextWanted(every, selection, show_suppressed))
+
+
+def _check(wanted: tuple[Output, ...], selection: Selection) -> None:
+    """Refuse a choice for a form that is of the whole run, and a check that is none.
+
+    Raises: UsageError.
+    """
+    for output in wanted:
+        if output.form not in LISTING:
+            raise UsageError(
+                f"--format {output.form}: it is of the whole run; choose findings for {', '.join(LISTING)}"
+            )
+    if selection.checks:
+        from auditor.checks import BY_ID
+
+        for pattern in selection.checks:
+            if not any(Selection(checks=(pattern,)).matches_check(id) for id in BY_ID):
+                raise UsageError(f"--check {pattern}: no check has that id; bkaudit explain check lists them")

@@ -56,9 +56,11 @@ class Form:
 
 
 def _text(run: ReportSource) -> Iterable[str]:
-    from auditor.reports import text
+    from auditor.reports import first_screen, text
 
-    return text.render(run.report, run.path, standings=run.standings()), "\n"
+    for line in text.for_pipe(text.samples(run.report, run.standings())):
+        yield f"{line}\n"
+    yield f"\n{first_screen.render(run.report, run.path, text.UNBROKEN)}\n"
 
 
 def _json(run: ReportSource) -> Iterable[str]:

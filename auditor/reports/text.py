@@ -1,54 +1,90 @@
-"""A report for a terminal: the first screen says it all, the samples follow, the verdict stands last again.
+"""A report as text: findings, the worst last, then the first screen, which ends with the verdict.
 
-Plain text of at most ``width`` columns, but for commands, which stay whole to be copied; colour is the
-caller's.
+So what matters most stands at the end, where a terminal and a log are read. At a terminal text keeps to its
+width, but for commands, which stay whole to be copied, and findings come by check, with their entries; colour
+is the caller's. For a pipe a finding is one line that grep finds whole, and no line is broken.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from auditor.checks import BY_ID
-from auditor.model.amounts import bounded, moment
-from auditor.model.finding import Confidence, Finding, Severity
+from auditor.model.amounts import bounded, moment, plural
+from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
-from auditor.model.states import Change
 from auditor.reports import first_screen
 from auditor.reports.folding import folded
+from auditor.reports.lines import line
 from auditor.reports.plain_text import printable
 from auditor.reports.ranges import entries
 
 WIDTH = first_screen.WIDTH
 NARROWEST, WIDEST = 40, 100
 
+UNBROKEN = 1 << 20
+"""Columns of a line that nobody breaks."""
+
 BOOKIES_SHOWN = 5  # bookies with missing entries in one finding
+
+WithStanding = tuple[Finding, Standing | None]
+OfSeverity = Callable[[Severity], Iterable[WithStanding]]
+"""From a severity to its findings, in their order, each with its standing."""
+
+
+def samples(report: Report, standings: Standings = no_standing) -> OfSeverity:
+    """The findings that a report shows."""
+    return lambda severity: (
+        (each, standings(each.fingerprint)) for each in report.findings if each.severity == severity
+    )
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Standings = no_standing) -> str:
-    """The first screen, then the sampled findings by check, then the verdict.
+    """All that a report shows, for a terminal of ``width`` columns: its findings by check, and the screen.
 
     ``run`` is how the commands in it name the run; ``standings`` say since when a finding has been there.
     """
     width = max(NARROWEST, min(width, WIDEST))
-    parts = [first_screen.render(report, run, width)]
-    for (severity, id), found in groupby(report.findings, key=lambda each: (each.severity, each.id)):
-        parts.append(_section(report, severity, id, list(found), run, width, standings))
-    if len(parts) > 1:
-        parts.append("\n".join(folded(first_screen.verdict(report), width)))
-    return "\n\n".join(parts)
+    sections = list(for_terminal(report, samples(report, standings), run, width))
+    return "\n\n".join([*sections, first_screen.render(report, run, width)])
+
+
+def for_terminal(
+    report: Report, findings: OfSeverity, run: str, width: int, suppressed: bool = True
+) -> Iterator[str]:
+    """A section for each check that found something, the mildest first; without those suppressed if not
+    ``suppressed``."""
+    for severity in reversed(Severity):
+        shown = (each for each in findings(severity) if suppressed or not _hidden(each))
+        for id, group in groupby(shown, key=lambda each: each[0].id):
+            yield _section(report, severity, id, list(group), run, width)
+
+
+def for_pipe(findings: OfSeverity, suppressed: bool = True) -> Iterator[str]:
+    """A line for each finding, the mildest first; without those suppressed if not ``suppressed``."""
+    for severity in reversed(Severity):
+        for finding, standing in findings(severity):
+            if suppressed or not _hidden((finding, standing)):
+                yield line(finding, standing)
+
+
+def hidden(report: Report) -> str | None:
+    """How many findings are not shown because a suppression names them; None for none."""
+    count = sum(tally["suppressed"] for tally in report.run.tally)
+    return f"{plural(count, 'suppressed finding')} hidden: --show-suppressed shows them" if count else None
+
+
+def _hidden(each: WithStanding) -> bool:
+    standing = each[1]
+    return standing is not None and standing.suppressed is not None
 
 
 def _section(
-    report: Report,
-    severity: Severity,
-    id: str,
-    found: list[Finding],
-    run: str,
-    width: int,
-    standings: Standings,
+    report: Report, severity: Severity, id: str, found: list[WithStanding], run: str, width: int
 ) -> str:
     count = sum(
         each["count"] for each in report.run.tally if (each["id"], each["severity"]) == (id, severity)
@@ -57,9 +93,9 @@ def _section(
     lines = [f"{id} ({severity}; {shown})"]
     if check := BY_ID.get(id):
         lines += folded(check.title, width, "  ", "  ")
-    for finding in found:
-        lines += _finding(finding, width, standings(finding.fingerprint))
-    command = first_screen.command_for(found[0], run)
+    for finding, standing in found:
+        lines += _finding(finding, width, standing)
+    command = first_screen.command_for(found[0][0], run)
     lines += [f"  bkaudit explain check {shlex.quote(id)}", *([f"  {command}"] if command else [])]
     return "\n".join(lines)
 
@@ -88,9 +124,9 @@ def _finding(finding: Finding, width: int, standing: Standing | None) -> list[st
 
 def _tags(finding: Finding, standing: Standing | None) -> str:
     """How sure, since when, and whether someone knows of it."""
-    tags = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
+    tags = [str(finding.confidence)] if finding.confidence != "confirmed" else []
     if standing is not None:
-        tags += [standing.change] if standing.change != Change.SAME else []
-        tags += [f"since {moment(standing.first_seen)[:10]}"] if standing.change != Change.NEW else []
+        tags += [standing.change] if standing.change != "same" else []
+        tags += [f"since {moment(standing.first_seen)[:10]}"] if standing.change != "new" else []
         tags += [f"suppressed: {printable(standing.suppressed)}"] if standing.suppressed is not None else []
     return f" [{', '.join(tags)}]" if tags else ""

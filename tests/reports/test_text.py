@@ -45,11 +45,11 @@ could be decided"""
 
 def test_the_first_screen_says_it_all() -> None:
     assert first_screen.render(report(), RUN) == FIRST_SCREEN
-    assert text.render(report(), RUN).startswith(f"{FIRST_SCREEN}\n\n")
+    assert text.render(report(), RUN).endswith(f"\n\n{FIRST_SCREEN}")
 
 
-def test_samples_follow_by_check_with_their_entries_as_ranges() -> None:
-    assert text.render(report(), RUN).split("\n\n")[4:6] == [
+def test_samples_stand_before_it_by_check_with_their_entries_as_ranges() -> None:
+    assert text.render(report(), RUN).split("\n\n")[3:1:-1] == [
         """\
 entry-lost (critical; 1)
   A closed ledger has an entry with no copy left.
@@ -73,6 +73,7 @@ def test_the_verdict_is_the_last_thing_that_is_read() -> None:
     whole = text.render(report(), RUN)
     said = first_screen.render(report(), RUN).split("\n\n")[-1]
     assert whole.endswith(f"\n\n{said}")
+    assert whole.count(said) == 1
     assert said.startswith("NOT-HEALTHY: ")
 
 

@@ -1,0 +1,138 @@
+"""Some of a run's findings: those that a person asked for, by what they say and by what time says of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+from auditor.model.finding import Finding, Severity
+from auditor.model.report import Report
+from auditor.model.standing import Standing, Standings
+
+
+class WholeRun(Protocol):
+    """What a selection asks of a finished run; `auditor.runs.reader.RunReader` with standings is one."""
+
+    path: str
+    report: Report
+
+    @property
+    def findings(self) -> Iterable[Finding]:
+        """Every finding, in the order of reports."""
+
+    def standings(self) -> Standings:
+        """How the findings of the report stand against the run before."""
+
+    def standings_in_order(self) -> Standings:
+        """The same of all findings, to be asked for in their order."""
+
+    def last_complete(self) -> int | None:
+        """When the newest complete run of this cluster was done."""
+
+    def html_page(self) -> str:
+        """The run as one HTML page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which findings: of each that is not empty one must fit; in names * and ? stand for any letters.
+
+    ``ledgers`` are pairs of scope and id; ``topics`` are what a finding's evidence says of its owner.
+    """
+
+    severities: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    bookies: tuple[str, ...] = ()
+    ledgers: tuple[tuple[int, int], ...] = ()
+    topics: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing is left out."""
+        return not any(getattr(self, each.name) for each in fields(self))
+
+    def matches_check(self, id: str) -> bool:
+        """Whether findings of this check may be among them."""
+        return not self.checks or _any(self.checks, [id])
+
+    def takes(self, finding: Finding, standing: Standing | None) -> bool:
+        """Whether a finding is one of them.
+
+        >>> from auditor.model.finding import Confidence
+        >>> lost = Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42)
+        >>> Selection(checks=("entry-*",), ledgers=((0, 42),)).takes(lost, None)
+        True
+        >>> Selection(severities=("error",)).takes(lost, None)
+        False
+        """
+        bookies = (finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown)
+        topic = finding.evidence.get("topic")
+        return (
+            (not self.severities or finding.severity in self.severities)
+            and self.matches_check(finding.id)
+            and (not self.bookies or _any(self.bookies, [each for each in bookies if each is not None]))
+            and (not self.ledgers or (finding.scope_id or 0, finding.ledger_id) in self.ledgers)
+            and (not self.topics or (isinstance(topic, str) and _any(self.topics, [topic])))
+            and (not self.changes or (standing is not None and standing.change in self.changes))
+        )
+
+
+def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    names = list(names)
+    return any(re.fullmatch(_regex(pattern), name, re.DOTALL) for pattern in patterns for name in names)
+
+
+def _regex(pattern: str) -> str:
+    return "".join({"*": ".*", "?": "."}.get(letter) or re.escape(letter) for letter in pattern)
+
+
+class SelectedRun:
+    """A finished run with some of its findings, for the forms that list all of them."""
+
+    def __init__(self, run: WholeRun, selection: Selection) -> None:
+        self.path = run.path
+        self.report = run.report
+        self._run = run
+        self._selection = selection
+
+    @property
+    def findings(self) -> Iterator[Finding]:
+        """The findings that were chosen, in the order of reports; each iteration reads anew."""
+        return (finding for finding, _ in self.with_standings())
+
+    def with_standings(self, severity: Severity | None = None) -> Iterator[tuple[Finding, Standing | None]]:
+        """The same, each with its standing; of one severity only, where one is given."""
+        standing_of = self._run.standings_in_order()
+        for finding in self._run.findings:
+            if severity is not None and finding.severity != severity:
+                continue
+            standing = standing_of(finding.fingerprint)
+            if self._selection.takes(finding, standing):
+                yield finding, standing
+
+    def standings(self) -> Standings:
+        """As the whole run's."""
+        return self._run.standings()
+
+    def standings_in_order(self) -> Standings:
+        """As the whole run's: what was not chosen is passed over."""
+        return self._run.standings_in_order()
+
+    def last_complete(self) -> int | None:
+        """As the whole run's."""
+        return self._run.last_complete()
+
+    def html_page(self) -> str:
+        """As the whole run's: a page is of all of it."""
+        return self._run.html_page()
+
+
+def sampled(run: WholeRun, severity: Severity | None = None) -> Iterator[tuple[Finding, Standing | None]]:
+    """The findings that the report shows, each with its standing; of one severity, where one is given."""
+    standing_of = run.standings()
+    for finding in run.report.findings:
+        if severity is None or finding.severity == severity:
+            yield finding, standing_of(finding.fingerprint)
