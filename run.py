@@ -5,8 +5,8 @@
     python3 run.py test     ruff, mypy and all tests
 
 The first call makes an environment in .venv beside this file and installs the project into it; later calls
-find it there as long as pyproject.toml is the same. Where there is no Java 17 or newer, a Java runtime is
-installed as a Python package. Arguments after the command are passed on.
+find it there as long as pyproject.toml and constraints.txt are the same. Where there is no Java 17 or newer,
+a Java runtime is installed as a Python package. Arguments after the command are passed on.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = HERE / ".venv"
 STAMP = ENVIRONMENT / "installed"
+CONSTRAINTS = HERE / "constraints.txt"
+"""The exact version of everything that pyproject.toml gives a range of."""
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
 SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
@@ -69,8 +71,9 @@ def _prepared(*extras: str) -> bool:
     _say("installing the project and what it needs; this happens once and takes a minute or two")
     STAMP.unlink(missing_ok=True)
     suffix = f"[{','.join(sorted(wanted))}]" if wanted else ""
-    pip = [str(_python()), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable"]
-    code = subprocess.run([*pip, f"{HERE}{suffix}"], check=False).returncode
+    pip = [str(_python()), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    exact = ["--constraint", str(CONSTRAINTS)]
+    code = subprocess.run([*pip, *exact, "--editable", f"{HERE}{suffix}"], check=False).returncode
     if code:
         _say("pip could not install it; see its message above")
         return False
@@ -80,7 +83,8 @@ def _prepared(*extras: str) -> bool:
 
 def _state() -> str:
     """What the environment was made from: the declared dependencies, this Python, and this place."""
-    parts = ((HERE / "pyproject.toml").read_bytes(), sys.version.encode(), str(HERE).encode())
+    declared = [(HERE / "pyproject.toml").read_bytes(), CONSTRAINTS.read_bytes()]
+    parts = (*declared, sys.version.encode(), str(HERE).encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 

@@ -39,6 +39,22 @@ METRICS = {
 }
 """Every metric that there is, in order, and its help."""
 
+_OF_A_TALLY = ("id", "severity", "confidence")
+LABELS = {
+    "bkaudit_run_info": ("version", "layout"),
+    "bkaudit_verdict": ("verdict",),
+    "bkaudit_ledgers": ("state",),
+    "bkaudit_replicas": ("state",),
+    "bkaudit_bookies": ("state",),
+    "bkaudit_findings": _OF_A_TALLY,
+    "bkaudit_findings_suppressed": _OF_A_TALLY,
+    "bkaudit_findings_new": _OF_A_TALLY,
+    "bkaudit_findings_worse": _OF_A_TALLY,
+    "bkaudit_at_risk_ledgers": ("severity",),
+    "bkaudit_at_risk_bytes": ("severity",),
+}
+"""The labels of a metric's samples, besides that of the cluster; a metric that is not here has none."""
+
 
 class Sample(NamedTuple):
     """One value of a metric."""
@@ -91,7 +107,7 @@ def _samples(report: Report, last_complete: int | None) -> Iterable[Sample]:
     yield Sample("bkaudit_bookies", {"state": "unread"}, seen.bookies.expected - seen.bookies.read)
     yield Sample("bkaudit_gaps", {}, len(run.gaps))
     for tally in [*run.tally, *_nothing_found(run.tally)]:
-        labels = {key: tally[key] for key in ("id", "severity", "confidence")}
+        labels = {"id": tally["id"], "severity": tally["severity"], "confidence": tally["confidence"]}
         yield Sample("bkaudit_findings", labels, tally["count"])
         yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
         yield Sample("bkaudit_findings_new", labels, tally["new"])

@@ -1,0 +1,97 @@
+"""Tables of the documents that are written from the program: every option, every metric.
+
+python -m auditor.reports.reference_pages
+
+writes docs/options.md, and the table of metrics in docs/reports.md.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
+
+from auditor.model.finding import Severity
+from auditor.model.options import AuditOptions, FailOn, Moment, Option, YesNo, declared
+from auditor.reports.openmetrics import LABELS, METRICS
+
+_TABLE = re.compile(r"(?<=<!-- metrics -->\n\n)(?:\|.*\n)*")
+_WORDS = {bool: "true, false", int: "whole number", float: "number", str: "text"}
+_OPTIONS = """\
+# Options
+
+Written from the program itself by `python -m auditor.reports.reference_pages`. Each is a key of `--conf FILE`
+([conf/audit.toml](../conf/audit.toml) says of each when to change it), an argument of `AuditOptions` in
+Python, and a flag of `bkaudit audit`: `rate_limit` is `--rate-limit`; a flag goes before the file.
+
+| option | value | default | |
+| --- | --- | --- | --- |
+"""
+
+
+def options_page() -> str:
+    """docs/options.md: every option with its values, its default and its help."""
+    defaults = AuditOptions()
+    rows = (
+        f"| `{name}` | {_values(kind, option)} | {_default(getattr(defaults, name))} "
+        f"| {_cell(option.help)} |\n"
+        for name, (kind, option) in declared().items()
+    )
+    return _OPTIONS + "".join(rows)
+
+
+def metrics_table() -> str:
+    """The table of docs/reports.md: every metric with its labels and its help."""
+    rows = (
+        f"| `{name}` | {', '.join(f'`{label}`' for label in LABELS.get(name, ()))} | {_cell(help)} |\n"
+        for name, help in METRICS.items()
+    )
+    return "| metric | labels | |\n| --- | --- | --- |\n" + "".join(rows)
+
+
+def with_metrics(page: str) -> str:
+    """A page with its table of metrics as the program has it now.
+
+    >>> with_metrics("<!-- metrics -->\\n\\n| old |\\n\\nEnd.\\n").count("bkaudit_gaps")
+    1
+    """
+    return _TABLE.sub(lambda _: metrics_table(), page)
+
+
+def _values(kind: Any, option: Option) -> str:
+    """What an option takes, in words.
+
+    >>> _values(float, Option("Seconds.", 0, 60)), _values(YesNo, Option("Whether."))
+    ('number, 0 to 60', 'yes, no')
+    """
+    if kind == FailOn:
+        return ", ".join((*map(str, Severity), "new"))
+    if kind == YesNo:
+        return ", ".join(get_args(YesNo))
+    some = [each for each in get_args(kind) or (kind,) if each is not NoneType]
+    word = "moment" if set(get_args(Moment)) <= set(some) else _WORDS[some[0]]
+    if option.low is None:
+        return option.form or word
+    if option.high is None:
+        return f"{word}, from {option.low:,.15g}"
+    return f"{word}, {option.low:,.15g} to {option.high:,.15g}"
+
+
+def _default(value: Any) -> str:
+    return "" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+def main(docs: Path = Path("docs")) -> None:
+    """Write what the program knows into its documents."""
+    (docs / "options.md").write_text(options_page(), "utf-8")
+    reports = docs / "reports.md"
+    reports.write_text(with_metrics(reports.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The tables of docs that are written from the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from auditor.model.options import declared
+from auditor.reports import openmetrics
+from auditor.reports.reference_pages import main, metrics_table, options_page
+from tests.reports.samples import report
+
+DOCS = Path(__file__).parents[2] / "docs"
+COMMAND = "python -m auditor.reports.reference_pages"
+
+
+def test_the_options_in_docs_are_those_of_the_program() -> None:
+    assert (DOCS / "options.md").read_text("utf-8") == options_page(), COMMAND
+
+
+def test_the_metrics_in_docs_are_those_of_the_program() -> None:
+    assert f"<!-- metrics -->\n\n{metrics_table()}\n" in (DOCS / "reports.md").read_text("utf-8"), COMMAND
+
+
+def test_the_command_writes_both(tmp_path: Path) -> None:
+    (tmp_path / "reports.md").write_text("# Reports\n\n<!-- metrics -->\n\n| old |\n\nMore.\n")
+    main(tmp_path)
+    assert (tmp_path / "options.md").read_text("utf-8") == options_page()
+    written = (tmp_path / "reports.md").read_text("utf-8")
+    assert written == f"# Reports\n\n<!-- metrics -->\n\n{metrics_table()}\nMore.\n"
+
+
+def test_every_option_and_metric_has_its_row() -> None:
+    assert [line.split("`")[1] for line in options_page().splitlines() if line.startswith("| `")] == [
+        *declared()
+    ]
+    assert [line.split("`")[1] for line in metrics_table().splitlines() if line.startswith("| `")] == [
+        *openmetrics.METRICS
+    ]
+
+
+def test_samples_have_the_labels_that_their_metric_is_said_to_have() -> None:
+    samples = list(openmetrics._samples(report(), 1))
+    assert {sample.metric for sample in samples} == {*openmetrics.METRICS}
+    for sample in samples:
+        assert tuple(sample.labels) == openmetrics.LABELS.get(sample.metric, ()), sample.metric

@@ -1,0 +1,67 @@
+"""Every command that a document shows is one that the program takes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from auditor.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def shown(page: Path) -> list[str]:
+    """The commands of a page: lines of code that begin with ``bkaudit``, and code in the text that does."""
+    text = re.sub(r"\\\n\s*", " ", page.read_text("utf-8"))
+    lines = re.findall(r"^(?:    )?(?:\$ )?(bkaudit .*)$", text, re.MULTILINE)
+    return [line.split("  #")[0].split("   ")[0].strip() for line in lines] + re.findall(
+        r"`(bkaudit [^`]+)`", text
+    )
+
+
+COMMANDS = sorted({(page.name, command) for page in PAGES for command in shown(page)})
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS, ids=[" ".join(each) for each in COMMANDS])
+def test_a_command_that_a_document_shows_is_taken(page: str, command: str) -> None:
+    words = shlex.split(re.split(r" (?:\||>|&&) ", command)[0])[1:]
+    context = click.Context(main, info_name="bkaudit")
+    group: click.Command = main
+    while isinstance(group, click.Group) and words and not words[0].startswith("-"):
+        name = words.pop(0)
+        found = group.get_command(context, name)
+        if found is None:
+            assert name.isupper() or name == "...", f"{page}: no command {name!r} in {command}"
+            return
+        group = found
+    known = {option for parameter in group.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    given = {word.split("=")[0] for word in words if word.startswith("--")}
+    assert given <= known | {"--help"}, f"{page}: {command}"
+
+
+def test_documents_show_commands() -> None:
+    assert len(COMMANDS) > 40
+
+
+def test_the_program_says_its_version() -> None:
+    said = CliRunner().invoke(main, ["--version"]).output
+    assert re.fullmatch(r"bkaudit, version \d+\.\d+\.\d+\n", said)
+
+
+def test_a_shell_gets_its_completion() -> None:
+    environment = {**os.environ, "_BKAUDIT_COMPLETE": "zsh_source"}
+    program = [str(Path(sys.executable).with_name("bkaudit"))]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
+    assert "_BKAUDIT_COMPLETE=zsh_complete bkaudit" in done.stdout
+    assert '"$(_BKAUDIT_COMPLETE=bash_source bkaudit)"' in (ROOT / "docs" / "getting-started.md").read_text(
+        "utf-8"
+    )

@@ -1,0 +1,110 @@
+"""What the package asks for, what the tests run with, and what its wheel carries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.made_runs import made_run
+from tests.reports.samples import report
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PINS = {
+    pin.name: pin
+    for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+    for pin in [Requirement(line)]
+}
+
+
+def declared(*extras: str) -> list[Requirement]:
+    """What the project asks for, with these extras; itself apart."""
+    lines = [
+        *PROJECT["dependencies"],
+        *(line for extra in extras for line in PROJECT["optional-dependencies"][extra]),
+    ]
+    return [each for each in map(Requirement, lines) if each.name != PROJECT["name"]]
+
+
+def test_every_dependency_has_one_exact_version() -> None:
+    names = {each.name for each in declared("java", "notebook", "dev")}
+    assert names == {*PINS}
+    assert all(str(pin.specifier).startswith("==") for pin in PINS.values())
+
+
+@pytest.mark.parametrize("each", declared("java", "notebook"), ids=lambda each: each.name)
+def test_what_is_installed_with_the_package_is_a_range_that_holds_the_exact_version(
+    each: Requirement,
+) -> None:
+    [exact] = PINS[each.name].specifier
+    assert each.specifier.contains(exact.version)
+    assert {bound.operator for bound in each.specifier} == {">=", "<"}
+
+
+def test_versions_stand_in_no_other_place() -> None:
+    assert not [
+        each.name
+        for each in declared("dev")
+        if each.name not in {x.name for x in declared()} and each.specifier
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(each.name for each in declared()))
+def test_the_tests_run_with_the_exact_versions(name: str) -> None:
+    [exact] = PINS[name].specifier
+    assert version(name) == exact.version
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as its wheel carries it, unpacked outside the checkout."""
+    place = tmp_path_factory.mktemp("wheel")
+    # Without hatchling here, pip fetches it for the build.
+    here = ["--no-build-isolation"] if find_spec("hatchling") else []
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *here]
+    subprocess.run([*pip, "--wheel-dir", str(place), str(ROOT)], check=True)
+    [made] = place.glob("*.whl")
+    with zipfile.ZipFile(made) as archive:
+        archive.extractall(place / "site")
+    return place / "site"
+
+
+def files_of(place: Path) -> set[str]:
+    return {
+        str(path.relative_to(place))
+        for path in (place / "auditor").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_a_wheel_has_every_file_of_the_package(wheel: Path) -> None:
+    assert files_of(wheel) == files_of(ROOT)
+
+
+def test_a_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "run", report=report([], ())).path
+    program = (
+        "import auditor; from auditor.cli import main; print(auditor.__file__); "
+        f"main(['report', {run!r}, '--format', 'html=page.html'])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(wheel)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.stdout.strip() == str(wheel / "auditor" / "__init__.py"), done.stderr
+    assert (tmp_path / "page.html").read_text("utf-8").startswith("<!doctype html>")
