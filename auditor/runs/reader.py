@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from auditor.errors import RunError, RunUsageError
 from auditor.model.report import Report
 from auditor.runs.findings import Findings, findings_of
 from auditor.runs.tables import RunTables
 from auditor.sources.file_systems import REPORT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
 
 
 class RunReader:
@@ -41,14 +45,18 @@ class RunReader:
         """
         return findings_of(self._tables, bookie_id)
 
-    def table(self, name: str, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+    def table(
+        self, name: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+    ) -> pa.Table:
         """One table as a pyarrow Table; choose columns, and rows by a pyarrow.dataset expression.
 
         All of what is chosen is in memory: for a whole table of a large cluster take `tables`.
         """
         return self._tables.read(f"tables/{name}", columns, filter)
 
-    def batches(self, below: str, columns: Sequence[str] | None = None, filter: Any = None) -> Iterator[Any]:
+    def batches(
+        self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """``findings`` or ``tables/NAME`` as pyarrow RecordBatches, in the order of the rows.
 
         No more than one is in memory: this is for what grows with the cluster.

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from auditor.errors import RunError
 from auditor.sources.file_systems import run_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
 
 
 class RunTables:
@@ -37,7 +41,9 @@ class RunTables:
             raise RunError(f"{self.path}/{below}: {error}") from error
         return sorted(info.base_name for info in infos)
 
-    def read(self, below: str, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+    def read(
+        self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+    ) -> pa.Table:
         """What is chosen as one pyarrow Table, all of it in memory."""
         import pyarrow as pa
 
@@ -46,7 +52,9 @@ class RunTables:
         except (pa.ArrowException, OSError, KeyError) as error:
             raise RunError(f"{self.path}/{below}: {error}") from error
 
-    def batches(self, below: str, columns: Sequence[str] | None = None, filter: Any = None) -> Iterator[Any]:
+    def batches(
+        self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Batch by batch, in the order of the files; no more than one is in memory."""
         import pyarrow as pa
 
@@ -58,7 +66,7 @@ class RunTables:
         except (OSError, pa.ArrowException, KeyError) as error:
             raise RunError(f"{self.path}/{below}: {error}") from error
 
-    def dataset(self, below: str) -> Any:
+    def dataset(self, below: str) -> ds.Dataset:
         """The files of one table as a pyarrow Dataset."""
         import pyarrow as pa
         import pyarrow.dataset as ds
