@@ -13,7 +13,15 @@ from auditor.keys.ledger_tree import LayoutKind, Place, classify, hidden, to_pat
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
 from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.store import MetadataStore, OnePathStore, Part, StoreOptions, Tree, ZnodeBatch
+from auditor.sources.metadata.store import (
+    ClusterNodes,
+    MetadataStore,
+    OnePathStore,
+    Part,
+    StoreOptions,
+    Tree,
+    ZnodeBatch,
+)
 from auditor.sources.metadata.stores import open_store
 
 _PARTS = 1  # read one after the other, in this process
@@ -44,7 +52,8 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
         StoreError: the store cannot be read, or may have the ledger where it could not be read.
     """
     with closing(open_store(uri, options)) as store:
-        layout, _ = choose_layout(store, store.cluster())
+        nodes = store.cluster()
+        layout, _ = choose_layout(store, nodes)
         if ledger.id < 0 and not ledger.scope and layout is not LayoutKind.ETCD:
             raise UsageError(
                 f"{uri} has no ledger {ledger.id}: layout {layout.value} has no place for ids below 0"
@@ -56,6 +65,7 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
                 gaps += batch.gaps
                 if path in batch.paths:
                     return _stored(store, batch, batch.paths.index(path), ledger)
+        gaps += _anywhere(store, nodes)
     at_path = [reason for gap, reason in gaps if path == gap or path.startswith(f"{gap.rstrip('/')}/")]
     if at_path:
         raise StoreError(f"{path} could not be read: {at_path[0]}")
@@ -75,8 +85,11 @@ def list_ledgers(
         StoreError: the store cannot be read.
     """
     with closing(open_store(uri, options)) as store:
-        layout, _ = choose_layout(store, store.cluster())
+        nodes = store.cluster()
+        layout, _ = choose_layout(store, nodes)
         below = len(store.root) + 1
+        anywhere = _anywhere(store, nodes)
+        yield from anywhere
         for part in store.parts(Tree.LEDGERS, layout, _PARTS):
             for batch in store.read(part):
                 for row, path in enumerate(batch.paths):
@@ -88,8 +101,14 @@ def list_ledgers(
                     elif place.kind == "malformed":
                         yield path, "its path and its id disagree, or it is no ledger's path"
                 for path, reason in batch.gaps:
-                    if _may_be_in(hidden(layout, path[below:]), scope_id):
+                    if (path, reason) not in anywhere and _may_be_in(hidden(layout, path[below:]), scope_id):
                         yield path, reason
+
+
+def _anywhere(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
+    """What says that any znode may be missing: a dump that was cut lacks what came after."""
+    cut = [(store.root, nodes.cut)] if nodes.cut is not None else []
+    return [*cut, *(gap for gap in nodes.gaps if gap[0] == store.root)]
 
 
 def _rel(layout: LayoutKind, ledger: LedgerId) -> str:

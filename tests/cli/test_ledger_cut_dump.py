@@ -1,0 +1,54 @@
+"""``bkaudit ledger`` on a dump that was cut: what is not in it may have been, and that is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_doors import bkaudit
+from tests.corpora.cluster import Cluster
+
+BOOKIES = ("a:3181", "b:3181", "c:3181")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> list[bytes]:
+    """A whole dump: its first line promises a last one."""
+    made = Cluster(layout="flat")
+    for number in (1, 2, 3):
+        made.ledger(number, {0: BOOKIES}, (3, 2), 10)
+    path = tmp_path / "whole.jsonl"
+    made.write_dump(path)
+    records = path.read_bytes().splitlines(keepends=True)
+    assert b'"end"' in records[-1]
+    return records if b'"begin"' in records[0] else [b'{"begin": {}}\n', *records]
+
+
+def listed(lines: list[bytes], path: Path) -> tuple[int, str, str]:
+    path.write_bytes(b"".join(lines))
+    outcome = bkaudit("ledger", "list", "--metadata", f"dump://{path}")
+    return outcome.exit_code, outcome.stdout, outcome.stderr
+
+
+def test_a_whole_dump_is_listed_without_a_word(lines: list[bytes], tmp_path: Path) -> None:
+    code, out, err = listed(lines, tmp_path / "dump.jsonl")
+    assert (code, len(out.splitlines()), err) == (0, 3, "")
+
+
+def test_a_cut_dump_says_so_beside_what_it_has(lines: list[bytes], tmp_path: Path) -> None:
+    code, out, err = listed(lines[:-1], tmp_path / "dump.jsonl")
+    assert (code, len(out.splitlines())) == (3, 3)
+    assert "cut: the last line, which the first one promises, is not there" in err
+
+
+def test_a_ledger_that_a_cut_dump_lacks_may_have_been_there(lines: list[bytes], tmp_path: Path) -> None:
+    path = tmp_path / "dump.jsonl"
+    path.write_bytes(b"".join(lines[:-1]))
+    outcome = bkaudit("ledger", "show", "--metadata", f"dump://{path}", "--ledger-id", "9")
+    assert outcome.exit_code == 4
+    assert "could not be read: line at byte" in outcome.stderr
+    assert "cut: the last line" in outcome.stderr
+    path.write_bytes(b"".join(lines))
+    outcome = bkaudit("ledger", "show", "--metadata", f"dump://{path}", "--ledger-id", "9")
+    assert outcome.exit_code == 2
