@@ -12,6 +12,7 @@ from auditor.cli.interruption import takes_up
 from auditor.cli.options import chosen, metadata_option, run_to_make, tuning_options
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
+from auditor.cli.verbosity import say, verbosity_options
 from auditor.model.exit_code import exit_code
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
 @outputs_option
+@verbosity_options
 @tuning_options
 @click.pass_obj
 def audit(
@@ -60,5 +62,5 @@ def audit(
     with takes_up(out), shown_progress() as progress:
         report = Audit(metadata, bookies, out, options).run(session() if session else None, progress)
     show(open_run(out), wanted)
-    click.echo(f"bkaudit: the run is in {out}", err=True)
+    say(f"the run is in {out}")
     raise click.exceptions.Exit(exit_code(report, options.fail_on, options.fail_on_suspect))

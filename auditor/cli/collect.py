@@ -10,6 +10,7 @@ import click
 
 from auditor.cli.options import chosen, option_flags
 from auditor.cli.progress import shown_progress
+from auditor.cli.verbosity import say, verbosity_options
 from auditor.model.exit_code import CLEAN, NOT_COVERED
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--spark", "in_spark", is_flag=True, help="Read in Spark: for many bookies whose disks all tasks can see."
 )
+@verbosity_options
 @option_flags("threads", "parts_per_core", "master", "driver_memory")
 @click.pass_obj
 def collect(
@@ -70,5 +72,5 @@ def collect(
         click.echo(f"bkaudit: not read: {line}", err=True)
     if collected.unread > len(collected.told):
         click.echo(f"bkaudit: and {collected.unread - len(collected.told):,} more", err=True)
-    click.echo(f"bkaudit: the collection is in {collected.path}", err=True)
+    say(f"the collection is in {collected.path}")
     raise click.exceptions.Exit(NOT_COVERED if collected.unread else CLEAN)

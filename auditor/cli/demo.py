@@ -11,6 +11,7 @@ from auditor.cli.options import chosen, new_run, tuning_options
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.text import TextWanted
+from auditor.cli.verbosity import say, verbosity_options
 
 NOT_AS_KNOWN = 1
 AHEAD = "its moment is set 25 hours ahead: the sample was just written, and some faults show after a day"
@@ -20,6 +21,7 @@ AHEAD = "its moment is set 25 hours ahead: the sample was just written, and some
 @click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
 @outputs_option
 @click.option("--all", "every", is_flag=True, help="text: every finding too, not only the first screen.")
+@verbosity_options
 @tuning_options
 def demo(out: str | None, forms: tuple[str, ...], every: bool, conf: Path | None, **flags: Any) -> None:
     """Start a ZooKeeper with a sample cluster in it that has every kind of trouble, audit it, and stop.
@@ -35,11 +37,11 @@ def demo(out: str | None, forms: tuple[str, ...], every: bool, conf: Path | None
     with shown_progress() as progress:
         shown = show_demo(out, options, progress)
     show(open_run(out), wanted, TextWanted(all=every, screen_only=True))
-    click.echo(f"bkaudit: the run is in {out}", err=True)
-    click.echo(f"bkaudit: {AHEAD}", err=True)
+    say(f"the run is in {out}")
+    say(AHEAD)
     for label, keys in (("not found", shown.not_found), ("not known", shown.not_known)):
         for key in keys:
             click.echo(f"bkaudit: {label}: {' '.join(part or '-' for part in key)}", err=True)
     if not shown.as_known:
         raise click.exceptions.Exit(NOT_AS_KNOWN)
-    click.echo("bkaudit: the sample's known findings were found, all of them and no others", err=True)
+    say("the sample's known findings were found, all of them and no others")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
+from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.ledger_id import LedgerId
@@ -104,7 +105,7 @@ def run_to_make(kind: str, metadata: str, bookies: Sequence[str], options: Audit
     found = unfinished_run(RUNS, identity, options.resume_within)
     if found is None:
         return new_run()
-    click.echo(f"bkaudit: goes on with {found}, a run of the same that broke off", err=True)
+    say(f"goes on with {found}, a run of the same that broke off")
     return found
 
 

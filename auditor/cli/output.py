@@ -21,6 +21,7 @@ import click
 
 from auditor.cli.streams import output_errors
 from auditor.cli.text import TextWanted, print_text
+from auditor.cli.verbosity import say
 from auditor.errors import AuditorError, UsageError
 from auditor.reports.forms import FORMS, ReportSource
 from auditor.runs.whole_file import write_whole
@@ -112,7 +113,7 @@ def show(run: ReportSource, wanted: Iterable[Output], text: TextWanted = TextWan
             except AuditorError as error:
                 failed.append(f"{output.file}: {error}")
             else:
-                click.echo(f"bkaudit: wrote {output.file}", err=True)
+                say(f"wrote {output.file}")
     if failed:
         raise UsageError(f"--format: not written: {'; '.join(failed)}")
 

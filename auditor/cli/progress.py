@@ -1,75 +1,158 @@
-"""Progress at a terminal: the stage, how long it takes, rate and what is left; on standard error."""
+"""Progress on standard error: one bar at a terminal, a line every half minute elsewhere."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import click
+
+from auditor.cli.stages import STAGES, stage_of
+from auditor.cli.verbosity import Verbosity, verbosity
+from auditor.model.amounts import duration
 from auditor.model.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+
+PERIOD_S = 30.0
+"""A line so often, where standard error is no terminal: a log of a night stays short."""
 
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """Progress for a person where standard error is a terminal; else nothing."""
-    if not sys.stderr.isatty():
+    """Progress for a person, or for a log."""
+    said = verbosity()
+    if said is Verbosity.QUIET:
         yield Silent()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
+    elif sys.stderr.isatty():
+        with _bars() as bars:
+            shown = TerminalProgress(bars, said is Verbosity.VERBOSE)
+            yield shown
+            shown.end()
+    else:
+        with LogProgress(_print, said is Verbosity.VERBOSE) as log:
+            yield log
 
-    bars = Bars(
+
+def _bars() -> Bars:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
         SpinnerColumn(finished_text=" "),
-        TextColumn("{task.description:<16}"),
         BarColumn(bar_width=20),
-        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.description}"),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
         console=Console(stderr=True),
     )
-    with bars:
-        terminal = TerminalProgress(bars)
-        yield terminal
-        terminal.end()
+
+
+def _print(line: str) -> None:
+    click.echo(f"bkaudit: {line}", err=True)
+
+
+class Position:
+    """Which stage of the work it is, and how much of that is done; internal names are for ``-v`` only.
+
+    >>> at = Position(internal=False)
+    >>> at.begin("availability")
+    >>> at.total, at.done = 40, 12
+    >>> str(at)
+    'stage 3 of 8, reading the indexes, 12 of 40 tasks'
+    """
+
+    def __init__(self, internal: bool) -> None:
+        self.internal = internal
+        self.number = 0
+        self.table = ""
+        self.total = 0
+        self.done = 0
+
+    def begin(self, table: str, total: int | None = None) -> None:
+        """The next piece of work begins; a stage is never gone back to."""
+        self.table = table
+        self.total, self.done = total or 0, 0
+        self.number = max(self.number, stage_of(table) or self.number)
+
+    def __str__(self) -> str:
+        name = STAGES[max(self.number, 1) - 1]
+        table = f" ({self.table})" if self.internal and self.table else ""
+        tasks = f", {self.done:,} of {self.total:,} tasks" if self.total else ""
+        return f"stage {max(self.number, 1)} of {len(STAGES)}, {name}{table}{tasks}"
 
 
 class TerminalProgress:
-    """One line a stage."""
+    """One bar over all stages."""
 
-    def __init__(self, bars: Bars) -> None:
+    def __init__(self, bars: Bars, internal: bool) -> None:
         self._bars = bars
-        self._task: TaskID | None = None
+        self._at = Position(internal)
+        self._task = bars.add_task("starting", total=len(STAGES))
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """End the stage before, and begin another."""
-        self.end()
-        self._task = self._bars.add_task(name, total=total, rate="")
+        """The next piece of work begins."""
+        self._at.begin(name, total)
+        self._show()
 
     def expect(self, more: int) -> None:
         """There is so much more to do."""
-        if self._task is not None:
-            task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-            self._bars.update(self._task, total=(task.total or 0) + more)
+        self._at.total += more
+        self._show()
 
     def advance(self, done: int) -> None:
         """So much more is done."""
-        if self._task is None:
-            return
-        self._bars.advance(self._task, done)
-        task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-        self._bars.update(self._task, rate=f"{task.speed:,.1f} tasks/s" if task.speed else "")
+        self._at.done += done
+        self._show()
 
     def end(self) -> None:
-        """The last stage is done."""
-        if self._task is None:
-            return
-        task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-        total = task.total if task.total is not None else 1
-        self._bars.update(self._task, total=total, completed=total)
-        self._task = None
+        """All of it is done."""
+        self._bars.update(self._task, completed=len(STAGES), description="done")
+
+    def _show(self) -> None:
+        self._bars.update(self._task, completed=max(0, self._at.number - 1), description=str(self._at))
+
+
+class LogProgress:
+    """A line every `PERIOD_S` seconds, and with ``-v`` one for each piece of work."""
+
+    def __init__(self, say: Callable[[str], None], internal: bool, period_s: float = PERIOD_S) -> None:
+        self._say = say
+        self._at = Position(internal)
+        self._period_s = period_s
+        self._began = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> LogProgress:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        """The next piece of work begins."""
+        self._at.begin(name, total)
+        if self._at.internal:
+            self._line()
+
+    def expect(self, more: int) -> None:
+        """There is so much more to do."""
+        self._at.total += more
+
+    def advance(self, done: int) -> None:
+        """So much more is done."""
+        self._at.done += done
+
+    def _tick(self) -> None:
+        while not self._ended.wait(self._period_s):
+            self._line()
+
+    def _line(self) -> None:
+        self._say(f"{self._at}, {duration(time.monotonic() - self._began)} in all")

@@ -11,6 +11,7 @@ import click
 from auditor.cli.interruption import takes_up
 from auditor.cli.options import chosen, metadata_option, run_to_make, tuning_options
 from auditor.cli.progress import shown_progress
+from auditor.cli.verbosity import say, verbosity_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @metadata_option
 @click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
+@verbosity_options
 @tuning_options
 @click.pass_obj
 def scan(
@@ -41,4 +43,4 @@ def scan(
         rows = Audit(metadata, (), out, options).scan(session() if session else None, progress)
     for name, count in rows.items():
         click.echo(f"{count:>12,}  {name}")
-    click.echo(f"bkaudit: the tables are in {out}/tables", err=True)
+    say(f"the tables are in {out}/tables")

@@ -69,15 +69,25 @@ class Selection:
         False
         """
         bookies = (finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown)
-        topic = finding.evidence.get("topic")
         return (
             (not self.severities or finding.severity in self.severities)
             and self.matches_check(finding.id)
             and (not self.bookies or _any(self.bookies, [each for each in bookies if each is not None]))
             and (not self.ledgers or (finding.scope_id or 0, finding.ledger_id) in self.ledgers)
-            and (not self.topics or (isinstance(topic, str) and _any(self.topics, [topic])))
+            and (not self.topics or _any(self.topics, _topics(finding)))
             and (not self.changes or (standing is not None and standing.change in self.changes))
         )
+
+
+def _topics(finding: Finding) -> list[str]:
+    """The topic that owns a finding's ledger, by its own name and as tenant/namespace/topic."""
+    owner = finding.evidence.get("owner", finding.evidence)
+    parts = (
+        [owner.get(key) for key in ("tenant", "namespace", "topic")] if isinstance(owner, dict) else [None]
+    )
+    if not isinstance(parts[-1], str):
+        return []
+    return [owner["topic"], "/".join(str(part) for part in parts if part is not None)]
 
 
 def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:

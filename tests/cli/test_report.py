@@ -17,7 +17,11 @@ from tests.made_runs import change_row, made_run
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, report
 
 SECOND = replace(
-    ORPHAN, ledger_id=37, fingerprint="5" * 16, evidence={"topic": "persistent://a/b/c"}, bookie_id="b c"
+    ORPHAN,
+    ledger_id=37,
+    fingerprint="5" * 16,
+    evidence={"owner": {"tenant": "a", "namespace": "b", "topic": "c"}},
+    bookie_id="b c",
 )
 FOUND = tuple(
     replace(each, fingerprint=each.fingerprint or f"{number:016x}")
@@ -89,7 +93,7 @@ def test_suppressed_findings_are_shown_where_that_is_asked_for(run: Path) -> Non
         (["--bookie", "bk-?:3181", "--severity", "critical"], ["9223372036854770002"]),
         (["--ledger", "7"], ["7"]),
         (["--ledger", f"{0:016x}{7:016x}"], ["7"]),
-        (["--topic", "persistent://a/*"], ["37"]),
+        (["--topic", "a/b/*"], ["37"]),
         (["--change", "new"], ["7"]),
         (["--all"], ["none", "37", "7", "9223372036854770002"]),
         (["--ledger", "7", "--severity", "critical"], []),

@@ -1,0 +1,58 @@
+"""``bkaudit status``: the newest run in one line, at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from auditor.cli.options import RUNS
+from auditor.errors import RunError
+from auditor.model.exit_code import NOT_COVERED, exit_code
+from auditor.model.finding import Severity
+from auditor.model.options import NEW, FailOn
+from auditor.model.report import Report
+from auditor.reports.status import render
+from auditor.runs.newest import newest_report
+
+_HOUR_MS = 3_600_000
+
+
+@click.command()
+@click.argument("runs", metavar="[RUNS]", default=str(RUNS))
+@click.option(
+    "--max-age", type=click.FloatRange(0), metavar="HOURS", help="Exit code 3 where the run is older."
+)
+def status(runs: str, max_age: float | None) -> None:
+    """Say in one line how the newest run below RUNS (./runs) ended, or the run RUNS itself.
+
+    The exit code is that of the audit, with the --fail-on that it was given; 2 where there is no run; 3 too
+    for one older than --max-age.
+
+    \b
+    bkaudit status /var/lib/bkaudit/runs --max-age 26
+    """
+    file = newest_report(runs)
+    try:
+        report = Report.from_json(file.read_bytes())
+    except RunError as error:
+        raise RunError(f"{file}: {error}") from error
+    now = int(time.time() * 1000)
+    click.echo(render(report, str(file.parent), now))
+    code = exit_code(report, *_fail_on(file.parent))
+    if code == 0 and max_age is not None and now - report.run.finished > max_age * _HOUR_MS:
+        code = NOT_COVERED
+    raise click.exceptions.Exit(code)
+
+
+def _fail_on(run: Path) -> tuple[FailOn, bool]:
+    """What the audit was to fail on; the default where its manifest does not say."""
+    try:
+        options: dict[str, Any] = json.loads((run / "manifest.json").read_bytes())["identity"]["options"]
+        given: FailOn = NEW if options["fail_on"] == NEW else Severity(options["fail_on"])
+        return given, bool(options["fail_on_suspect"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return Severity.ERROR, False

@@ -1,0 +1,80 @@
+"""How much a command says on standard error: ``-q``, ``-v``, and the level of logs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+LEVELS = ("debug", "info", "warning", "error")
+_KEY = "auditor.verbosity"
+
+
+class Verbosity(Enum):
+    """Nothing but errors; what a person wants to see; that and the names of tables."""
+
+    QUIET = -1
+    NORMAL = 0
+    VERBOSE = 1
+
+
+def verbosity() -> Verbosity:
+    """What the command was told; normal outside one."""
+    context = click.get_current_context(silent=True)
+    found: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
+    return found
+
+
+def say(message: str) -> None:
+    """A line on standard error, but with ``-q``."""
+    if verbosity() is not Verbosity.QUIET:
+        click.echo(f"bkaudit: {message}", err=True)
+
+
+def verbosity_options(command: Command) -> Command:
+    """-q, -v and --log-level, for commands that take a while."""
+    for option in (
+        click.option(
+            "--log-level",
+            type=click.Choice(LEVELS),
+            expose_value=False,
+            callback=_set_level,
+            help="What Python's libraries log on standard error.  [default: warning]",
+        ),
+        click.option(
+            "-v",
+            "--verbose",
+            is_flag=True,
+            expose_value=False,
+            callback=_set(Verbosity.VERBOSE),
+            help="Name each table as it is made.",
+        ),
+        click.option(
+            "-q",
+            "--quiet",
+            is_flag=True,
+            expose_value=False,
+            callback=_set(Verbosity.QUIET),
+            help="Say nothing on standard error but errors.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _set(to: Verbosity) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def callback(context: click.Context, _: click.Parameter, given: bool) -> None:
+        if given:
+            context.meta[_KEY] = to
+
+    return callback
+
+
+def _set_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
+    if level is not None:
+        logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")

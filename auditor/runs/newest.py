@@ -1,0 +1,30 @@
+"""The newest finished run of a directory, found by looking at names and times alone: no report is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from auditor.errors import UsageError
+
+REPORT = "report.json"
+
+
+def newest_report(runs: str | Path) -> Path:
+    """The report of the newest finished run right below ``runs``, or of the run that ``runs`` is.
+
+    Local directories only: what lies elsewhere needs a library that takes longer to load than this to answer.
+
+    Raises:
+        UsageError: no such directory, or no finished run in it.
+    """
+    if "://" in str(runs):
+        raise UsageError(f"{runs}: only local directories are looked at; bkaudit history takes any")
+    directory = Path(runs)
+    if (directory / REPORT).is_file():
+        return directory / REPORT
+    if not directory.is_dir():
+        raise UsageError(f"{runs}: no such directory")
+    found = [(report.stat().st_mtime_ns, report) for report in directory.glob(f"*/{REPORT}")]
+    if not found:
+        raise UsageError(f"{runs}: no finished run is in it")
+    return max(found)[1]

@@ -1,0 +1,91 @@
+"""``bkaudit status``: one line, an exit code, and nothing heavy loaded for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.cli import main
+from auditor.model.report import Report
+from auditor.reports.status import render
+from tests.reports.samples import coverage, report, tally
+
+AFTER = 1_795_237_689_000 + 3 * 3_600_000
+
+
+def run_in(path: Path, of: Report, fail_on: str = "error", order: int = 0) -> None:
+    path.mkdir(parents=True)
+    (path / "report.json").write_text(of.to_json())
+    options = {"fail_on": fail_on, "fail_on_suspect": False}
+    (path / "manifest.json").write_text(json.dumps({"identity": {"options": options}}))
+    os.utime(path / "report.json", (order, order))
+
+
+def status(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["status", *(str(each) for each in arguments)])
+
+
+def test_the_newest_run_is_one_line(tmp_path: Path) -> None:
+    assert render(report(), "runs/a", AFTER) == (
+        "NOT-HEALTHY 6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51: 1 critical, 3 error, 8 note; 4 suppressed; 1 new, "
+        "1 worse, 2 fixed; 118 of 120 ledgers decided; 2 of 3 bookies read; "
+        "3.0 h old (2026-11-21 05:08:09 UTC); runs/a"
+    )
+    run_in(tmp_path / "a", report(), order=5)
+    run_in(tmp_path / "b", report([], coverage=coverage(True), changes=None), order=3)
+    found = status(tmp_path)
+    assert (found.exit_code, found.stdout.count("\n")) == (1, 1)
+    assert found.stdout.endswith(f"{tmp_path}/a\n")
+    assert status(tmp_path / "b").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fail_on", "code"),
+    [
+        (report([], coverage=coverage(True)), "error", 0),
+        (report([], coverage=coverage(False)), "error", 3),
+        (report([tally("a", "warning")], coverage=coverage(True)), "error", 0),
+        (report([tally("a", "warning")], coverage=coverage(True)), "warning", 1),
+        (report([tally("a", "error", new=0)], coverage=coverage(True)), "new", 0),
+        (report([tally("metadata-unreadable", "error", 100)]), "error", 5),
+    ],
+)
+def test_the_exit_code_is_that_of_the_audit(tmp_path: Path, outcome: Report, fail_on: str, code: int) -> None:
+    run_in(tmp_path / "a", outcome, fail_on)
+    assert status(tmp_path).exit_code == code
+
+
+def test_an_old_run_is_not_good_enough(tmp_path: Path) -> None:
+    old: Any = report([], coverage=coverage(True))
+    run_in(tmp_path / "a", old)
+    assert status(tmp_path, "--max-age", "0.0001").exit_code in (0, 3)
+    assert status(tmp_path, "--max-age", "1e9").exit_code == 0
+
+
+def test_without_a_run_it_is_said_in_a_line(tmp_path: Path) -> None:
+    for path, said in ((tmp_path, "no finished run is in it"), (tmp_path / "none", "no such directory")):
+        found = status(path)
+        assert (found.exit_code, found.stderr) == (2, f"bkaudit: {path}: {said}\n")
+
+
+def test_nothing_heavy_is_loaded_for_it(tmp_path: Path) -> None:
+    run_in(tmp_path / "a", report())
+    program = f"""
+import sys
+from auditor.cli import main
+try:
+    main(["status", {str(tmp_path)!r}])
+except SystemExit as end:
+    assert end.code == 1, end.code
+heavy = ("pyspark", "pandas", "pyarrow", "numpy", "rich", "auditor.checks", "kazoo", "jinja2")
+print([name for name in heavy if name in sys.modules])
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[1:] == ["[]"]
