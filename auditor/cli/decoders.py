@@ -87,6 +87,7 @@ def decode_index(data: bytes, entries: bool) -> Any:
     found = fold_slots(slots, np.array([0, whole]))
     return {
         "header": header,
+        "columns_of_groups": GROUP.names,
         **_groups(np.frombuffer(found.tobytes(), GROUP), entries),
         "bytes_of_a_cut_slot": rest,
     }

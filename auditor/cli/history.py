@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from auditor.cli.options import RUNS, format_option
+from auditor.errors import UsageError
 
 
 @click.command()
@@ -15,7 +18,12 @@ def history(directory: str, form: str) -> None:
     from auditor.reports import history as report
     from auditor.runs import history as runs
 
+    if "://" not in directory and not Path(directory).exists():
+        raise UsageError(f"{directory}: no such directory; bkaudit audit makes ./{RUNS} with its first run")
     found = runs.history(directory)
+    if not found and form == "text":
+        click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")
+        return
     for reason in runs.refused(directory):
         click.echo(f"bkaudit: left out: {reason}", err=True)
     render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]

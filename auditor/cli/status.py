@@ -52,7 +52,8 @@ def _fail_on(run: Path) -> tuple[FailOn, bool]:
     """What the audit was to fail on; the default where its manifest does not say."""
     try:
         options: dict[str, Any] = json.loads((run / "manifest.json").read_bytes())["identity"]["options"]
-        given: FailOn = NEW if options["fail_on"] == NEW else Severity(options["fail_on"])
+        word = options["fail_on"]
+        given: FailOn = Severity(word) if word != NEW else "new"
         return given, bool(options["fail_on_suspect"])
     except (OSError, ValueError, KeyError, TypeError):
         return Severity.ERROR, False

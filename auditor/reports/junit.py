@@ -1,7 +1,8 @@
 """A report as JUnit XML, for build servers: a test case for each check.
 
 A check fails with findings of `warning` or worse that no suppression names: what makes a verdict not
-healthy. Where the run was not complete, a check without such findings is skipped: nobody knows.
+healthy. A check without such findings is skipped where what it rests on was not looked at whole: a check of
+metadata where the metadata has gaps, one of copies or disks where a bookie was not read.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import islice
 from xml.etree import ElementTree as ET
 
 from auditor.checks import ALL, BY_ID
-from auditor.checks.check import Check
+from auditor.checks.check import Basis, Check, Need
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report, Tally
 from auditor.model.standing import Standing, Standings, no_standing
@@ -71,11 +72,23 @@ def _case(report: Report, check: Check, standings: Standings) -> ET.Element:
         summary = f"{failing:,} {'finding' if failing == 1 else 'findings'}: {check.title}"
         failure = ET.SubElement(case, "failure", message=summary, type=str(worst))
         failure.text = _text(report, check, found, standings)
-    elif not report.complete:
-        ET.SubElement(case, "skipped", message="not everything could be decided: see the coverage")
+    elif (why := _not_looked_at(report, check)) is not None:
+        ET.SubElement(case, "skipped", message=why)
     if found and not failing:
         ET.SubElement(case, "system-out").text = _text(report, check, found, standings)
     return case
+
+
+def _not_looked_at(report: Report, check: Check) -> str | None:
+    """Why a run that found nothing of a check cannot say that there is nothing; None where it can."""
+    if report.cluster.layout == "etcd" and check.needs & {Need.MARKS, Need.TIMES}:
+        return "etcd keeps no marks, locks and times"
+    if report.complete:
+        return None
+    if check.rests_on is Basis.METADATA and not check.needs & {Need.COPIES, Need.DISKS, Need.WITNESS}:
+        whole = not report.run.gaps and report.run.in_doubt is None
+        return None if whole else "not all of the metadata could be read: see the gaps"
+    return "not everything could be decided: see the coverage"
 
 
 def _text(report: Report, check: Check, found: list[Tally], standings: Standings) -> str:

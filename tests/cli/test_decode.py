@@ -36,7 +36,13 @@ GOOD: dict[str, tuple[bytes, Any]] = {
         VALUE,
         lambda value: value == {"groups": [[1, 4, 2, 3]], "total": 4},
     ),
-    "index": (INDEX, lambda value: value["groups"] == [[0, 0, 1, 0], [2, 2, 2, 0]] and value["total"] == 3),
+    "index": (
+        INDEX,
+        lambda value: (
+            (value["groups"], value["total"]) == ([[0, 0, 1, 0], [2, 2, 2, 0]], 3)
+            and value["columns_of_groups"] == ["first_start", "last_start", "size", "period"]
+        ),
+    ),
     "bookie-frame": (
         FRAME,
         lambda value: (
