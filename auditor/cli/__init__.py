@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
+from auditor.cli.examples import with_examples
 from auditor.cli.interruption import ARGUMENTS, Interrupted
 from auditor.cli.streams import open_closed_streams, output_errors
 from auditor.errors import AuditorError, UsageError
@@ -60,7 +61,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"auditor.cli.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
-        return command
+        return with_examples(command, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in --help, without loading any of them."""
@@ -106,7 +107,7 @@ class LazyGroup(click.Group):
         ctx.exit(BUG)
 
 
-@click.group(cls=LazyGroup)
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bookkeeper-auditor", prog_name="bkaudit")
 def main() -> None:
     """Audit Apache BookKeeper clusters from what they wrote. It only reads."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from auditor.cli.options import chosen, new_run, tuning_options
+from auditor.cli.options import DEMO_OPTIONS, chosen, new_run, option_flags
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.text import TextWanted
@@ -22,7 +22,7 @@ AHEAD = "its moment is set 25 hours ahead: the sample was just written, and some
 @outputs_option
 @click.option("--all", "every", is_flag=True, help="text: every finding too, not only the first screen.")
 @verbosity_options
-@tuning_options
+@option_flags(*DEMO_OPTIONS)
 def demo(out: str | None, forms: tuple[str, ...], every: bool, conf: Path | None, **flags: Any) -> None:
     """Start a ZooKeeper with a sample cluster in it that has every kind of trouble, audit it, and stop.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from auditor.cli import completion
 from auditor.cli.options import format_option
 
 
 @click.command()
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", shell_complete=completion.runs)
+@click.argument("new", shell_complete=completion.runs)
 @format_option("text", "json", "jsonl", "markdown")
 def diff(old: str, new: str, form: str) -> None:
     """Say what is new, worse, better or fixed in the finished run NEW, beside the run OLD.

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from auditor.cli.options import chosen, option_flags
+from auditor.cli.options import METADATA_HELP, chosen, option_flags
 
 
 @click.command()
-@click.option("--metadata", metavar="URI", help="Where the metadata is; see docs/sources.md.")
+@click.option("--metadata", metavar="URI", help=METADATA_HELP)
 @click.option("--bookies", metavar="PATH", multiple=True, help="As for audit; may be repeated.")
 @click.option("--out", metavar="RUN", help="The run directory that an audit would make.")
 @click.option("--spark", "start_spark", is_flag=True, help="Start a Spark session and a Python worker too.")

@@ -7,9 +7,17 @@ import sys
 
 import click
 
+from auditor.cli import completion
 from auditor.cli.options import ledger_options, named_ledger, newest_run
 from auditor.cli.terminal import NARROWEST, WIDEST, columns, takes_unicode
 from auditor.errors import RunError, UsageError
+
+run_option = click.option(
+    "--run",
+    metavar="RUN",
+    shell_complete=completion.runs,
+    help="A finished run.  [default: the newest in ./runs]",
+)
 
 
 @click.group()
@@ -19,7 +27,12 @@ def explain() -> None:
 
 @explain.command()
 @click.argument("id", type=int, required=False)
-@click.option("--run", metavar="RUN", help="A finished run.  [default: the newest in ./runs]")
+@click.option(
+    "--run",
+    shell_complete=completion.runs,
+    metavar="RUN",
+    help="A finished run.  [default: the newest in ./runs]",
+)
 @click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
 @ledger_options
 def ledger(
@@ -55,8 +68,13 @@ def ledger(
 
 
 @explain.command()
-@click.argument("id")
-@click.option("--run", metavar="RUN", help="A finished run.  [default: the newest in ./runs]")
+@click.argument("id", shell_complete=completion.bookies)
+@click.option(
+    "--run",
+    shell_complete=completion.runs,
+    metavar="RUN",
+    help="A finished run.  [default: the newest in ./runs]",
+)
 def bookie(id: str, run: str | None) -> None:
     """Tell who a bookie is: cookie, disks, registration, ledgers, and what is wrong with it.
 
@@ -71,7 +89,12 @@ def bookie(id: str, run: str | None) -> None:
 
 @explain.command()
 @click.argument("name")
-@click.option("--run", metavar="RUN", help="A finished run.  [default: the newest in ./runs]")
+@click.option(
+    "--run",
+    shell_complete=completion.runs,
+    metavar="RUN",
+    help="A finished run.  [default: the newest in ./runs]",
+)
 def topic(name: str, run: str | None) -> None:
     """Show a topic's ledgers in order, what became of each, and how far its subscriptions have read.
 
@@ -85,7 +108,7 @@ def topic(name: str, run: str | None) -> None:
 
 
 @explain.command(name="run")
-@click.argument("path", metavar="[RUN]", required=False)
+@click.argument("path", metavar="[RUN]", required=False, shell_complete=completion.runs)
 def explain_run(path: str | None) -> None:
     """Say why RUN has its verdict, what it could not see, and what to do first; the newest in ./runs."""
     from auditor.notebook.run import open_run
@@ -96,7 +119,7 @@ def explain_run(path: str | None) -> None:
 
 
 @explain.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completion.checks)
 def check(name: str | None) -> None:
     """Show the manual page of the check NAME; without a name, the list of all."""
     from auditor.checks import ALL, BY_ID

@@ -14,6 +14,7 @@ from auditor.cli.options import (
     named_ledger,
     named_scope,
 )
+from auditor.errors import UsageError
 
 if TYPE_CHECKING:
     from auditor.sources.metadata.ledgers import StoredLedger
@@ -25,18 +26,22 @@ def ledger() -> None:
 
 
 @ledger.command()
+@click.argument("id", type=int, required=False)
 @metadata_option
 @ledger_options
 @credentials_option
 def show(
+    id: int | None,
     metadata: str,
     ledger_id: int | None,
     ledger_scope_id: int | None,
     ledger_qualified_name: str | None,
     credentials: str | None,
 ) -> None:
-    """Show the metadata of one ledger, as JSON."""
-    named = named_ledger(ledger_id, ledger_scope_id, ledger_qualified_name)
+    """Show the metadata of the ledger ID, as JSON."""
+    if id is not None and ledger_id not in (None, id):
+        raise UsageError(f"--ledger-id {ledger_id}: the argument says ledger {id}")
+    named = named_ledger(id if ledger_id is None else ledger_id, ledger_scope_id, ledger_qualified_name)
     from auditor.sources.metadata.ledgers import find_ledger
     from auditor.sources.metadata.store import StoreOptions
 

@@ -21,9 +21,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 RUNS = Path("runs")
 """Where runs go, and are looked for, that have no directory given."""
 
-metadata_option = click.option(
-    "--metadata", metavar="URI", required=True, help="Where the metadata is; see docs/sources.md."
+METADATA_HELP = (
+    "Where the metadata is: zk://HOST:2181;HOST:2181/ledgers, etcd://HOST:2379/SCOPE, "
+    "zk-snapshot:///DIR/version-2?root=/ledgers, etcd-snapshot:///FILE.db?scope=SCOPE, or "
+    "dump:///FILE.jsonl?root=/ledgers."
 )
+
+metadata_option = click.option("--metadata", metavar="URI", required=True, help=METADATA_HELP)
 
 credentials_option = click.option(
     "--credentials",
@@ -38,6 +42,25 @@ _LONG = range(-(2**63), 2**63)
 def tuning_options(command: Command) -> Command:
     """Every option of conf/audit.toml as a flag, and --conf."""
     return option_flags(*declared())(command)
+
+
+SCAN_OPTIONS = (
+    "scan_time",
+    "since",
+    "resume_within",
+    "rate_limit",
+    "in_flight",
+    "batch",
+    "timeout",
+    "credentials",
+    "parts_per_core",
+    "master",
+    "driver_memory",
+)
+"""What a scan of the metadata alone goes by."""
+
+DEMO_OPTIONS = ("fail_on", "fail_on_suspect", "suppressions", "samples", "master", "driver_memory")
+"""What an audit of the sample goes by: its store, ages and bookies are the demonstration's own."""
 
 
 def option_flags(*names: str) -> Callable[[Command], Command]:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import click
 
+from auditor.cli import completion
 from auditor.cli.streams import output_errors
 from auditor.cli.text import TextWanted, print_text
 from auditor.cli.verbosity import say
@@ -47,6 +48,7 @@ def outputs_option(command: Command) -> Command:
         "forms",
         metavar="FORM[=FILE]",
         multiple=True,
+        shell_complete=completion.forms,
         help=f"How to report: {', '.join(FORMATS)}; as often as wanted. Without FILE the first goes to "
         "standard output, each further one to RUN/report.ENDING.  [default: text]",
     )(command)

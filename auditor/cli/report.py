@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from auditor.cli import completion
 from auditor.cli.options import named_ledgers
 from auditor.cli.output import Output, outputs, outputs_option, show
 from auditor.cli.text import SEVERITIES, TextWanted
@@ -18,12 +19,18 @@ CHANGES = ("new", "worse", "better", "same")
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=completion.runs)
 @outputs_option
 @click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
 @click.option("--all", "every", is_flag=True, help="text: every finding, not only the report's samples.")
 @click.option("--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only findings this severe.")
-@click.option("--check", multiple=True, metavar="ID", help="Only of this check; * and ? may stand in it.")
+@click.option(
+    "--check",
+    shell_complete=completion.checks,
+    multiple=True,
+    metavar="ID",
+    help="Only of this check; * and ? may stand in it.",
+)
 @click.option("--bookie", multiple=True, metavar="ID", help="Only what names this bookie; * and ? too.")
 @click.option("--ledger", multiple=True, metavar="ID", help="Only this ledger: an id, or 32 hex digits.")
 @click.option("--topic", multiple=True, metavar="NAME", help="Only this topic's ledgers; * and ? too.")
@@ -47,11 +54,6 @@ def report(
     At a terminal text is one screen; --all, or a choice of findings, puts them before it. In a pipe the
     samples come first, one a line. jsonl, csv, sarif and parquet have every finding. Options that are given
     more than once widen the choice, different ones narrow it.
-
-    \b
-    bkaudit report runs/A --severity critical --severity error
-    bkaudit report runs/A --check 'entry-*' --bookie bk1:3181 --format csv
-    bkaudit report runs/A --all | grep ' ledger 42:'
     """
     if by is not None:
         if forms:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli.interruption import takes_up
-from auditor.cli.options import chosen, metadata_option, run_to_make, tuning_options
+from auditor.cli.options import SCAN_OPTIONS, chosen, metadata_option, option_flags, run_to_make
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @metadata_option
 @click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
 @verbosity_options
-@tuning_options
+@option_flags(*SCAN_OPTIONS)
 @click.pass_obj
 def scan(
     session: Callable[[], SparkSession] | None,

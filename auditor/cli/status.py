@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from auditor.cli import completion
 from auditor.cli.options import RUNS
 from auditor.errors import RunError
 from auditor.model.exit_code import NOT_COVERED, exit_code
@@ -22,7 +23,7 @@ _HOUR_MS = 3_600_000
 
 
 @click.command()
-@click.argument("runs", metavar="[RUNS]", default=str(RUNS))
+@click.argument("runs", metavar="[RUNS]", default=str(RUNS), shell_complete=completion.runs)
 @click.option(
     "--max-age", type=click.FloatRange(0), metavar="HOURS", help="Exit code 3 where the run is older."
 )
@@ -31,9 +32,6 @@ def status(runs: str, max_age: float | None) -> None:
 
     The exit code is that of the audit, with the --fail-on that it was given; 2 where there is no run; 3 too
     for one older than --max-age.
-
-    \b
-    bkaudit status /var/lib/bkaudit/runs --max-age 26
     """
     file = newest_report(runs)
     try:

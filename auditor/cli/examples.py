@@ -1,0 +1,53 @@
+"""Examples of every command, as its help ends with them."""
+
+from __future__ import annotations
+
+import click
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "demo": ("bkaudit demo", "bkaudit demo --out runs/demo --format text --format html"),
+    "doctor": (
+        "bkaudit doctor --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies /mnt/bookies --out runs/1",
+    ),
+    "audit": (
+        "bkaudit audit --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies /mnt/bookies",
+        "bkaudit audit --metadata zk://zk1:2181/ledgers --bookies rpc: --out runs/today --since last",
+        "bkaudit audit --metadata dump:///saved/metadata.jsonl --bookies '/collected/*' --format html",
+    ),
+    "scan": ("bkaudit scan --metadata etcd://etcd1:2379/ledgers --out runs/metadata",),
+    "collect": ("bkaudit collect --bookies /mnt/bookies --out /collected/bk-a",),
+    "status": ("bkaudit status /var/lib/bkaudit/runs --max-age 26",),
+    "report": (
+        "bkaudit report runs/A --severity critical --severity error",
+        "bkaudit report runs/A --check 'entry-*' --bookie bk1:3181 --format csv",
+        "bkaudit report runs/A --all | grep ' ledger 42:'",
+    ),
+    "diff": ("bkaudit diff runs/A runs/B", "bkaudit diff runs/A runs/B --format jsonl"),
+    "history": ("bkaudit history runs",),
+    "explain ledger": (
+        "bkaudit explain ledger 42 --run runs/A",
+        "bkaudit explain ledger --ledger-qualified-name 0000000000000000000000000000002a",
+    ),
+    "explain bookie": ("bkaudit explain bookie bk1:3181 --run runs/A",),
+    "explain topic": ("bkaudit explain topic public/default/orders --run runs/A",),
+    "explain run": ("bkaudit explain run runs/A",),
+    "explain check": ("bkaudit explain check", "bkaudit explain check entry-lost"),
+    "ledger show": ("bkaudit ledger show 42 --metadata zk://zk1:2181/ledgers",),
+    "ledger list": ("bkaudit ledger list --metadata dump:///saved/metadata.jsonl | head",),
+    "decode": (
+        "bkaudit decode index /mnt/bookies/bk1/ledgers0/current/0/2/2a.idx --entries",
+        "bkaudit decode ledger-metadata - < znode.bin",
+    ),
+}
+"""By the words of the command."""
+
+
+def with_examples(command: click.Command, words: str) -> click.Command:
+    """The command, with its examples at the end of its help, and its subcommands with theirs."""
+    if isinstance(command, click.Group):
+        for name, part in command.commands.items():
+            with_examples(part, f"{words} {name}")
+    if words in EXAMPLES:
+        lines = "\n".join(f"  {example}" for example in EXAMPLES[words])
+        command.epilog = f"\b\nExamples:\n{lines}"
+    return command
