@@ -5,7 +5,7 @@
     python -m benchmarks scan       metadata and indexes of every form, against the plainest reader of each
     python -m benchmarks audit      whole audits: from a cold start, and against a run before
     python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
-    python -m benchmarks scale      the audit of one and of ten million ledgers, and of skewed ones
+    python -m benchmarks scale      the audit of one and of ten million ledgers, of skewed ones, and owners
 
 Each prints one table. ``--json FILE`` writes it for programs, ``--markdown FILE`` adds it to a page
 of results, ``--only PART`` measures one part (a module of this package) alone.
@@ -28,7 +28,7 @@ PARTS = {
     "scan": ("index", "rocksdb", "journal", "entry_log", "metadata", "zookeeper", "etcd", "rpc"),
     "audit": ("audit", "start", "incremental", "incremental_etcd"),
     "jvm": ("jvm",),
-    "scale": ("scale", "skew"),
+    "scale": ("scale", "skew", "owners"),
 }
 
 

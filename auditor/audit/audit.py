@@ -125,6 +125,7 @@ class Audit:
             owners = OwnerScan(landing, metadata, self.options)
             bookies = BookieScan(landing, metadata, self.bookies, self.options, since)
             indexes = bookies.indexes()
+            owners.look_into_cursors(bookies, indexes)
             asked = ask(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
             sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
             plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in bookies.members.values()))

@@ -11,7 +11,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from auditor.audit.landing import Landing
+from auditor.audit.cursor_ledgers import newest_compactions, resolved
+from auditor.audit.index_scan import BookieScan, Indexes
+from auditor.audit.landing import WHOLE, Landing
 from auditor.audit.metadata_scan import MetadataScan
 from auditor.audit.runs_before import RunsBefore
 from auditor.errors import StoreError
@@ -63,6 +65,12 @@ class OwnerScan:
         self._own = options.owners is None
         self.uri = self._find()
         self._rows = self._landing.land("owners", self._read) if self.uri is not None else None
+
+    def look_into_cursors(self, bookies: BookieScan, indexes: Indexes) -> None:
+        """Take what only cursors' ledgers name from the disks (`auditor.audit.cursor_ledgers`)."""
+        if self._rows is not None and not self._landing.run.exists(f"tables/ownership/{WHOLE}"):
+            compactions = newest_compactions(self._rows, self._metadata, bookies, indexes)
+            self._rows = resolved(self._rows, compactions)
 
     def ownership(
         self, moved: DataFrame | None, doubtful: Callable[[], DataFrame], before: RunsBefore

@@ -47,7 +47,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
 
     Limits:
         A schema's ledgers are deleted before its znode: one that is being deleted at the moment of the scan
-        looks the same. What only a cursor's own ledger names is not seen.
+        looks the same. A compacted ledger that only a cursor's own ledger names is seen with saved metadata
+        and the bookies' directories, and not else.
     """
     from pyspark.sql import functions as F
 

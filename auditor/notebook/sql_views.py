@@ -50,6 +50,8 @@ VIEWS = {
     "vanished_ranges": "ten thousand ids of which a bookie holds orphans only",
     "undrawn": "a bookie with orphans whose ids the store's generator has not given out",
     "stale_marks": "an under-replication mark of a ledger that has all its copies",
+    "owners": "a reference to a ledger that an application keeps, or a value of its that cannot be read",
+    "ownership": "a reference beside its ledger, or a ledger without one: whose it is",
     "changes": "a finding beside the run before: new, same, worse, better, fixed, unseen; since when",
     "ledger_classes": "a ledger: class, times, quorums and bookies side by side",
     "missing": "a ledger on a bookie that surely lacks entries of it",

@@ -41,8 +41,6 @@ OWNER_CHECKS = {
     "ledger-unowned", "owner-dangling", "owner-length-mismatch", "owner-unreadable", "ledger-misattributed",
     "offload-incomplete", "offload-not-trimmed",
 }  # fmt: skip
-# Only the last entry of a cursor's ledger names it, which no znode shows.
-IN_A_CURSORS_LEDGER = {("owner-dangling", 58)}
 
 
 @pytest.fixture(scope="session")
@@ -75,8 +73,7 @@ def test_the_planted_faults_are_found_and_no_others(owned: Asked) -> None:
         for row in owned.findings()
         if row["id"] in OWNER_CHECKS
     }
-    missed = {(id, ledger, None) for id, ledger in IN_A_CURSORS_LEDGER}
-    assert found == wanted() - missed
+    assert found == wanted()
 
 
 def test_every_ledger_has_the_owner_that_the_broker_sees(owned: Asked) -> None:
@@ -86,7 +83,7 @@ def test_every_ledger_has_the_owner_that_the_broker_sees(owned: Asked) -> None:
         by_ledger.setdefault(row["ledger_id"], []).append(row)
     for name, said in KNOWN["ledgers"].items():
         here = by_ledger.get(int(name), [])
-        if said["listed"] is True and said.get("named_by") != "cursor ledger entry":
+        if said["listed"] is True:
             own = [row for row in here if not row["borrowed"]]
             assert [(row["path"], row["kind"]) for row in own] == [(said["path"], said["owner"])]
         elif said["bk_metadata"]:
@@ -108,7 +105,7 @@ def test_every_finding_about_a_ledger_that_somebody_owns_says_whose_it_is(owned:
     for row in rows:
         said = KNOWN["ledgers"].get(str(row["ledger_id"]))
         owner = json.loads(row["evidence"]).get("owner")
-        if said is None or said["listed"] is not True or said.get("named_by") == "cursor ledger entry":
+        if said is None or said["listed"] is not True:
             assert owner is None
         else:
             assert (owner["path"], owner["kind"]) == (said["path"], said["owner"])
@@ -144,10 +141,7 @@ def test_totals_by_tenant_count_what_each_owns_and_every_leak(owned: Asked) -> N
         owned_here = [
             ledger
             for ledger in KNOWN["ledgers"].values()
-            if ledger["listed"] is True
-            and ledger["bk_metadata"]
-            and ledger.get("named_by") != "cursor ledger entry"
-            and f"/{tenant}/" in ledger["path"]
+            if ledger["listed"] is True and ledger["bk_metadata"] and f"/{tenant}/" in ledger["path"]
         ]
         assert totals[tenant].ledgers == len(owned_here)
         assert totals[tenant].bytes == sum(ledger.get("length", 0) for ledger in owned_here)

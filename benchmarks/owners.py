@@ -1,0 +1,119 @@
+"""Owners: a million ledgers in 50,000 topics, read from their values and joined with the ledgers.
+
+The values are made up, 20 ledgers a topic, as Pulsar writes them. The rival of reading is Google's
+own parser on each value, and nothing kept. The join has no rival: a minute on two cores is what is asked for.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarLedgerInfo, PulsarManagedLedgerInfo
+from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.sources.metadata.store import Znode, ZnodeBatch
+from auditor.sources.owners.owner_rows import owner_rows
+from auditor.sources.owners.pulsar import read_owner
+from auditor.spark.session import build_session
+from auditor.tables.doubtful_ids import DOUBTFUL_IDS
+from auditor.tables.ownership import Moments, ownership
+from benchmarks.measure import Line, alternate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TOPICS, PER_TOPIC = 50_000, 20
+LEDGER_COUNT = TOPICS * PER_TOPIC
+BATCH = 5_000
+LEAKED = 1000
+"""Every so many ledgers one is listed by nobody."""
+NOW = 1_800_000_000_000
+
+
+def lines() -> Iterator[Line]:
+    """Reading the values, and the join."""
+    batches = [_batch(start) for start in range(0, TOPICS, BATCH)]
+    ours, parser = alternate(lambda: _read(batches), lambda: _parse(batches))
+    yield Line(
+        "owners, values to rows", LEDGER_COUNT, "ledgers", ours, "parser", LEDGER_COUNT, parser, target=0.3
+    )
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        _write(Path(folder), batches)
+        spark = build_session("local[2]")
+        try:
+            seconds = _join(spark, folder)
+        finally:
+            spark.stop()
+    note = f"{seconds:.0f} s on two cores, to Parquet; a minute is asked for"
+    yield Line("owners joined with ledgers", LEDGER_COUNT, "ledgers", seconds, note=note)
+
+
+def _path(topic: int) -> str:
+    return f"/managed-ledgers/t{topic % 50}/n{topic % 500}/persistent/topic-{topic}"
+
+
+def _batch(start: int) -> ZnodeBatch:
+    znodes = []
+    for topic in range(start, start + BATCH):
+        ids = range(topic * PER_TOPIC, (topic + 1) * PER_TOPIC)
+        infos = [
+            PulsarLedgerInfo(ledgerId=id, entries=10, size=600, timestamp=NOW) for id in ids if id % LEAKED
+        ]
+        value = PulsarManagedLedgerInfo(ledgerInfo=infos).SerializeToString()
+        znodes.append(Znode(_path(topic), value, 1, 1, NOW, NOW, 0, 0))
+    return ZnodeBatch.of(znodes)
+
+
+def _read(batches: list[ZnodeBatch]) -> list[pa.RecordBatch]:
+    return [owner_rows(batch, "pulsar", read_owner, "") for batch in batches]
+
+
+def _parse(batches: list[ZnodeBatch]) -> None:
+    for batch in batches:
+        for value in batch.data:
+            PulsarManagedLedgerInfo.FromString(bytes(value))
+
+
+def _write(folder: Path, batches: list[ZnodeBatch]) -> None:
+    """Both tables as an audit lands them."""
+    pq.write_table(pa.Table.from_batches(_read(batches)), folder / "owners.parquet")
+    with pq.ParquetWriter(folder / "ledgers.parquet", LEDGERS) as writer:
+        for start in range(0, TOPICS, BATCH):
+            rows = [_ledger(id) for id in range(start * PER_TOPIC, (start + BATCH) * PER_TOPIC)]
+            writer.write_table(pa.Table.from_pylist(rows, schema=LEDGERS))
+
+
+def _ledger(id: int) -> dict[str, object]:
+    name = _path(id // PER_TOPIC).removeprefix("/managed-ledgers/").encode()
+    custom = {"application": b"pulsar", "component": b"managed-ledger", "pulsar/managed-ledger": name}
+    return {
+        "scope_id": 0, "ledger_id": id, "status": "ok", "version": 1, "state": "CLOSED", "last_entry_id": 9,
+        "length": 600, "ctime": NOW - 1_000_000_000, "custom_metadata": list(custom.items()),
+    }  # fmt: skip
+
+
+def _join(spark: SparkSession, folder: str) -> float:
+    """Seconds of the join alone; Spark is warm, and both tables lie in Parquet."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    ledgers, owners = (spark.read.parquet(f"{folder}/{name}.parquet") for name in ("ledgers", "owners"))
+    doubtful = spark.createDataFrame([], from_arrow_schema(DOUBTFUL_IDS))
+    ledgers.count(), owners.count()
+    begun = time.perf_counter()
+    found = _joined(ledgers, owners, doubtful)
+    found.write.parquet(f"{folder}/ownership")
+    seconds = time.perf_counter() - begun
+    unowned = spark.read.parquet(f"{folder}/ownership").where("standing = 'unowned'").count()
+    if unowned != LEDGER_COUNT // LEAKED:
+        raise SystemExit(f"owners: {unowned} ledgers are unowned, not {LEDGER_COUNT // LEAKED}")
+    return seconds
+
+
+def _joined(ledgers: DataFrame, owners: DataFrame, doubtful: DataFrame) -> DataFrame:
+    return ownership(ledgers, owners, None, doubtful, None, ("pulsar",), Moments(NOW, 86_400_000))

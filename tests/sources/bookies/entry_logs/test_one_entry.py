@@ -1,0 +1,107 @@
+"""Entries of cursors' ledgers that real bookies hold, found through their index; and damage."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from auditor.codecs.pulsar.managed_cursor import decode_position
+from auditor.demo.sample import extract
+from auditor.errors import DecodeError, UnreadError
+from auditor.sources.bookies.entry_logs.one_entry import find_location, read_body
+from auditor.sources.bookies.parts import IDX, ROCKSDB
+
+DATA = Path(__file__).parents[3] / "data" / "pulsar-a" / "bookies.tar.gz"
+LEDGER, LAST, COMPACTED = 46, 6, 51
+"""The cursor __compaction of shop/billing/accounts, and what its last entry names."""
+
+
+@pytest.fixture(scope="module")
+def bookie(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("pulsar")
+    extract(DATA, root)
+    return root / "bookies" / "bookie-1.example_3181" / "ledgers0"
+
+
+def located(bookie: Path, entry: int = LAST) -> int | None:
+    return find_location(str(bookie / "current" / "locations"), ROCKSDB, LEDGER, entry)
+
+
+def test_the_entry_of_a_cursors_ledger_names_the_compacted_ledger(bookie: Path) -> None:
+    location = located(bookie)
+    assert location is not None
+    body = read_body([str(bookie)], location, LEDGER, LAST, "CRC32C")
+    assert decode_position(body).compacted_ledger == COMPACTED
+
+
+def test_an_entry_that_the_bookie_does_not_hold_is_nowhere(bookie: Path) -> None:
+    assert located(bookie, LAST + 1) is None
+    assert located(bookie, 4) is None  # striped to the two others
+
+
+def test_another_entry_or_another_digest_is_refused(bookie: Path) -> None:
+    location = located(bookie)
+    assert location is not None
+    for ledger, entry, digest in (
+        (LEDGER, LAST - 1, "CRC32C"),
+        (47, LAST, "CRC32C"),
+        (LEDGER, LAST, "CRC32"),
+    ):
+        with pytest.raises(DecodeError):
+            read_body([str(bookie)], location, ledger, entry, digest)
+
+
+def test_a_log_that_is_gone_or_there_twice_is_unread(bookie: Path) -> None:
+    for directories in ([], [str(bookie)] * 2):
+        with pytest.raises(UnreadError, match=f"{len(directories)} entry logs"):
+            read_body(directories, 1024, LEDGER, LAST, "CRC32C")
+
+
+def written(directory: Path, body: bytes, digest: bytes, ledger: int = 7, entry: int = 2) -> int:
+    """An entry log with one entry; its location."""
+    data = struct.pack(">qqqq", ledger, entry, 1, 9) + digest + body
+    (directory / "current").mkdir()
+    log = bytes(1024) + struct.pack(">i", len(data)) + data
+    (directory / "current" / "a.log").write_bytes(log)
+    return 10 << 32 | 1028
+
+
+@pytest.mark.parametrize(
+    ("digest_type", "digest"),
+    [
+        ("DUMMY", b""),
+        ("HMAC", bytes(20)),
+        ("CRC32", zlib.crc32(struct.pack(">qqqq", 7, 2, 1, 9) + b"body").to_bytes(8, "big")),
+    ],
+)
+def test_each_digest_has_its_length(digest_type: str, digest: bytes, tmp_path: Path) -> None:
+    location = written(tmp_path, b"body", digest)
+    assert read_body([str(tmp_path)], location, 7, 2, digest_type) == b"body"
+
+
+def test_damage_is_refused_where_it_begins(tmp_path: Path) -> None:
+    location = written(tmp_path, b"body", bytes(4))
+    with pytest.raises(DecodeError, match="CRC32C does not match") as damage:
+        read_body([str(tmp_path)], location, 7, 2, "CRC32C")
+    assert damage.value.offset == 1028 + 32
+    log = tmp_path / "current" / "a.log"
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-1])
+    with pytest.raises(DecodeError, match="bytes expected") as damage:
+        read_body([str(tmp_path)], location, 7, 2, "CRC32C")
+    assert damage.value.offset == 1028
+    log.write_bytes(whole[:1024] + struct.pack(">i", 31) + whole[1028:])
+    with pytest.raises(DecodeError, match="31 bytes of an entry") as damage:
+        read_body([str(tmp_path)], location, 7, 2, "CRC32C")
+    assert damage.value.offset == 1024
+
+
+def test_an_index_file_says_where_an_entry_lies(tmp_path: Path) -> None:
+    index = tmp_path / "7.idx"
+    index.write_bytes(bytes(1024) + struct.pack(">qqq", 0, 77, 88))
+    assert [find_location(str(index), IDX, 7, entry) for entry in range(4)] == [None, 77, 88, None]
+    with pytest.raises(UnreadError):
+        find_location(str(tmp_path / "8.idx"), IDX, 8, 0)
