@@ -1,7 +1,7 @@
 """Owners: a million ledgers in 50,000 topics, read from their values and joined with the ledgers.
 
-The values are made up, 20 ledgers a topic, as Pulsar writes them. The rival of reading is Google's
-own parser on each value, and nothing kept. The join has no rival: a minute on two cores is what is asked for.
+The values are made up, 20 ledgers a topic, as Pulsar writes them. What is asked for is a join in under a
+minute on two cores.
 """
 
 from __future__ import annotations
@@ -39,10 +39,8 @@ NOW = 1_800_000_000_000
 def lines() -> Iterator[Line]:
     """Reading the values, and the join."""
     batches = [_batch(start) for start in range(0, TOPICS, BATCH)]
-    ours, parser = alternate(lambda: _read(batches), lambda: _parse(batches))
-    yield Line(
-        "owners, values to rows", LEDGER_COUNT, "ledgers", ours, "parser", LEDGER_COUNT, parser, target=0.3
-    )
+    [ours] = alternate(lambda: _read(batches))
+    yield Line("owners, values to rows", LEDGER_COUNT, "ledgers", ours, note="one core")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         _write(Path(folder), batches)
         spark = build_session("local[2]")
@@ -72,12 +70,6 @@ def _batch(start: int) -> ZnodeBatch:
 
 def _read(batches: list[ZnodeBatch]) -> list[pa.RecordBatch]:
     return [owner_rows(batch, "pulsar", read_owner, "") for batch in batches]
-
-
-def _parse(batches: list[ZnodeBatch]) -> None:
-    for batch in batches:
-        for value in batch.data:
-            PulsarManagedLedgerInfo.FromString(bytes(value))
 
 
 def _write(folder: Path, batches: list[ZnodeBatch]) -> None:

@@ -51,8 +51,7 @@ class Offload:
     segments: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ListedLedger:
+class ListedLedger(NamedTuple):
     """One ledger of a topic; ``entries``, ``size`` and ``timestamp`` (bytes, ms) are None of the open one."""
 
     ledger_id: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class OwnerKind(StrEnum):
@@ -36,9 +37,8 @@ class OffloadState(StrEnum):
     """Whole, and the ledger was given up for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A ledger that an owner refers to.
+class Reference(NamedTuple):
+    """A ledger that an owner refers to; a tuple, for a cluster has millions of them.
 
     ``place`` is where it stands in a list of ``list_size`` ledgers, from 0. ``entries``, ``size`` (bytes) and
     ``timestamp`` (ms) are what the owner knows of a closed ledger. ``borrowed``: another owner has it too,

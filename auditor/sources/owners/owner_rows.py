@@ -88,7 +88,7 @@ def _row(application: str, path: str, owner: Owner, reference: Reference, end: R
     return (
         *(application, "ok", path),
         *_names(owner.names),
-        *_reference(reference),
+        *reference,
         *position,
         owner.compression,
         *end,
@@ -99,7 +99,7 @@ def _unread(application: str, status: str, path: str, end: Row) -> Row:
     return (
         *(application, status, path),
         *_names(_NOBODY),
-        *_reference(_NOTHING),
+        *_NOTHING,
         *(None, None, None),
         *end,
     )
@@ -107,24 +107,6 @@ def _unread(application: str, status: str, path: str, end: Row) -> Row:
 
 def _names(names: OwnerNames) -> Row:
     return names.tenant, names.namespace, names.topic, names.cursor
-
-
-def _reference(reference: Reference) -> Row:
-    return (
-        reference.kind,
-        reference.ledger_id,
-        reference.place,
-        reference.list_size,
-        reference.entries,
-        reference.size,
-        reference.timestamp,
-        reference.offload,
-        reference.offload_uid,
-        reference.offload_time,
-        reference.borrowed,
-        reference.stale,
-        reference.detail,
-    )
 
 
 def _time(value: int) -> int | None:
