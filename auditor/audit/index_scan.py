@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class Indexes(NamedTuple):
     """What the bookies' indexes say.
 
-    ``rows`` is the table availability; ``replicas`` has one row a replica, with files that were cut
+    ``rows`` is the table availability; ``replicas`` has one row per replica, with files that were cut
     recognised; ``by_state`` has these too, and what is no index of a ledger, for questions after few of them.
     ``overlapping`` are the bookies of which a ledger may have more than one row. ``tails`` is what their
     journals have besides.
@@ -95,7 +95,7 @@ class BookieScan:
         self._tails: Mapping[str, Tail] = {}
 
     def _members(self) -> DataFrame:
-        """Who is in ensembles: one row a bookie. What the server would refuse as an id is no bookie."""
+        """Who is in ensembles: one row per bookie. What the server would refuse as an id is no bookie."""
         from pyspark.sql import functions as F
 
         ledgers = self._metadata.ledgers()
@@ -260,7 +260,7 @@ class BookieScan:
         """How large each bookie's pages are, and what else is worth knowing before the indexes are asked."""
         from pyspark.sql import functions as F
 
-        # A length says no more than its least bit that is set: a few rows a bookie.
+        # A length says no more than its least bit that is set: a few rows per bookie.
         power = F.least(F.col("page_bytes").bitwiseAND(-F.col("page_bytes")), F.lit(page_size.LARGEST))
         counted = availability.groupBy("bookie_id", "state", power.alias("length")).agg(F.count("*"))
         return page_size.index_shapes((row[0], row[1], row[2], row[3]) for row in counted.collect())

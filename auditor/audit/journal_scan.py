@@ -48,7 +48,7 @@ class Tail(NamedTuple):
 class Tails:
     """What journals have besides the indexes, and what is known of each bookie's tail by its id.
 
-    ``beside`` has scope_id, ledger_id, bookie_id and groups, a row a pair; None where there is nothing.
+    ``beside`` has scope_id, ledger_id, bookie_id and groups, a row per pair; None where there is nothing.
     """
 
     beside: DataFrame | None

@@ -2,9 +2,9 @@
 
 Two audits of one cluster read its store twice as hard as their rate limits say, and a comparison with the
 run before means little while that one is not finished. So a run holds a lock as long as it works: ``flock``
-on a hidden file beside it, one file a cluster in the directory that holds the runs. The kernel lets go of it
-when the process ends, however it ends: after a crash nothing has to be cleaned up. The file stays, and says
-who holds it.
+on a hidden file beside it, one file per cluster in the directory that holds the runs. The kernel lets go of
+it when the process ends, however it ends: after a crash nothing has to be cleaned up. The file stays, and
+says who holds it.
 
 Only local paths can be locked (NFS is one). On a URI of another file system, or where the kernel has no
 locks, runs are not kept apart: there the scheduler does it (``concurrencyPolicy: Forbid``, or

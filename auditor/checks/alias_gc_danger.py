@@ -33,7 +33,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     What it finds:
         Registered bookies with ledgers that no ensemble gives to them, and of which they hold exactly the
         entries that another id should hold, where that id is not registered and no disk of it was found. One
-        finding a bookie, with each such id, how many ledgers, how many of them closed, and a few of them.
+        finding per bookie, with each such id, how many ledgers, how many of them closed, and a few of them.
         The findings `over-replicated-ledger` of these ledgers stand beside it: each says what is deleted,
         this one why it must not be. Of an id that `bookie-alias` takes for the same bookie, all such ledgers
         count, whatever entries of them are left; of others the ledgers alone speak.

@@ -28,10 +28,10 @@ def bookie_alias(roster: Roster) -> Iterator[Row]:
         Ids that are one bookie as far as metadata and disks tell: one registered where another says it is, a
         host's name and its IP, two spellings of one host, or disks of a live bookie that hold what ledgers
         ask of an id that is gone; a short name, a cookie or VERSION with another's id, or the same
-        directories, where two of these agree. One finding a bookie, under the first of its ids that ensembles
-        name and nobody is registered as. The evidence lists all its ids and every edge between them: the
-        rule, what was seen, whether it joins by itself, and what speaks against it. A note where no entry
-        depends on such an id.
+        directories, where two of these agree. One finding per bookie, under the first of its ids that
+        ensembles name and nobody is registered as. The evidence lists all its ids and every edge between
+        them: the rule, what was seen, whether it joins by itself, and what speaks against it. A note where no
+        entry depends on such an id.
 
     Why it matters:
         The bookie's id changed (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) and its

@@ -43,7 +43,7 @@ def bookie_unread(roster: Roster) -> Iterator[Row]:
           and writes to DIR.
 
     Limits:
-        One finding a bookie. Which ledgers it leaves undecided is in the table of verdicts.
+        One finding per bookie. Which ledgers it leaves undecided is in the table of verdicts.
     """
     if not roster.cluster.has_sources:
         yield _none_read(roster.unread)

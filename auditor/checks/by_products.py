@@ -1,4 +1,4 @@
-"""What BookKeeper leaves behind in numbers as a matter of course: one finding a bookie, with counts.
+"""What BookKeeper leaves behind in numbers as a matter of course: one finding per bookie, with counts.
 
 A worker that copies a fragment whole, a bookie that comes back: each leaves one row for each of thousands of
 ledgers, and nobody acts on one of them. The rows stay in a table of the run.
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def by_bookie(rows: DataFrame, *sums: str) -> DataFrame:
-    """One row a bookie: ``total`` rows that are sure, ``doubted`` ones, a ``sample``, and sums of both kinds.
+    """One row per bookie: ``total`` rows that are sure, ``doubted`` ones, a ``sample``, and sums of both
+    kinds.
 
     ``rows`` are about a ledger and a bookie each, and have ``doubtful`` and the columns ``sums``; of each of
     these there is the sum of the sure rows under its name, and that of the others as ``doubted_`` and its

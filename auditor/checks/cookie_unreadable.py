@@ -19,7 +19,7 @@ def cookie_unreadable(roster: Roster) -> Iterator[Row]:
 
     What it finds:
         Cookies in the store and VERSION files in a bookie's directories that do not parse, or are of a layout
-        before 3. One finding a bookie; its evidence lists every such cookie and why.
+        before 3. One finding per bookie; its evidence lists every such cookie and why.
 
     Why it matters:
         The bookie does not start with such a cookie. On disk it can also be the first sign of a damaged file

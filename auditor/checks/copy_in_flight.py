@@ -27,7 +27,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers that are marked as under-replicated or locked by a worker, and entries of them on a bookie
-        that no segment names. One finding a ledger and bookie.
+        that no segment names. One finding per ledger and bookie.
 
     Why it matters:
         Replication copies entries first and rewrites the ensemble afterwards, so this is how a copy looks

@@ -20,11 +20,11 @@ def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
 
     What it finds:
         Directories of which at least five ledgers hold exactly the entries that another bookie should hold
-        and lacks, and hardly any those of the bookie that the directory is counted for. One finding a bookie,
-        with every such directory and what each id explains of it. VERSION has no part in it: it is found
-        where cookies agree, or are gone. Where a VERSION that disagrees with the place is believed and the
-        ledgers bear it out, `disk-id-mismatch` says so and this check says nothing; where they contradict it,
-        both speak: VERSION was copied, and the disk may lie where it belongs.
+        and lacks, and hardly any those of the bookie that the directory is counted for. One finding per
+        bookie, with every such directory and what each id explains of it. VERSION has no part in it: it is
+        found where cookies agree, or are gone. Where a VERSION that disagrees with the place is believed and
+        the ledgers bear it out, `disk-id-mismatch` says so and this check says nothing; where they contradict
+        it, both speak: VERSION was copied, and the disk may lie where it belongs.
 
     Why it matters:
         Disks were swapped or mounted in the wrong place and given the cookie of that place. The bookie

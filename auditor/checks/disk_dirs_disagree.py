@@ -19,7 +19,7 @@ def disk_dirs_disagree(roster: Roster) -> Iterator[Row]:
 
     What it finds:
         Bookies of which the VERSION files in their own place, all under their own id, give different lists
-        of journal, ledger or index directories. One finding a bookie, with every directory and what it
+        of journal, ledger or index directories. One finding per bookie, with every directory and what it
         says. A directory that carries another id is disk-id-mismatch and not counted here, one with another
         instance id alone is instance-mismatch; layouts from 3 on are alike.
 

@@ -20,7 +20,7 @@ def disk_id_mismatch(roster: Roster) -> Iterator[Row]:
 
     What it finds:
         Directories whose VERSION names another id than that of the bookie in whose place they lie. One
-        finding a place, with every such directory. Their data is counted for the bookie that the cookie
+        finding per place, with every such directory. Their data is counted for the bookie that the cookie
         names, if the cluster knows it, and everything that rests on it is suspect. Where all cookies of a
         place name one other id, and `bookie-alias` takes both for one bookie, it says so, and this check says
         nothing.

@@ -25,7 +25,7 @@ def disk_version_missing(roster: Roster) -> Iterator[Row]:
 
     What it finds:
         Directories that the VERSION files of their bookie name, or its cookie in the store where it has
-        none, and that have no VERSION themselves. One finding a bookie, with every such directory and
+        none, and that have no VERSION themselves. One finding per bookie, with every such directory and
         whether anything lies in its current.
 
     Why it matters:

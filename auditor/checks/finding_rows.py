@@ -33,7 +33,7 @@ def finding_rows(
     missing: Column | str | None = None,
     unknown: Column | str | None = None,
 ) -> DataFrame:
-    """One finding a row; ``evidence`` becomes a JSON object with all its keys, null ones included.
+    """One finding per row; ``evidence`` becomes a JSON object with all its keys, null ones included.
 
     Rows about a ledger have its ``scope_id`` besides.
     """
@@ -120,7 +120,7 @@ def group_list(groups: Column) -> Column:
 
 
 def _cast(value: Column | str, name: str, kind: str) -> Column:
-    """A column, or one in SQL: that takes one question to Java instead of one a part, of thousands in all."""
+    """A column, or one in SQL: that takes one question to Java instead of one per part, of thousands."""
     from pyspark.sql import functions as F
 
     if isinstance(value, str):

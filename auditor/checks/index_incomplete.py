@@ -28,8 +28,8 @@ def index_incomplete(tables: Tables) -> DataFrame:
     What it finds:
         Bookies that were asked, on a live store, for entries which their index lacks, and served them. Only
         closed ledgers count, whose metadata last changed more than `--grace` seconds before the moment that
-        the index shows, and stayed as it was between the two scans. One finding a bookie, with the number of
-        ledgers and of entries that were asked for.
+        the index shows, and stayed as it was between the two scans. One finding per bookie, with the number
+        of ledgers and of entries that were asked for.
 
     Why it matters:
         What the bookie serves from memory, or from a file that it holds open and somebody deleted, is gone

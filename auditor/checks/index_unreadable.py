@@ -23,9 +23,9 @@ def index_unreadable(tables: Tables) -> DataFrame:
 
     What it finds:
         Index files that are empty, shorter than their header, without the right magic, of an unknown
-        version, or cut inside a page. One finding a ledger and bookie, with the file, the byte and the
+        version, or cut inside a page. One finding per ledger and bookie, with the file, the byte and the
         reason. Of a cut file, what is left of it counts as held. Of DbLedgerStorage: damaged RocksDB
-        databases, one finding a bookie, without a ledger, told by the first. What could be read of them
+        databases, one finding per bookie, without a ledger, told by the first. What could be read of them
         counts as held, and all else on that bookie as unknown.
 
     Why it matters:

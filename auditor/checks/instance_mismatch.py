@@ -21,7 +21,7 @@ def instance_mismatch(roster: Roster) -> Iterator[Row]:
 
     What it finds:
         Bookies whose cookie in the store, or whose VERSION file in any directory, does not carry the
-        INSTANCEID of the cluster. One finding a bookie; its evidence lists every such cookie. Nothing is
+        INSTANCEID of the cluster. One finding per bookie; its evidence lists every such cookie. Nothing is
         said where the cluster itself has no INSTANCEID.
 
     Why it matters:

@@ -23,7 +23,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers whose metadata names the bookie, where DbLedgerStorage's index of locations has entries and
-        its index of ledgers has none. One finding a ledger and bookie. Their copies count as unknown.
+        its index of ledgers has none. One finding per ledger and bookie. Their copies count as unknown.
 
     Why it matters:
         The bookie answers that it does not know the ledger, although the entries are on its disk. A recovery

@@ -29,7 +29,7 @@ def mark_missing(tables: Tables) -> DataFrame:
 
     What it finds:
         Unregistered bookies that non-empty segments stripe entries to, with the number of those ledgers that
-        have no under-replication mark. One finding a bookie. ZooKeeper only: on etcd there are no marks.
+        have no under-replication mark. One finding per bookie. ZooKeeper only: on etcd there are no marks.
 
     Why it matters:
         Replication works on marked ledgers and on no others. When a bookie goes, the cluster's auditor should

@@ -22,7 +22,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
 
     What it finds:
         Bookie ids in under-replication marks that have no cookie, no registration, and no place in any
-        ensemble. One finding an id, with the number of marks that name it.
+        ensemble. One finding per id, with the number of marks that name it.
 
     Why it matters:
         The bookie was replaced in every ledger and its cookie deleted, or it was known by another id. The

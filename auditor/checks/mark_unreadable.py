@@ -43,7 +43,7 @@ def mark_unreadable(tables: Tables) -> DataFrame:
           -e` switches it on again.
 
     Limits:
-        One finding a ledger. A lock goes with the connection of its owner, so it may be gone already.
+        One finding per ledger. A lock goes with the connection of its owner, so it may be gone already.
     """
     from pyspark.sql import functions as F
 

@@ -21,7 +21,7 @@ def orphan_ledger(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers with an index on a bookie and no metadata, neither before the bookies were read nor after:
-        candidates for garbage collection. One finding a ledger and bookie.
+        candidates for garbage collection. One finding per ledger and bookie.
 
     Why it matters:
         They take disk space that the bookie's own collector frees within a few minutes to an hour. If they

@@ -22,7 +22,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers with metadata, and entries of them on a bookie that no segment names, where the ledger is
-        neither marked nor locked. One finding a ledger and bookie.
+        neither marked nor locked. One finding per ledger and bookie.
 
     Why it matters:
         Mostly left over after replication moved a copy elsewhere; the bookie's collector removes it after a

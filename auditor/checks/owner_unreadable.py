@@ -21,7 +21,7 @@ def owner_unreadable(tables: Tables) -> DataFrame:
 
     What it finds:
         Values of topics, subscriptions, schemas and logs that break their format; places of the owners' trees
-        that could not be listed. One finding a znode.
+        that could not be listed. One finding per znode.
 
     Why it matters:
         The application cannot read it either: the topic does not load. Which ledgers it names is unknown, so

@@ -54,7 +54,7 @@ def replication_undecided(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Bookies that were not read at all are told once each (bookie-unread), not once a ledger.
+        Bookies that were not read at all are told once each (bookie-unread), not once per ledger.
     """
     from pyspark.sql import functions as F
 

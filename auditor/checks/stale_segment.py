@@ -20,8 +20,8 @@ def stale_segment(tables: Tables) -> DataFrame:
 
     What it finds:
         Entries on a bookie that lie in a segment whose ensemble does not name it, while another segment of
-        the same ledger does. One finding a bookie, with how many ledgers and entries, and their bytes as the
-        ledgers' lengths suggest them. The entries are in the table `judged`, column `stale`, as groups.
+        the same ledger does. One finding per bookie, with how many ledgers and entries, and their bytes as
+        the ledgers' lengths suggest them. The entries are in the table `judged`, column `stale`, as groups.
 
     Why it matters:
         The bookie was replaced in that segment after it had taken the entries. BookKeeper collects whole

@@ -20,8 +20,8 @@ def stray_file(tables: Tables) -> DataFrame:
     """A bookie's directories hold files that are none of the bookie's.
 
     What it finds:
-        Files between the index files whose name or place is not that of an index. One finding a bookie, with
-        their number and the first ten paths.
+        Files between the index files whose name or place is not that of an index. One finding per bookie,
+        with their number and the first ten paths.
 
     Why it matters:
         BookKeeper ignores them. They are notes or copies that a person made, or indexes that someone moved; a

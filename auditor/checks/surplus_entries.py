@@ -20,7 +20,7 @@ def surplus_entries(tables: Tables) -> DataFrame:
 
     What it finds:
         Entries on a member of the segment that striping does not put there, and entries of a closed ledger
-        above its last entry, but for those that `entries-past-end` reports. One finding a bookie, with how
+        above its last entry, but for those that `entries-past-end` reports. One finding per bookie, with how
         many ledgers and entries, and their bytes as the ledgers' lengths suggest them. The entries are in the
         table `judged`, column `surplus`, as groups.
 

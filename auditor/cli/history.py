@@ -1,4 +1,4 @@
-"""``bkaudit history``: the runs of a directory, one a line."""
+"""``bkaudit history``: the runs of a directory, one per line."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def report(
     """Show the report of the finished run RUN again, in any form.
 
     At a terminal text is one screen; --all, or a choice of findings, puts them before it. In a pipe the
-    samples come first, one a line. jsonl, csv, sarif and parquet have every finding. Options that are given
+    samples come first, one per line. jsonl, csv, sarif and parquet have every finding. Options that are given
     more than once widen the choice, different ones narrow it.
     """
     if by is not None:

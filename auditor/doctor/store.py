@@ -219,11 +219,11 @@ def _cost(ledgers: int, exact: bool, options: AuditOptions) -> Iterator[Line]:
     said = f"{'' if exact else 'about '}{plural(ledgers, 'ledger')}"
     if options.rate_limit:
         scan = duration(SCANS * ledgers / options.rate_limit)
-        said += f": the two scans take {scan} or longer at {options.rate_limit:,.0f} reads a second"
+        said += f": the two scans take {scan} or longer at {options.rate_limit:,.0f} reads per second"
     yield Line("store", "ledgers", State.OK, said)
     bounds = f"{options.in_flight} requests of {options.batch} reads unanswered on each connection"
     if options.rate_limit:
-        rate = f"{options.rate_limit:,.0f} reads a second over all tasks"
+        rate = f"{options.rate_limit:,.0f} reads per second over all tasks"
         yield Line("store", "rates", State.OK, f"{rate}, {bounds}")
     else:
         yield Line(

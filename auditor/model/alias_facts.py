@@ -32,7 +32,7 @@ class Known:
     ``address`` is where it registered that it answers (its endpoint of bookie-rpc, or its id where it
     registered no data); None where it is not ``registered``, or says nowhere. ``hosts`` are the hosts of all
     its endpoints. ``cookie`` is the store's, under this id. ``disks`` are the ids that the VERSION files in
-    its place carry, one a file.
+    its place carry, one per file.
     """
 
     registered: bool = False

@@ -64,7 +64,7 @@ def configuration(
 ) -> BookieConfiguration | None:
     """Infer a bookie's configuration; None where no cookie of it can be read.
 
-    ``versions`` are the VERSION files that lie in its place, one a directory, whatever id they carry;
+    ``versions`` are the VERSION files that lie in its place, one per directory, whatever id they carry;
     ``stored`` is the store's cookie under its id. Where as many VERSION files say one thing as another, the
     one that the store says holds, or else the one that names more directories: bookies grow.
     """

@@ -47,7 +47,7 @@ class AuditOptions:
     """How an audit is done; the defaults suit a cluster in service.
 
     Durations are seconds. A moment is milliseconds since 1970, kept as such, or text as ISO 8601 has it, UTC
-    unless it says otherwise. ``rate_limit`` is reads a second over the whole audit.
+    unless it says otherwise. ``rate_limit`` is reads per second over the whole audit.
 
     >>> AuditOptions(scan_time="2026-11-21T07:00:00Z").scan_time
     1795244400000
@@ -140,7 +140,7 @@ class AuditOptions:
         Option("A file of users, passwords and certificates for a live store; only its path goes anywhere."),
     ] = None
     bookie_rate_limit: Annotated[
-        float, Option("Listings (rpc:) and witness reads a second of one bookie; 0: as fast as it goes.", 0)
+        float, Option("Listings (rpc:) and witness reads per second of one bookie; 0: as fast as it goes.", 0)
     ] = 1_000.0
     bookie_in_flight: Annotated[
         int, Option("Listings (rpc:) or witness reads that one bookie may have unanswered.", 1, 1_000)

@@ -1,4 +1,4 @@
-"""The runs of a directory, one a line: text for a terminal, CSV and JSON."""
+"""The runs of a directory, one per line: text for a terminal, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def text(runs: Sequence[RunSummary]) -> str:
 
 
 def to_csv(runs: Sequence[RunSummary]) -> str:
-    """One row a run; times in milliseconds since 1970, UTC."""
+    """One row per run; times in milliseconds since 1970, UTC."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     fixed = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")

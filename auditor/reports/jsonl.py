@@ -1,4 +1,4 @@
-"""Findings as JSON lines: one finding a line, every one of them; ``schemas/finding.schema.json``."""
+"""Findings as JSON lines: one finding per line, every one of them; ``schemas/finding.schema.json``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings for pipes: one a line that grep finds whole, and that nothing breaks.
+"""Findings for pipes: one per line that grep finds whole, and that nothing breaks.
 
 SEVERITY check object: what [confidence, ...]
 """

@@ -1,4 +1,4 @@
-"""A topic as text: its ledgers in order, one a line, then its subscriptions, then what else it needs."""
+"""A topic as text: its ledgers in order, one per line, then its subscriptions, then what else it needs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The figures of a finished run, counted batch by batch with pyarrow and without Spark.
 
 The tables that grow with the cluster (ledgers, verdicts, judged) are read in a few narrow columns, one batch
-of them at a time. What stays is one small row a bookie, and the bars of the histograms.
+of them at a time. What stays is one small row per bookie, and the bars of the histograms.
 """
 
 from __future__ import annotations

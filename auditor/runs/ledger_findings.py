@@ -11,7 +11,7 @@ from auditor.runs.standings import standings_of
 from auditor.runs.tables import RunTables
 
 SHOWN = 50
-"""Findings of one ledger that are told at most: one a check and bookie is the most that there are."""
+"""Findings of one ledger that are told at most: one per check and bookie is the most that there are."""
 
 
 def told_of_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tuple[Told, ...]:

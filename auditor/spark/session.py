@@ -23,7 +23,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # A ledger whose index is full of holes has a large row; few rows a batch keep a Python worker small.
+    # A ledger whose index is full of holes has a large row; few rows per batch keep a Python worker small.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
     # Coalescing many compressed shuffle partitions to a few leaves cores idle in the join's last wave.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
@@ -35,7 +35,7 @@ SETTINGS = {
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "16777216",
 }
 # Most code of a small audit runs a few hundred times, to plan its queries: there Java's second compiler costs
-# more than it saves, a third of all. What runs once a row comes to it soon enough.
+# more than it saves, a third of all. What runs once per row comes to it soon enough.
 JAVA_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:Tier4InvocationThreshold=50000",

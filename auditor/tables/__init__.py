@@ -18,43 +18,43 @@ __all__ = ["ClusterFacts", "Roster", "Tables"]
 class Tables:
     """One cluster at one moment, as DataFrames; the published schemas describe every saved column.
 
-    Saved with a run: ``ledgers`` (one row a znode of the ledger tree), ``marks``, ``locks``, ``bookies``
+    Saved with a run: ``ledgers`` (one row per znode of the ledger tree), ``marks``, ``locks``, ``bookies``
     (one row for every bookie id that an ensemble, a cookie, a registration or a directory knows),
-    ``availability`` (one row a ledger and bookie with an index), ``unequal`` (pairs whose expected and held
-    entries differ), ``judged`` (what that means, one row a ledger) and ``verdicts`` (the class of every
+    ``availability`` (one row per ledger and bookie with an index), ``unequal`` (pairs whose expected and held
+    entries differ), ``judged`` (what that means, one row per ledger) and ``verdicts`` (the class of every
     ledger). What else is known of the bookies is in ``roster``, as rows and not as tables.
 
     Derived for the checks, each following what is odd and not the size of the cluster:
 
     ``orphans``
-        One row a ledger and bookie: a ledger that a bookie holds and the last metadata scan does not list.
+        One row per ledger and bookie: a ledger that a bookie holds and the last metadata scan does not list.
         ``bookie_id``, ``scope_id``, ``ledger_id``, ``groups``, ``in_m0`` and ``in_m1`` (whether the scan
         before and after the bookies listed it; alike where one scan stands for both), ``newer_than_scan``
         (its index file is newer than a saved scan, or its id may be), ``doubt`` (why the store may have it
         all the same, unseen; null where nothing says so).
     ``holdings``
-        One row a bookie with an index: ``bookie_id``, ``ledgers`` (that it holds), ``orphans`` (of those),
+        One row per bookie with an index: ``bookie_id``, ``ledgers`` (that it holds), ``orphans`` (of those),
         ``in_doubt`` (orphans with a ``doubt``), ``lasting`` (others, that an hour did not collect).
     ``vanished_ranges``
         ``bookie_id``, ``scope_id``, ``low``, ``high``, ``ledgers``, ``in_doubt``: blocks of 10,000 ids of
         which a bookie holds at least 100 ledgers, all of them orphans.
     ``stale_marks``
-        One row a mark of a ledger that has all its copies: ``ledger_id``, ``path``, ``replicas``, ``since``,
-        ``why`` (returned or repaired).
+        One row per mark of a ledger that has all its copies: ``ledger_id``, ``path``, ``replicas``,
+        ``since``, ``why`` (returned or repaired).
     ``empty_directories``
-        One row a directory of marks without any: ``path``, ``ctime``.
+        One row per directory of marks without any: ``path``, ``ctime``.
     ``ownership``
-        One row a reference to a ledger, and one a ledger without (`auditor.tables.ownership`); no rows where
-        no application's owners were read.
+        One row per reference to a ledger, and one per ledger without (`auditor.tables.ownership`); no rows
+        where no application's owners were read.
     ``undrawn``
         ``bookie_id``, ``undrawn``, ``lowest``, ``highest``: how many orphans of a bookie have ids that the
         store's own id generator has not given out, and between which ids.
     ``over_replicated``
-        One row a ledger and bookie that no ensemble of the ledger names: ``scope_id``, ``ledger_id``,
+        One row per ledger and bookie that no ensemble of the ledger names: ``scope_id``, ``ledger_id``,
         ``bookie_id``, ``count`` (entries held), ``state``, ``marked``, ``locked``, ``exposed`` (a member is
         unregistered or read-only, so that the copy may be one that an operator is making).
     ``unindexed``
-        One row a ledger and bookie: entries that the bookie served and its index lacks, which no clock
+        One row per ledger and bookie: entries that the bookie served and its index lacks, which no clock
         explains. ``scope_id``, ``ledger_id``, ``bookie_id``, ``groups``, ``count``.
     """
 

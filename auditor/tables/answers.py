@@ -32,12 +32,12 @@ _LEAST_KNOWN = (
 
 
 def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> DataFrame:
-    """What the indexes show and what the bookies answered when they were asked, one row a replica.
+    """What the indexes show and what the bookies answered when they were asked, one row per replica.
 
-    Both have the columns of ``availability``; ``answers`` has no more than one row a replica. A pair that one
-    side alone has keeps that row. Where both have it, what either shows is held; the answer's state counts,
-    and its time, if it is ok, else the file's. An answer of nothing does not speak for an index that is
-    damaged, in limbo or not served: a bookie that starts a spoiled index anew says the same.
+    Both have the columns of ``availability``; ``answers`` has no more than one row per replica. A pair that
+    one side alone has keeps that row. Where both have it, what either shows is held; the answer's state
+    counts, and its time, if it is ok, else the file's. An answer of nothing does not speak for an index that
+    is damaged, in limbo or not served: a bookie that starts a spoiled index anew says the same.
 
     A listing proves what is held, not what is absent. Of bookies that were read ``whole``, and whose file is
     ok or absent, the file says that: such a row keeps no time of the answer.
@@ -69,7 +69,7 @@ def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> Da
 
 
 def combined(availability: DataFrame, bookies: Sequence[str]) -> DataFrame:
-    """One row a replica of bookies whose indexes came in several pieces that may overlap.
+    """One row per replica of bookies whose indexes came in several pieces that may overlap.
 
     ``bookies`` are the ids of these; the rows of all others are passed on as they are. What any piece shows
     is held, and the piece that knows least says what is known of the rest. Rows without a ledger stay. Files

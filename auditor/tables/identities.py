@@ -60,7 +60,7 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) -> list[dict[str, Any]]:
-    """What is known of each id, from the rows of four tables: one a bookie; ``cookie`` None: unread.
+    """What is known of each id, from the rows of four tables: one per bookie; ``cookie`` None: unread.
 
     >>> bookie = dict.fromkeys(("named", "marked", "registered", "found", "read")) | {"bookie_id": "b"}
     >>> [fact] = facts([bookie], [], [], [{"place": "b", "cookie_bookie_id": "a"}])
@@ -92,7 +92,7 @@ def _answers_at(registration: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
-    """What live bookies have of the ledgers of ids that are gone: the numbers of `Contents`, a row a pair.
+    """What live bookies have of the ledgers of ids that are gone: the numbers of `Contents`, a row per pair.
 
     ``gone`` is named, and neither registered nor found on any disk; ``bookie_id`` is registered. An id that
     shares nothing with any bookie has one row that says what it is ``due``, with a null ``bookie_id``.

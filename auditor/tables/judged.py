@@ -1,7 +1,7 @@
 """judged: one row for every ledger with an unequal replica, saying what that means.
 
 The comparison itself is `auditor.tables.judgement`; this module carries ledgers to it in Arrow batches, one
-row a ledger with its few unequal pairs, so that nothing is exploded and nothing is collected.
+row per ledger with its few unequal pairs, so that nothing is exploded and nothing is collected.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def judged(
 
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
-    """One row a ledger with its few unequal ``pairs``, as `pair_of` takes them."""
+    """One row per ledger with its few unequal ``pairs``, as `pair_of` takes them."""
     from pyspark.sql import functions as F
 
     pair = F.struct("bookie_id", "expected", "held", "index_state", "answered")

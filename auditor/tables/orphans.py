@@ -40,7 +40,7 @@ def orphans(
     index_times: Mapping[str, int | None],
     doubtful: DataFrame | None = None,
 ) -> DataFrame:
-    """Ledgers on a bookie that the store does not list, one row a pair.
+    """Ledgers on a bookie that the store does not list, one row per pair.
 
     ``indexes`` is what the bookies hold, ``again`` a live store's second scan and ``moved`` what is different
     in it (`auditor.tables.moved`; None for a saved store), ``index_times`` how new each bookie's index is, in
@@ -111,7 +111,7 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
 def holdings(availability: DataFrame, orphans: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
     """How many ledgers each bookie has an index of, how many are orphans, and how many of these in doubt.
 
-    One row a bookie. ``earlier`` are the orphans of a run that ended `COLLECTED_WITHIN_MS` before, or more:
+    One row per bookie. ``earlier`` are the orphans of a run that ended `COLLECTED_WITHIN_MS` before, or more:
     ``lasting`` counts those that are orphans here too, without a doubt; None: there is no such run.
     """
     from pyspark.sql import functions as F
@@ -163,7 +163,7 @@ def _counted(held: DataFrame, orphans: DataFrame, keys: list[str]) -> DataFrame:
 def over_replicated(
     judged: DataFrame, ledgers: DataFrame, marks: DataFrame, locks: DataFrame, bookies: DataFrame
 ) -> DataFrame:
-    """Ledgers on a bookie that no ensemble of theirs names, one row a pair.
+    """Ledgers on a bookie that no ensemble of theirs names, one row per pair.
 
     scope_id, ledger_id, bookie_id, count (entries held), state, marked, locked, exposed (a member is
     unregistered or read-only, so that the copy may be one that an operator is making).

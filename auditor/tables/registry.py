@@ -1,4 +1,4 @@
-"""Who the bookies are: cookies, registrations and directories put side by side, one row a bookie.
+"""Who the bookies are: cookies, registrations and directories put side by side, one row per bookie.
 
 All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table.
 """

@@ -1,4 +1,4 @@
-"""starts: what each bookie's next start would say of its cookies, one row a bookie with a known place.
+"""starts: what each bookie's next start would say of its cookies, one row per bookie with a known place.
 
 All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table. The
 configuration is inferred (`auditor.model.bookie_configuration`), the decision is the server's

@@ -27,9 +27,10 @@ _COLUMNS = (*REPLICA, "expected", "held", "index_state", "answered")
 def expected(ledgers: DataFrame, tails: DataFrame | None = None) -> DataFrame:
     """What metadata says each bookie holds: scope_id, ledger_id, bookie_id, groups.
 
-    Nothing where nothing is judged. ``tails`` is what journals have besides the indexes, one row a pair with
-    the same columns: it comes along in a column ``tail``, for the bookies that metadata names, and there are
-    rows without groups then. What a journal has of a ledger that is gone, or has left its bookie, is nothing.
+    Nothing where nothing is judged. ``tails`` is what journals have besides the indexes, one row per pair
+    with the same columns: it comes along in a column ``tail``, for the bookies that metadata names, and there
+    are rows without groups then. What a journal has of a ledger that is gone, or has left its bookie, is
+    nothing.
     """
     from pyspark.sql import functions as F
 
@@ -50,7 +51,7 @@ def held(
 ) -> DataFrame:
     """What the indexes say each bookie holds, with an index cut inside a page recognised.
 
-    ``page_sizes`` is bytes a page by bookie (`auditor.sources.bookies.index_files.page_size`); the files do
+    ``page_sizes`` is bytes per page by bookie (`auditor.sources.bookies.index_files.page_size`); the files do
     not keep it. ``cut`` are the bookies that may have such a file, None: all of them.
     """
     from pyspark.sql import functions as F

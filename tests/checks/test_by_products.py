@@ -1,4 +1,4 @@
-"""What is left behind in numbers: one finding a bookie, and what is not sure counts apart."""
+"""What is left behind in numbers: one finding per bookie, and what is not sure counts apart."""
 
 from __future__ import annotations
 

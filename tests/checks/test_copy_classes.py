@@ -1,4 +1,4 @@
-"""The three classes of ledgers with too few copies: one finding a ledger, in its class."""
+"""The three classes of ledgers with too few copies: one finding per ledger, in its class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledgers of an unregistered bookie that nobody marked: one finding a bookie."""
+"""Ledgers of an unregistered bookie that nobody marked: one finding per bookie."""
 
 from __future__ import annotations
 

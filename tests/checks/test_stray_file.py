@@ -1,4 +1,4 @@
-"""Files that are none of a bookie's: one finding a bookie."""
+"""Files that are none of a bookie's: one finding per bookie."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def extra_of(audited: Audited, column: str) -> dict[tuple[int, str], set[int]]:
 
 
 def hold_extra(audited: Audited, id: str, column: str, wanted: Mapping[tuple[int, str], set[int]]) -> None:
-    """The table has exactly these entries, and the findings, one a bookie, count them."""
+    """The table has exactly these entries, and the findings, one per bookie, count them."""
     assert extra_of(audited, column) == wanted
     counts: dict[str, tuple[int, int]] = {}
     for (_, bookie), extra in wanted.items():

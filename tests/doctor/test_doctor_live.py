@@ -66,7 +66,9 @@ def test_a_zookeeper_that_lets_us_in_is_told_with_its_version_and_the_cost_of_a_
     assert server.startswith(f"{zookeeper.hosts} answers in ")
     assert ", version 3." in server
     assert server.endswith(", standalone")
-    assert line(told, "ledgers").said == ("70 ledgers: the two scans take 7 s or longer at 20 reads a second")
+    assert line(told, "ledgers").said == (
+        "70 ledgers: the two scans take 7 s or longer at 20 reads per second"
+    )
     assert line(told, "clock").said == "no time in the store is ahead of this machine's clock"
     assert (of_store(told), told.exit_code) == (0, 3)  # no bookies were named
 

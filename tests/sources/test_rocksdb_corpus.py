@@ -37,7 +37,7 @@ def rows(attribution: Attribution) -> list[dict[str, Any]]:
     bookies = [(each.bookie_id, each.index_directories) for each in attribution.bookies.values()]
     planned = parts(bookies, 4)
     assert from_json(to_json(planned)) == planned
-    assert len(planned) == 6  # one a directory
+    assert len(planned) == 6  # one per directory
     return [row for part in planned for batch in read_part(part) for row in batch.to_pylist()]
 
 

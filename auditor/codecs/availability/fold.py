@@ -48,7 +48,7 @@ def fold(batch: GroupBatch) -> GroupBatch:
     if not len(first):
         return batch
     several = last > first
-    # Within a group only its first two runs can fail to continue: two columns, one row a group.
+    # Within a group only its first two runs can fail to continue: two columns, one row per group.
     distance = np.zeros_like(first)
     np.subtract(first[1:], last[:-1], out=distance[1:])
     joins = np.ones((len(first), 2), np.bool_)

@@ -2,7 +2,7 @@
 
     byte  0            8           16      20
           first_start  last_start  size    period
-          int64        int64       int32   int32       big-endian, 24 bytes a group
+          int64        int64       int32   int32       big-endian, 24 bytes per group
 
 A group is a run of ``size`` consecutive entries, repeated every ``period`` entries from ``first_start`` to
 ``last_start``; ``period`` is 0 when there is a single run. The layout is that of the server's

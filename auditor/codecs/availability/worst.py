@@ -23,7 +23,7 @@ def worst_of_whole(
 ) -> tuple[Longs, Longs]:
     """The most copies of one entry that are gone, and that are gone or in doubt, in each segment.
 
-    One row a segment: entries ``first`` to ``last``, inclusive (0 for an empty segment); ``gone`` and
+    One row per segment: entries ``first`` to ``last``, inclusive (0 for an empty segment); ``gone`` and
     ``doubtful`` are (n, widest ensemble), by ensemble index, columns beyond a row's ensemble unused.
 
     >>> gone = np.array([[True, True, False]])

@@ -96,7 +96,7 @@ def parts(
     wanted: int,
     threads: int = 1,
 ) -> list[IndexPart]:
-    """Cut the index of ``bookies`` into about ``wanted`` parts, at least one a bookie; RocksDB first.
+    """Cut the index of ``bookies`` into about ``wanted`` parts, at least one per bookie; RocksDB first.
 
     Each bookie is its id and its index directories in configured order.
 

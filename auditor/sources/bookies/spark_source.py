@@ -94,7 +94,7 @@ class IndexSourceReader(DataSourceReader):
         self._unread = tuple(unread)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One a part, and one for what could not be read."""
+        """One per part, and one for what could not be read."""
         told = [UnreadPartition(self._unread)] if self._unread else []
         return [*(IndexPartition(part) for part in from_json(self._parts)), *told]
 

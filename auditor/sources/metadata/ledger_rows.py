@@ -74,7 +74,7 @@ LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN])
 """What a second scan keeps of each row: enough to see what stood still."""
 
 MAX_ENTRY = 1 << 50
-"""Thirty years of a million entries a second; what the fold refuses begins at eight times this."""
+"""Thirty years of a million entries per second; what the fold refuses begins at eight times this."""
 
 # Such a ledger still says plainly who should hold what.
 _HARMLESS_RULES = {"segment-gap"}

@@ -5,7 +5,7 @@
     DIR/cookies/         the VERSIONs, decoded
     DIR/availability/    the indexes (auditor.sources.bookies.part_rows), with the piece that each row belongs
     to DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), with the
-    piece too DIR/entry_logs/      one row an entry log (auditor.sources.bookies.entry_logs.rows)
+    piece too DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows)
     DIR/collection.json  written last: id, times, and every file with its rows and bytes
 
 Only files that collection.json lists count, and only if all of them are there with the bytes and rows that

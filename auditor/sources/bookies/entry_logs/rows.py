@@ -1,4 +1,4 @@
-"""A bookie's entry logs as rows: one a file, and one a ledger with entries in it.
+"""A bookie's entry logs as rows: one per file, and one per ledger with entries in it.
 
 Opened for reading: the header and the ledgers map, or the headers of all entries where there is no map that
 can be believed (`auditor.sources.bookies.entry_logs.reader`). Payloads are not looked at. Compaction that was

@@ -1,4 +1,4 @@
-"""What reading index files gives: one row a file, its entries as BP-34 groups."""
+"""What reading index files gives: one row per file, its entries as BP-34 groups."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class _Leaves:
 
     def add(self, leaf: _Held, low: int) -> None:
         """List a directory of ledgers with the two lowest bytes ``low``, below 0 where none belongs."""
-        # Hot: one a file at worst. What outlives the call is no container, or the collector takes its time.
+        # Hot: one per file at worst. What outlives the call is no container, or the collector takes its time.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
                 names = os.listdir(path)  # noqa: PTH208

@@ -34,7 +34,7 @@ CUT_PERCENT = 2
 class IndexShapes:
     """What all rows of the table availability are like: a few figures a bookie.
 
-    ``pages`` is bytes a page by bookie, ``cut`` the bookies of which a file ends inside one, ``states`` all
+    ``pages`` is bytes per page by bookie, ``cut`` the bookies of which a file ends inside one, ``states`` all
     that occur.
     """
 

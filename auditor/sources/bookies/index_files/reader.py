@@ -99,7 +99,7 @@ class IndexReader:
 
     def _fill(self, batch: _Filling, paths: list[bytes]) -> bool:
         """Read files until there are no more, the batch is full, or one is large: true only then."""
-        # Hot: this runs once a file, so nothing is called in it but the system.
+        # Hot: this runs once per file, so nothing is called in it but the system.
         os_open, fstat, preadv, close, rooms = os.open, os.fstat, os.preadv, os.close, self._rooms
         units, lengths, states, unit = batch.units, batch.lengths, batch.states, batch.end
         is_large = False

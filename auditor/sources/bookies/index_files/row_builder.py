@@ -39,7 +39,7 @@ class GatheredRows:
         self._passed: list[Passed] = []
 
     def add_files(self, batch: IndexBatch) -> None:
-        """Add a row a file."""
+        """Add a row per file."""
         self.count += len(batch.paths)
         self._group_bytes += len(batch.groups.first) * GROUP.itemsize
         self._files.append(batch)

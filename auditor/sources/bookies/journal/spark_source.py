@@ -49,7 +49,7 @@ class JournalSourceReader(DataSourceReader):
         self._parts = parts
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One a bookie."""
+        """One per bookie."""
         return [TailPartition(part) for part in from_json(self._parts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

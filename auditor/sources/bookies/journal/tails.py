@@ -124,7 +124,7 @@ def from_json(text: str) -> list[TailPart]:
 
 
 def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
-    """Rows of `SCHEMA` of one bookie: a row a ledger, then one a journal directory. Needs no Spark."""
+    """Rows of `SCHEMA` of one bookie: a row per ledger, then one per journal directory. Needs no Spark."""
     began = time.time_ns() // 1_000_000
     if part.trouble is not None:
         yield _batch([_summary(part.bookie_id, _Read(None, part.trouble), began)])
@@ -201,7 +201,7 @@ def _said(error: OSError | ValueError) -> str:
 
 
 def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[pa.RecordBatch]:
-    """A row a ledger, whichever of the journals it is in."""
+    """A row per ledger, whichever of the journals it is in."""
     if not pieces:
         return
     ids, sets = ledger_sets(

@@ -1,4 +1,4 @@
-"""What bookies say over the wire, as rows of the table availability, one a ledger and bookie.
+"""What bookies say over the wire, as rows of the table availability, one per ledger and bookie.
 
 What a whole bookie explains is one row of state gap, whose ledger is null: what the bookie did not say before
 it is unknown.
@@ -41,8 +41,9 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     """Ask bookies which entries they hold; rows of `auditor.sources.bookies.availability_schema.SCHEMA`.
 
     ``pairs`` are scope_id, ledger_id, bookie_id, each once. ``endpoints`` has every bookie among them
-    (`auditor.sources.bookies.rpc.pairs`). Of ``options``, ``rate_limit`` is requests a second to one bookie,
-    ``in_flight`` how many of its requests may be unanswered, ``timeout_s`` seconds to wait for one answer.
+    (`auditor.sources.bookies.rpc.pairs`). Of ``options``, ``rate_limit`` is requests per second to one
+    bookie, ``in_flight`` how many of its requests may be unanswered, ``timeout_s`` seconds to wait for one
+    answer.
 
     Each pair becomes a row of state ok or unreadable. A bookie that cannot be asked, or can no more, becomes
     a row of state gap, and its other pairs none. Land it at once: whenever it is evaluated, it is asked for.

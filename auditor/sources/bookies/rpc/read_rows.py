@@ -38,8 +38,8 @@ WITNESS = commented(
 def witness(requests: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
     """Ask bookies for entries by plain reads; rows of `WITNESS`.
 
-    ``requests`` are scope_id, ledger_id, entry_id, bookie_id and place, each entry once a bookie; a bookie is
-    asked in the order of ``place``. ``endpoints`` and ``options`` as for
+    ``requests`` are scope_id, ledger_id, entry_id, bookie_id and place, each entry once per bookie; a bookie
+    is asked in the order of ``place``. ``endpoints`` and ``options`` as for
     `auditor.sources.bookies.rpc.listing_rows.rpc_availability`. Land it at once: whenever it is evaluated, it
     is asked for.
     """

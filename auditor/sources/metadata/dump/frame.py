@@ -1,7 +1,7 @@
 """How a dump begins and ends: a first line that promises a last one, and a last one that counts the rest.
 
     {"begin": {}}
-    ...                          records, one a line
+    ...                          records, one per line
     {"end": {"nodes": 116}}      as many as there are records
 
 Both may be left out, as the earliest dumps do. A dump with the first and without the last is cut. One with
