@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from auditor.cli.defaults import sources
 from auditor.cli.interruption import takes_up
-from auditor.cli.options import chosen, metadata_option, run_to_make, tuning_options
+from auditor.cli.options import chosen, run_to_make, source_options, tuning_options
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@metadata_option
+@source_options
 @click.option(
     "--bookies",
     metavar="PATH",
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 def audit(
     session: Callable[[], SparkSession] | None,
     /,
-    metadata: str,
+    metadata: str | None,
+    cluster: str | None,
     bookies: tuple[str, ...],
     out: str | None,
     forms: tuple[str, ...],
@@ -51,16 +53,17 @@ def audit(
     damaged to judge by.
     """
     options = chosen(conf, flags)
+    of = sources(metadata, bookies, cluster, conf)
     from auditor.audit.audit import Audit
     from auditor.notebook.run import open_run
     from auditor.sources.metadata.uri import parse_metadata_uri
 
-    parse_metadata_uri(metadata)  # said before a session is started
+    parse_metadata_uri(of.metadata)  # said before a session is started
 
-    out = out or run_to_make("audit", metadata, bookies, options)
+    out = out or run_to_make("audit", of, options)
     wanted = outputs(forms, out)
     with takes_up(out), shown_progress() as progress:
-        report = Audit(metadata, bookies, out, options).run(session() if session else None, progress)
+        report = Audit(of.metadata, of.bookies, out, options).run(session() if session else None, progress)
     show(open_run(out), wanted)
     say(f"the run is in {out}")
     raise click.exceptions.Exit(exit_code(report, options.fail_on, options.fail_on_suspect))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def forms(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """Ids of the bookies of the run that the command names, or of the newest in ./runs."""
-    from auditor.cli.options import newest_run
+    from auditor.cli.defaults import newest_run
     from auditor.errors import AuditorError
     from auditor.runs.reader import RunReader
 
@@ -44,3 +45,11 @@ def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]
     except AuditorError:
         return []
     return sorted(id for id in table["bookie_id"].to_pylist() if id.startswith(begun))
+
+
+def clusters(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Clusters of the file that --conf or BKAUDIT_CONF names."""
+    from auditor.cli.defaults import CONF, cluster_names
+
+    conf = context.params.get("conf") or os.environ.get(CONF)
+    return [name for name in cluster_names(Path(conf) if conf else None) if name.startswith(begun)]

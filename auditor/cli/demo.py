@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from auditor.cli.options import DEMO_OPTIONS, chosen, new_run, option_flags
+from auditor.cli.defaults import new_run
+from auditor.cli.options import DEMO_OPTIONS, chosen, option_flags
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.text import TextWanted

@@ -8,7 +8,8 @@ import sys
 import click
 
 from auditor.cli import completion
-from auditor.cli.options import ledger_options, named_ledger, newest_run
+from auditor.cli.defaults import newest_run
+from auditor.cli.options import ledger_options, named_ledger
 from auditor.cli.terminal import NARROWEST, WIDEST, columns, takes_unicode
 from auditor.errors import RunError, UsageError
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from auditor.cli.options import RUNS, format_option
+from auditor.cli.defaults import runs_directory
+from auditor.cli.options import format_option
 from auditor.errors import UsageError
 
 
 @click.command()
-@click.argument("directory", metavar="[DIR]", default=str(RUNS))
+@click.argument("directory", metavar="[DIR]", default=lambda: str(runs_directory()))
 @format_option("text", "json", "csv")
 def history(directory: str, form: str) -> None:
     """List the finished runs below DIR (./runs), the oldest first, with what each found and what changed."""
@@ -19,7 +20,9 @@ def history(directory: str, form: str) -> None:
     from auditor.runs import history as runs
 
     if "://" not in directory and not Path(directory).exists():
-        raise UsageError(f"{directory}: no such directory; bkaudit audit makes ./{RUNS} with its first run")
+        raise UsageError(
+            f"{directory}: no such directory; bkaudit audit makes {runs_directory()} with its first run"
+        )
     found = runs.history(directory)
     if not found and form == "text":
         click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 
+from auditor.cli import completion
+from auditor.cli.defaults import CONF, METADATA, Sources, new_run
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
@@ -18,16 +19,31 @@ from auditor.model.options import NEW, AuditOptions, FailOn, Moment, YesNo, decl
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-RUNS = Path("runs")
-"""Where runs go, and are looked for, that have no directory given."""
-
 METADATA_HELP = (
     "Where the metadata is: zk://HOST:2181;HOST:2181/ledgers, etcd://HOST:2379/SCOPE, "
     "zk-snapshot:///DIR/version-2?root=/ledgers, etcd-snapshot:///FILE.db?scope=SCOPE, or "
     "dump:///FILE.jsonl?root=/ledgers."
 )
 
-metadata_option = click.option("--metadata", metavar="URI", required=True, help=METADATA_HELP)
+metadata_option = click.option(
+    "--metadata", metavar="URI", required=True, envvar=METADATA, help=METADATA_HELP
+)
+
+
+def source_options(command: Command) -> Command:
+    """--metadata and --cluster, one of which says what is read, unless the environment does."""
+    for option in (
+        click.option(
+            "--cluster",
+            metavar="NAME",
+            shell_complete=completion.clusters,
+            help="A cluster of the file that --conf names: where its metadata, bookies and runs are.",
+        ),
+        click.option("--metadata", metavar="URI", help=METADATA_HELP),
+    ):
+        command = option(command)
+    return command
+
 
 credentials_option = click.option(
     "--credentials",
@@ -81,6 +97,7 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
         return click.option(
             "--conf",
             type=click.Path(path_type=Path),
+            envvar=CONF,
             help="A file of options such as conf/audit.toml; flags override it.",
         )(command)
 
@@ -115,29 +132,16 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
     )
 
 
-def new_run() -> str:
-    """A directory below ./runs, named by the time."""
-    return str(RUNS / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
-
-
-def run_to_make(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> str:
-    """Where a run without --out goes: on with the newest in ./runs that broke off, or in a new directory."""
+def run_to_make(kind: str, of: Sources, options: AuditOptions) -> str:
+    """Where a run without --out goes: on with the newest there that broke off, or in a new directory."""
     from auditor.audit.resumption import run_identity, unfinished_run
 
-    identity = run_identity(kind, metadata, bookies, options)
-    found = unfinished_run(RUNS, identity, options.resume_within)
+    identity = run_identity(kind, of.metadata, of.bookies, options)
+    found = unfinished_run(of.runs, identity, options.resume_within)
     if found is None:
-        return new_run()
+        return new_run(of.runs)
     say(f"goes on with {found}, a run of the same that broke off")
     return found
-
-
-def newest_run() -> str:
-    """The newest finished run below ./runs; UsageError where there is none."""
-    runs = sorted(report.parent for report in RUNS.glob("*/report.json"))
-    if not runs:
-        raise UsageError("--run: name a run directory; there is no finished one below ./runs")
-    return str(runs[-1])
 
 
 def ledger_options(command: Command) -> Command:

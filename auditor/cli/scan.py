@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from auditor.cli.defaults import sources
 from auditor.cli.interruption import takes_up
-from auditor.cli.options import SCAN_OPTIONS, chosen, metadata_option, option_flags, run_to_make
+from auditor.cli.options import SCAN_OPTIONS, chosen, option_flags, run_to_make, source_options
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@metadata_option
+@source_options
 @click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
 @verbosity_options
 @option_flags(*SCAN_OPTIONS)
@@ -26,21 +27,23 @@ if TYPE_CHECKING:
 def scan(
     session: Callable[[], SparkSession] | None,
     /,
-    metadata: str,
+    metadata: str | None,
+    cluster: str | None,
     out: str | None,
     conf: Path | None,
     **flags: Any,
 ) -> None:
     """Read a cluster's metadata into tables; nothing is compared and nothing judged."""
     options = chosen(conf, flags)
+    of = sources(metadata, (), cluster, conf)
     from auditor.audit.audit import Audit
     from auditor.sources.metadata.uri import parse_metadata_uri
 
-    parse_metadata_uri(metadata)  # said before a session is started
+    parse_metadata_uri(of.metadata)  # said before a session is started
 
-    out = out or run_to_make("scan", metadata, (), options)
+    out = out or run_to_make("scan", of, options)
     with takes_up(out), shown_progress() as progress:
-        rows = Audit(metadata, (), out, options).scan(session() if session else None, progress)
+        rows = Audit(of.metadata, (), out, options).scan(session() if session else None, progress)
     for name, count in rows.items():
         click.echo(f"{count:>12,}  {name}")
     say(f"the tables are in {out}/tables")

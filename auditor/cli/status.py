@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from auditor.cli import completion
-from auditor.cli.options import RUNS
+from auditor.cli.defaults import runs_directory
 from auditor.errors import RunError
 from auditor.model.exit_code import NOT_COVERED, exit_code
 from auditor.model.finding import Severity
@@ -23,7 +23,9 @@ _HOUR_MS = 3_600_000
 
 
 @click.command()
-@click.argument("runs", metavar="[RUNS]", default=str(RUNS), shell_complete=completion.runs)
+@click.argument(
+    "runs", metavar="[RUNS]", default=lambda: str(runs_directory()), shell_complete=completion.runs
+)
 @click.option(
     "--max-age", type=click.FloatRange(0), metavar="HOURS", help="Exit code 3 where the run is older."
 )

@@ -18,6 +18,9 @@ from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.toml_file import read_toml
 
+CLUSTERS = "clusters"
+"""The table of a file of options that names clusters (`auditor.cli.defaults`)."""
+
 NEW = "new"
 FailOn = Severity | Literal["new"]
 """The least severity that fails an audit; or whatever is an error, and new or worse since the run before."""
@@ -183,6 +186,7 @@ class AuditOptions:
             UsageError: no such file, no TOML, a key that is no option, or a bad value; the message names it.
         """
         values = read_toml(path)
+        values.pop(CLUSTERS, None)  # what is audited is no option of how
         known = declared()
         for key in values:
             if key not in known:

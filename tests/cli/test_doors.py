@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from auditor.audit import audit as audit_module
 from auditor.checks import ALL
 from auditor.cli import BUG, COMMANDS, main
-from auditor.cli.options import chosen, new_run, newest_run
+from auditor.cli.defaults import new_run, newest_run
+from auditor.cli.options import chosen
 from auditor.errors import AuditorError, DamageBudgetError, JavaMissingError, StoreError, UsageError
 from auditor.model.options import AuditOptions, declared
 from auditor.model.report import Report

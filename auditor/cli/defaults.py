@@ -1,0 +1,107 @@
+"""Defaults of one's own: from the environment, and named clusters in the file of options.
+
+    BKAUDIT_METADATA, BKAUDIT_BOOKIES, BKAUDIT_RUNS     what --metadata and --bookies say, and where runs go
+    BKAUDIT_CONF                                        what --conf says
+
+    [clusters.prod-eu]                                  in the file that --conf or BKAUDIT_CONF names
+    metadata = "zk://zk1:2181;zk2:2181/ledgers"
+    bookies = ["/mnt/bookies"]                          a list, or one string
+    runs = "/var/lib/bkaudit/prod-eu"                   where its runs go; ./runs where it is left out
+
+A flag goes before a cluster that ``--cluster`` names, and that before the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from auditor.errors import UsageError
+from auditor.model.options import CLUSTERS
+from auditor.model.toml_file import read_toml
+
+METADATA, BOOKIES, RUNS, CONF = "BKAUDIT_METADATA", "BKAUDIT_BOOKIES", "BKAUDIT_RUNS", "BKAUDIT_CONF"
+_KEYS = ("metadata", "bookies", "runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is audited, and the directory that runs without --out go to."""
+
+    metadata: str
+    bookies: tuple[str, ...]
+    runs: Path
+
+
+def runs_directory() -> Path:
+    """Where runs go, and are looked for, that have no directory given: $BKAUDIT_RUNS, or ./runs."""
+    return Path(os.environ.get(RUNS) or "runs")
+
+
+def sources(
+    metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
+) -> Sources:
+    """What flags, ``cluster`` and the environment say together; see above.
+
+    Raises:
+        UsageError: nothing says where the metadata is, or the file has no such cluster.
+    """
+    named = named_cluster(cluster, conf) if cluster is not None else {}
+    found = metadata or named.get("metadata") or os.environ.get(METADATA)
+    if not found:
+        raise UsageError(f"--metadata: say where the metadata is; --cluster NAME and {METADATA} do too")
+    given = bookies or named.get("bookies")
+    if given is None or (not given and not named):
+        given = tuple(filter(None, [os.environ.get(BOOKIES)]))
+    return Sources(found, tuple(given), Path(named["runs"]) if "runs" in named else runs_directory())
+
+
+def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
+    """What the file says of a cluster: ``metadata`` a string, ``bookies`` a tuple, ``runs`` a string.
+
+    Raises:
+        UsageError: no file, no such cluster in it, or a key or value that cannot be meant.
+    """
+    if conf is None:
+        raise UsageError(f"--cluster {name}: --conf or {CONF} names the file that has it")
+    clusters = read_toml(conf).get(CLUSTERS, {})
+    if not isinstance(clusters, dict) or not isinstance(clusters.get(name), dict):
+        there = ", ".join(clusters) if isinstance(clusters, dict) and clusters else "none"
+        raise UsageError(f"{conf}: there is no [{CLUSTERS}.{name}]; there are {there}")
+    values = dict(clusters[name])
+    where = f"{conf}: {CLUSTERS}.{name}"
+    for key, value in values.items():
+        if key not in _KEYS:
+            raise UsageError(f"{where}: {key}: no such key; there are {', '.join(_KEYS)}")
+        texts = value if key == "bookies" and isinstance(value, list) else [value]
+        if not all(isinstance(each, str) and each for each in texts):
+            raise UsageError(f"{where}: {key}: {value!r} is not a string")
+        if key == "bookies":
+            values[key] = tuple(texts)
+    return values
+
+
+def cluster_names(conf: Path | None) -> list[str]:
+    """The clusters of the file; none where there is no file, or none that can be read."""
+    try:
+        clusters = read_toml(conf).get(CLUSTERS, {}) if conf is not None else {}
+    except UsageError:
+        return []
+    return sorted(clusters) if isinstance(clusters, dict) else []
+
+
+def new_run(runs: Path | None = None) -> str:
+    """A directory below ``runs``, ./runs for None, named by the time."""
+    return str((runs or runs_directory()) / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
+
+
+def newest_run() -> str:
+    """The newest finished run below ./runs; UsageError where there is none."""
+    runs = sorted(report.parent for report in runs_directory().glob("*/report.json"))
+    if not runs:
+        raise UsageError(f"--run: name a run directory; there is no finished one below {runs_directory()}")
+    return str(runs[-1])
