@@ -2,7 +2,7 @@
 """Two commands for a machine with Python 3.11 or newer and nothing else.
 
     python3 run.py demo     a real ZooKeeper with a sample cluster in it, audited end to end
-    python3 run.py test     ruff, mypy and all tests
+    python3 run.py test     ruff, mypy and all tests; --quick: those of codecs, keys, model and checks
 
 The first call makes an environment in .venv beside this file and installs the project into it; later calls
 find it there as long as pyproject.toml and constraints.txt are the same. Where there is no Java 17 or newer,
@@ -29,6 +29,8 @@ MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
 SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
 """How all tests are run: files beside each other, one for each core, each with a Spark of its own."""
+QUICK = ("tests/codecs", "tests/keys", "tests/model", "tests/checks")
+"""What a change is tried with while it is made: no server, no whole audit."""
 JAVA_LIMIT_S = 60
 """A Java that has not printed its version by then is none."""
 
@@ -54,6 +56,8 @@ def _test(arguments: list[str]) -> int:
         code = _run(*tool)
         if code:
             return _say(f"{' '.join(tool)} failed", code)
+    if arguments[:1] == ["--quick"]:
+        arguments = [*SIDE_BY_SIDE, *QUICK, *arguments[1:]]
     return _run("pytest", *(arguments or SIDE_BY_SIDE))
 
 

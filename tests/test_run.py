@@ -1,0 +1,62 @@
+"""run.py: what its words run."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[tuple[str, ...]]]:
+    """The module, and the programs that it would have run, each with success."""
+    spec = importlib.util.spec_from_file_location("run", ROOT / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    ran: list[tuple[str, ...]] = []
+
+    def noted(*command: str) -> int:
+        ran.append(command)
+        return 0
+
+    monkeypatch.setattr(module, "_run", noted)
+    monkeypatch.setattr(module, "_prepared", lambda *_: True)
+    return module, ran
+
+
+@pytest.mark.parametrize(
+    ("words", "last"),
+    [
+        ([], ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile"]),
+        (["tests/codecs", "-x"], ["tests/codecs", "-x"]),
+    ],
+)
+def test_linters_come_first_and_arguments_go_to_pytest(
+    words: list[str],
+    last: list[str],
+    run: tuple[Any, list[tuple[str, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module, ran = run
+    monkeypatch.setattr("sys.argv", ["run.py", "test", *words])
+    assert module.main() == 0
+    assert [command[0] for command in ran] == ["ruff", "ruff", "mypy", "pytest"]
+    assert list(ran[-1][1:]) == last
+
+
+def test_the_quick_tests_are_there_and_start_no_server(
+    run: tuple[Any, list[tuple[str, ...]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, ran = run
+    monkeypatch.setattr("sys.argv", ["run.py", "test", "--quick", "-x"])
+    assert module.main() == 0
+    asked = ran[-1][1:]
+    assert set(module.QUICK) <= set(asked)
+    assert asked[-1] == "-x"
+    assert [place for place in module.QUICK if not (ROOT / place).is_dir()] == []
