@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
 from auditor.collect.collect import collect
-from auditor.sources.bookies.collections.collection import Collection, TableFile
+from auditor.sources.bookies.collections.collection import CollectedFile, Collection
 from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION
 from benchmarks.cluster import INDEX_MS, Cluster, Longs, groups
 from benchmarks.cluster_disks import Holding, holdings, write_bookies
@@ -43,7 +43,7 @@ def write_collection(cluster: Cluster, directory: Path) -> Path:
             for batch in _batches(held, cluster.ids[number], str(place), piece):
                 writer.write_batch(batch)
                 rows += batch.num_rows
-        files.append(TableFile(path, rows, target.stat().st_size))
+        files.append(CollectedFile(path, rows, target.stat().st_size))
     Path(collection.base, "availability", "part-00000.parquet").unlink()
     tables = {**made.manifest.tables, "availability": tuple(files)}
     collection.write_manifest(replace(made.manifest, tables=tables))

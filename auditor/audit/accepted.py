@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.audit.changes import Compared
+from auditor.audit.changes import RunChanges
 from auditor.checks import ALL
 from auditor.model.columns import LEDGER
 from auditor.model.report import Accepted
@@ -31,7 +31,7 @@ EXPLAINING = frozenset(
 NOTHING_ACCEPTED: Accepted = {"bookies": [], "ledgers": 0, "replicas": 0}
 
 
-def accepted_of(compared: Compared, tables: Tables) -> Accepted:
+def accepted_of(compared: RunChanges, tables: Tables) -> Accepted:
     """What suppressed findings explain of the bookies, ledgers and replicas that are not decided.
 
     A finding about a ledger explains that ledger (on its bookie, where it names one); one about a bookie

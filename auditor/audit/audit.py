@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor import checks
-from auditor.audit.bookie_answers import Asked, ask
-from auditor.audit.changes import check_suppressions, compared
+from auditor.audit.bookie_answers import BookieAnswers, query_bookies
+from auditor.audit.changes import check_suppressions, compare_with_previous
 from auditor.audit.earlier_run import check_since, find_since
 from auditor.audit.identities import land_identities
 from auditor.audit.index_scan import BookieScan, Indexes
@@ -33,7 +33,7 @@ from auditor.audit.landing import Landing, RunDirectory
 from auditor.audit.lock import run_lock
 from auditor.audit.metadata_scan import MetadataScan
 from auditor.audit.owner_scan import OwnerScan, check_owners
-from auditor.audit.resumption import run_identity, taken_up
+from auditor.audit.resumption import resumption_of, run_identity
 from auditor.audit.runs_before import RunsBefore, find_runs_before
 from auditor.audit.summary import cluster_of, holes_of, summarise
 from auditor.audit.witness import Witness, judge_with_witness
@@ -53,8 +53,8 @@ from auditor.spark.query_plans import partitions, plan_for, settings_kept
 from auditor.spark.session import build_session
 from auditor.spark.task_errors import run_errors
 from auditor.tables import ClusterFacts, Roster, Tables
-from auditor.tables.answers import merged
-from auditor.tables.contents import contents, doubted
+from auditor.tables.answers import merge_answers
+from auditor.tables.contents import bookies_in_doubt, contents
 from auditor.tables.doubtful_ids import doubtful_ids
 from auditor.tables.empty_directories import empty_directories
 from auditor.tables.id_generator import UNDRAWN, undrawn
@@ -126,7 +126,7 @@ class Audit:
             bookies = BookieScan(landing, metadata, self.bookies, self.options, since)
             indexes = bookies.indexes()
             owners.look_into_cursors(bookies, indexes)
-            asked = ask(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
+            asked = query_bookies(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
             sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
             plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in bookies.members.values()))
             verdict = self._judge(landing, metadata, bookies, indexes, asked)
@@ -146,7 +146,9 @@ class Audit:
             progress.stage("report")
             holes = holes_of(tables, metadata, _doubtful(landing, metadata))
             now, previous = int(time.time() * 1000), before.previous
-            beside = compared(landing, findings, tables, cluster, previous, any(holes), self.options, now)
+            beside = compare_with_previous(
+                landing, findings, tables, cluster, previous, any(holes), self.options, now
+            )
             report = summarise(
                 tables,
                 findings,
@@ -197,7 +199,7 @@ class Audit:
         identity = run_identity(kind, self.metadata, self.bookies, self.options)
         with run_errors(run.path), run_lock(self.metadata, run.path):
             run.begin(identity)
-            resumption = taken_up(run, self.metadata, self.options)
+            resumption = resumption_of(run, self.metadata, self.options)
             progress.stage("spark")
             log = None if "://" in run.path else Path(run.path, "spark.log")
             session = spark or build_session(
@@ -212,13 +214,15 @@ class Audit:
         metadata: MetadataScan,
         bookies: BookieScan,
         indexes: Indexes,
-        asked: Asked | None,
+        asked: BookieAnswers | None,
     ) -> _Verdict:
         """Join both sides and judge what differs, with the word of the bookies; needs the first scan only."""
         ledgers, replicas = metadata.ledgers(), indexes.replicas
         states = bookies.states(indexes.rows, asked.bookies if asked else {})
         whole = [name for name in states if bookies.read_whole(name)]
-        told = merged(replicas, asked.rows.where("ledger_id is not null"), whole) if asked else replicas
+        told = (
+            merge_answers(replicas, asked.rows.where("ledger_id is not null"), whole) if asked else replicas
+        )
         partly = [name for name, state in states.items() if state.read != BookieRead.READ] if asked else []
 
         def differing() -> DataFrame:
@@ -242,7 +246,7 @@ class Audit:
         metadata: MetadataScan,
         bookies: BookieScan,
         indexes: Indexes,
-        asked: Asked | None,
+        asked: BookieAnswers | None,
         verdict: _Verdict,
         before: RunsBefore,
         owners: OwnerScan,
@@ -287,7 +291,7 @@ class Audit:
         places = landing.rows("directories", bookies.directories(), DIRECTORIES)
 
         def explained() -> DataFrame:
-            asked = {row["bookie_id"] for row in doubted(pairs).collect()}
+            asked = {row["bookie_id"] for row in bookies_in_doubt(pairs).collect()}
             asked |= set(indexes.overlapping)
             return contents(availability, ledgers, pairs, places, who, sorted(asked))
 

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class BookieAnswers:
     """The table ``answers``, and the bookies that were asked for everything: why one could not say it all."""
 
     rows: DataFrame
     bookies: Mapping[str, str | None]
 
 
-def ask(
+def query_bookies(
     landing: Landing, metadata: MetadataScan, bookies: BookieScan, indexes: Indexes, options: AuditOptions
-) -> Asked:
+) -> BookieAnswers:
     """Ask the registered bookies that ensembles name; ``indexes`` is what files show of them.
 
     An answer counts as of its own time, so that no write cache hides an entry from it.
@@ -56,7 +56,7 @@ def ask(
 
     rows = landing.land("answers", answers)
     gave_up = gap_reasons(rows)
-    return Asked(rows, {name: gave_up.get(name) for name in unseen})
+    return BookieAnswers(rows, {name: gave_up.get(name) for name in unseen})
 
 
 def politeness(options: AuditOptions) -> StoreOptions:

@@ -34,7 +34,7 @@ _COUNTED = ("change", "id", "severity", "confidence", "suppression")
 
 
 @dataclass(frozen=True)
-class Compared:
+class RunChanges:
     """The table changes, which has landed, counted: what of it goes into a report.
 
     ``counts`` has how many findings have one change, id, severity, confidence and entry of the suppressions
@@ -102,7 +102,7 @@ class Compared:
         ]
 
 
-def compared(
+def compare_with_previous(
     landing: Landing,
     findings: DataFrame,
     tables: Tables,
@@ -111,7 +111,7 @@ def compared(
     holes: bool,
     options: AuditOptions,
     now: int,
-) -> Compared:
+) -> RunChanges:
     """Land the table changes. ``holes``: something of the metadata could not be read, or leaves ids in
     doubt; ``now`` in ms.
 
@@ -135,7 +135,7 @@ def compared(
     rows = landing.land("changes", table)
     landed = rows.groupBy(*_COUNTED).count().collect()
     counts = {tuple(row[name] for name in _COUNTED): row["count"] for row in landed}
-    return Compared(counts, previous.run, previous.notes, entries, finished, rows)
+    return RunChanges(counts, previous.run, previous.notes, entries, finished, rows)
 
 
 def check_suppressions(options: AuditOptions) -> None:

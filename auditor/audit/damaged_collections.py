@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from auditor.sources.bookies.collections.collection import Collection, Manifest
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.index import collected_availability
 from auditor.sources.bookies.collections.places import PieceOwner
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def damaged_collections(
     spark: SparkSession,
-    collections: Sequence[tuple[Collection, Manifest]],
+    collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> dict[str, str]:
     """The collections, by path, whose availability cannot be read to its end, and why; one job for each."""

@@ -28,7 +28,7 @@ from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark.source_rows import source_rows
-from auditor.tables.answers import combined
+from auditor.tables.answers import combine_pieces
 from auditor.tables.by_state import by_state
 from auditor.tables.judgement import BookieState
 from auditor.tables.registry import registered_modes, registrations, store_cookies
@@ -119,7 +119,7 @@ class BookieScan:
         )
         self._tails = tails.of
         shapes, overlapping = self._shapes(rows), self._overlapping(rows)
-        replicas = combined(held(rows, shapes.pages, shapes.cut), overlapping)
+        replicas = combine_pieces(held(rows, shapes.pages, shapes.cut), overlapping)
         others = rows.where(F.col("state").isin(*OF_PLACES))
         apart = replicas.unionByName(others) if overlapping else by_state(rows, shapes)
         apart = journal_scan.without_served(apart, tails)

@@ -36,7 +36,7 @@ class Resumption:
     notes: tuple[str, ...] = ()
 
 
-def taken_up(run: RunDirectory, metadata: str, options: AuditOptions) -> Resumption:
+def resumption_of(run: RunDirectory, metadata: str, options: AuditOptions) -> Resumption:
     """Look at what an unfinished run has left in its directory; what is too old is taken away.
 
     Saved metadata do not change: there is no limit to them.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from auditor.audit.landing import WHOLE, Landing, RunDirectory
-from auditor.findings.two_runs import EarlierFindings, confirm_by_two_runs, doubted
+from auditor.findings.two_runs import EarlierFindings, confirm_by_two_runs, healing_suspects
 from auditor.model.history import RunSummary
 from auditor.model.report import Cluster
 from auditor.runs.history import Previous, RunsBeside, runs_beside
@@ -52,7 +52,12 @@ class RunsBefore:
     def confirmed(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
         """Findings that have landed, with those confirmed that the previous run has seen too."""
         run = self.previous.run
-        if run is None or tables.moved is None or not _has(run, "findings") or doubted(findings).isEmpty():
+        if (
+            run is None
+            or tables.moved is None
+            or not _has(run, "findings")
+            or healing_suspects(findings).isEmpty()
+        ):
             return findings
         rows = landing.spark.read.parquet(f"{run.path}/findings")
         earlier = EarlierFindings(rows, run.name, run.finished)

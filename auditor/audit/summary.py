@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.accepted import accepted_of
-from auditor.audit.bookie_answers import Asked
-from auditor.audit.changes import Compared
+from auditor.audit.bookie_answers import BookieAnswers
+from auditor.audit.changes import RunChanges
 from auditor.audit.earlier_run import Since
 from auditor.audit.ids_in_doubt import in_doubt
 from auditor.audit.index_scan import BookieScan
@@ -59,8 +59,8 @@ def summarise(
     findings: DataFrame,
     metadata: MetadataScan,
     bookies: BookieScan,
-    asked: Asked | None,
-    compared: Compared,
+    asked: BookieAnswers | None,
+    compared: RunChanges,
     holes: Holes,
     options: AuditOptions,
     started: int,
@@ -128,7 +128,9 @@ def cluster_of(metadata: MetadataScan) -> Cluster:
     return Cluster(metadata.instance_id, metadata.uri, metadata.layout.value)
 
 
-def _counts(tables: Tables, metadata: MetadataScan, asked: Asked | None) -> dict[str, tuple[int, ...]]:
+def _counts(
+    tables: Tables, metadata: MetadataScan, asked: BookieAnswers | None
+) -> dict[str, tuple[int, ...]]:
     """The numbers that a report has of large tables."""
     reused = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
     decided = "count_if(class = potential_class and class != 'undecided')"

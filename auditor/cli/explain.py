@@ -51,10 +51,10 @@ def ledger(
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import told
-    from auditor.runs.ledger_findings import told_of_ledger
+    from auditor.runs.ledger_findings import findings_for_ledger
 
     opened = open_run(run or newest_run())
-    found = told_of_ledger(opened, named.id, named.scope)
+    found = findings_for_ledger(opened, named.id, named.scope)
     try:
         view = opened.ledger(named.id, named.scope)
     except RunError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from auditor.cli.stages import STAGES, stage_of
+from auditor.cli.stages import STAGES, stage_shown
 from auditor.cli.verbosity import Verbosity, verbosity
 from auditor.model.amounts import duration
 from auditor.model.progress import Progress, Silent
@@ -56,10 +56,10 @@ def _print(line: str) -> None:
     click.echo(f"bkaudit: {line}", err=True)
 
 
-class Position:
+class ProgressPosition:
     """Which stage of the work it is, and how much of that is done; internal names are for ``-v`` only.
 
-    >>> at = Position(internal=False)
+    >>> at = ProgressPosition(internal=False)
     >>> at.begin("availability")
     >>> at.total, at.done = 40, 12
     >>> str(at)
@@ -77,7 +77,7 @@ class Position:
         """The next piece of work begins; a stage is never gone back to."""
         self.table = table
         self.total, self.done = total or 0, 0
-        self.number = max(self.number, stage_of(table) or self.number)
+        self.number = max(self.number, stage_shown(table) or self.number)
 
     def __str__(self) -> str:
         name = STAGES[max(self.number, 1) - 1]
@@ -91,7 +91,7 @@ class TerminalProgress:
 
     def __init__(self, bars: Bars, internal: bool) -> None:
         self._bars = bars
-        self._at = Position(internal)
+        self._at = ProgressPosition(internal)
         self._task = bars.add_task("starting", total=len(STAGES))
 
     def stage(self, name: str, total: int | None = None) -> None:
@@ -122,7 +122,7 @@ class LogProgress:
 
     def __init__(self, say: Callable[[str], None], internal: bool, period_s: float = PERIOD_S) -> None:
         self._say = say
-        self._at = Position(internal)
+        self._at = ProgressPosition(internal)
         self._period_s = period_s
         self._began = time.monotonic()
         self._ended = threading.Event()

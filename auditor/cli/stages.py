@@ -21,10 +21,10 @@ STAGES = tuple(_TABLES)
 _STAGE = {table: number for number, tables in enumerate(_TABLES.values(), 1) for table in tables}
 
 
-def stage_of(table: str) -> int | None:
+def stage_shown(table: str) -> int | None:
     """The number of the stage in which a table is made, from 1; None for one that may be made in several.
 
-    >>> stage_of("availability"), stage_of("doubtful_ids")
+    >>> stage_shown("availability"), stage_shown("doubtful_ids")
     (3, None)
     """
     return _STAGE.get(table)

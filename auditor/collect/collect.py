@@ -33,7 +33,7 @@ from auditor.model.states import BookieRead, EntryLogState, IndexState, TailStat
 from auditor.model.version import program_version
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections import place_rows
-from auditor.sources.bookies.collections.collection import Collection, Manifest, TableFile
+from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
 from auditor.sources.bookies.collections.pieces import Piece, pieces_of
 from auditor.sources.bookies.collections.writer import (
     AVAILABILITY,
@@ -69,7 +69,7 @@ NOT_READ = {
 VERSIONS = pa.schema([*COOKIES, column("path", pa.string(), "the directory")])
 """The table ``cookies`` of a collection: VERSIONs, ``bookie_id`` being the id that is in them."""
 
-Files = tuple[TableFile, ...]
+Files = tuple[CollectedFile, ...]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Collected:
     """
 
     path: str
-    manifest: Manifest
+    manifest: CollectionManifest
     unread: int
     told: tuple[str, ...]
 
@@ -125,7 +125,7 @@ def collect(
     )
     told = tuple(islice(unread, TOLD))
     count = len(told) + sum(1 for _ in unread)
-    manifest = Manifest(collection_id, program_version(), made, _now(), tuple(bookies), tables)
+    manifest = CollectionManifest(collection_id, program_version(), made, _now(), tuple(bookies), tables)
     target.write_manifest(manifest)
     return Collected(target.path, manifest, count, told)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from auditor.model.progress import Progress
 from auditor.sources.bookies import parts as index_parts
-from auditor.sources.bookies.collections.collection import Collection, TableFile
+from auditor.sources.bookies.collections.collection import CollectedFile, Collection
 from auditor.sources.bookies.collections.pieces import Piece
 from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION, TAILS, batches_of
 from auditor.sources.bookies.entry_logs import rows as entry_logs
@@ -31,7 +31,7 @@ def read_in_spark(
     parts: Sequence[IndexPart],
     logs: Sequence[str],
     progress: Progress,
-) -> Mapping[str, tuple[TableFile, ...]]:
+) -> Mapping[str, tuple[CollectedFile, ...]]:
     """Write ``availability`` of pieces, cut into ``parts``, their ``journal_tails``, and ``entry_logs``."""
     tables = {
         "availability": _availability(spark, pieces, parts),

@@ -38,7 +38,7 @@ class EarlierFindings(NamedTuple):
     finished: int
 
 
-def doubted(findings: DataFrame) -> DataFrame:
+def healing_suspects(findings: DataFrame) -> DataFrame:
     """The suspects among the findings of which time heals every doubt."""
     return findings.where(_healing())
 
@@ -53,7 +53,7 @@ def confirm_by_two_runs(
     """
     from pyspark.sql import functions as F
 
-    suspects = _with_version(doubted(findings))
+    suspects = _with_version(healing_suspects(findings))
     then = _with_version(earlier.rows.where("ledger_id is not null and bookie_id is null"))
     own = F.struct(F.lit(earlier.name).alias("name"), F.lit(earlier.finished).alias("finished"))
     first = F.coalesce(F.from_json(F.get_json_object("evidence", "$.earlier_run"), _RUN), own)

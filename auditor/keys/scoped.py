@@ -72,7 +72,7 @@ def is_inner(rel: str) -> bool:
     return top == TOP and len(steps) <= LEVELS and all(map(_STEP.fullmatch, steps))
 
 
-class Span(NamedTuple):
+class ScopeSpan(NamedTuple):
     """Ids that a znode could lead to: ``low`` to ``high`` of one scope, or of any where that is None."""
 
     scope: int | None
@@ -80,20 +80,20 @@ class Span(NamedTuple):
     high: int
 
 
-def span(rel: str) -> Span:
+def span(rel: str) -> ScopeSpan:
     """What a ledger could be that lies at or below ``rel``: as far as its steps, from the top, spell one.
 
     >>> span("scopes/0000/0000/0000/0001/ffff")
-    Span(scope=1, low=-281474976710656, high=-1)
+    ScopeSpan(scope=1, low=-281474976710656, high=-1)
     >>> span("scopes/0000/x/0000/0001").scope is None
     True
     """
     digits = "".join(takewhile(_STEP.fullmatch, rel.split("/")[1 : LEVELS + 1]))
     if len(digits) < _SCOPE_DIGITS:
-        return Span(None, -(2**63), 2**63 - 1)
+        return ScopeSpan(None, -(2**63), 2**63 - 1)
     scope = LedgerId.parse(digits[:_SCOPE_DIGITS] + "0" * 16).scope
     if len(digits) == _SCOPE_DIGITS:
-        return Span(scope, -(2**63), 2**63 - 1)
+        return ScopeSpan(scope, -(2**63), 2**63 - 1)
     # The first step of an id has its sign, so the ids below it are neighbours as signed numbers too.
     ends = (LedgerId.parse(digits.ljust(2 * _SCOPE_DIGITS, digit)).id for digit in "0f")
-    return Span(scope, *ends)
+    return ScopeSpan(scope, *ends)

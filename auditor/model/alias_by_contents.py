@@ -63,7 +63,7 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ContentComparison:
     """All that ledgers say of ids that are gone and bookies that are live.
 
     ``due``: how many judged ledgers name each id that is gone. ``pairs``: what a live bookie has of them, by
@@ -85,7 +85,7 @@ class Compared:
     def objection(self, one: str, other: str) -> str | None:
         """Why two ids, in any order, are rather two bookies; None where nothing says so.
 
-        >>> Compared({"old": 40}, whole={"new"}).objection("new", "old")
+        >>> ContentComparison({"old": 40}, whole={"new"}).objection("new", "old")
         'none of the 40 ledgers that are not of both is on its disks'
         """
         for gone, live in ((one, other), (other, one)):

@@ -43,7 +43,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from auditor.model.alias_by_address import by_addresses, comparable
-from auditor.model.alias_by_contents import Compared
+from auditor.model.alias_by_contents import ContentComparison
 from auditor.model.alias_facts import Edge, Found, Known, Rule
 from auditor.model.components import components
 from auditor.model.cookie import Cookie
@@ -52,10 +52,10 @@ _JOINING_ADDRESSES = frozenset({Rule.SAME_ADDRESS, Rule.ENDPOINT_IS_ID, Rule.SAM
 _OF_ADDRESSES = _JOINING_ADDRESSES | {Rule.SHORT_NAME}
 _JOINING = _JOINING_ADDRESSES | {Rule.SAME_LEDGERS}
 _LAYOUTS_A_PAIR = 3
-_NOTHING_COMPARED = Compared()
+_NOTHING_COMPARED = ContentComparison()
 
 
-def alias_edges(ids: Mapping[str, Known], ledgers: Compared = _NOTHING_COMPARED) -> tuple[Edge, ...]:
+def alias_edges(ids: Mapping[str, Known], ledgers: ContentComparison = _NOTHING_COMPARED) -> tuple[Edge, ...]:
     """Every pair of ids that a rule holds for one bookie, ascending; at most one edge a pair and rule.
 
     ``ids`` are all ids that the cluster mentions, in ensembles, cookies, registrations, marks and on disks;

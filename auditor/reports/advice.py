@@ -13,9 +13,9 @@ from itertools import groupby
 from auditor.checks import BY_ID, Check
 from auditor.model.amounts import moment
 from auditor.model.finding import Confidence, Finding
+from auditor.model.finding_with_history import FindingWithHistory
 from auditor.model.standing import Standing
 from auditor.model.states import Change
-from auditor.model.told import Told
 from auditor.reports.check_pages import command_lines
 from auditor.reports.folding import folded
 
@@ -95,7 +95,7 @@ def advice(check: Check, blanks: Blanks, width: int, indent: str = "", scope_id:
     return lines
 
 
-def told(found: Sequence[Told], width: int, instance_id: str | None = None) -> list[str]:
+def told(found: Sequence[FindingWithHistory], width: int, instance_id: str | None = None) -> list[str]:
     """Findings, of one check after the other: each with how sure and since when; why and what to do once."""
     lines: list[str] = []
     for id, group in groupby(found, key=lambda each: each.finding.id):
@@ -122,7 +122,7 @@ def page_advice(check: Check, blanks: Blanks, width: int, indent: str) -> list[s
     ]
 
 
-def _finding(one: Told, check: Check | None, width: int) -> list[str]:
+def _finding(one: FindingWithHistory, check: Check | None, width: int) -> list[str]:
     finding = one.finding
     lines = folded(f"{finding.severity}: {finding.message}", width, "  ", "    ")
     if check is not None:

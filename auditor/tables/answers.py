@@ -31,7 +31,7 @@ _LEAST_KNOWN = (
 )
 
 
-def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> DataFrame:
+def merge_answers(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> DataFrame:
     """What the indexes show and what the bookies answered when they were asked, one row per replica.
 
     Both have the columns of ``availability``; ``answers`` has no more than one row per replica. A pair that
@@ -68,7 +68,7 @@ def merged(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()) -> Da
     return _united(rows, columns)
 
 
-def combined(availability: DataFrame, bookies: Sequence[str]) -> DataFrame:
+def combine_pieces(availability: DataFrame, bookies: Sequence[str]) -> DataFrame:
     """One row per replica of bookies whose indexes came in several pieces that may overlap.
 
     ``bookies`` are the ids of these; the rows of all others are passed on as they are. What any piece shows

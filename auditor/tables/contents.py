@@ -60,7 +60,7 @@ _SHOWN = 3
 # A ledger is there; of locations without an entry in the index of ledgers nobody can say that.
 
 
-def doubted(unequal: DataFrame) -> DataFrame:
+def bookies_in_doubt(unequal: DataFrame) -> DataFrame:
     """The bookies that hold, byte for byte, what another should hold and lacks: ``bookie_id``, each once."""
     from pyspark.sql import functions as F
 

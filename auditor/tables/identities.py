@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from auditor.model.alias_by_contents import Compared, Contents
+from auditor.model.alias_by_contents import ContentComparison, Contents
 from auditor.model.alias_facts import Edge, Known
 from auditor.model.columns import LEDGER, commented
 from auditor.model.cookie import Cookie
@@ -162,7 +162,7 @@ def _known(row: Mapping[str, Any]) -> Known:
     )
 
 
-def compared(rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]) -> Compared:
+def compared(rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]) -> ContentComparison:
     """Rows of `shared_contents` as the rules take them; ``facts`` say whose index was read whole."""
     whole = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
@@ -175,7 +175,7 @@ def compared(rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any
         if live is not None:
             counts = {name: row[name] for name in ("due", "shared", "together", "held", "exact")}
             pairs[gone, live] = Contents(**counts, whole=live in whole)
-    return Compared(due, pairs, whole)
+    return ContentComparison(due, pairs, whole)
 
 
 def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:

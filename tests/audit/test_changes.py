@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from auditor import Audit, AuditOptions
-from auditor.audit.changes import Compared, check_suppressions
+from auditor.audit.changes import RunChanges, check_suppressions
 from auditor.errors import UsageError
 from auditor.findings.suppress import Suppress
 from auditor.model.history import RunSummary
@@ -34,10 +34,10 @@ ENTRIES = (
 )
 
 
-def compared(previous: bool) -> Compared:
+def compared(previous: bool) -> RunChanges:
     before = RunSummary.of("/runs/yesterday", report()) if previous else None
     rows: Any = None  # which this asks nothing of
-    return Compared(COUNTS, before, (), ENTRIES, NOON, rows)
+    return RunChanges(COUNTS, before, (), ENTRIES, NOON, rows)
 
 
 def test_the_tally_has_what_was_found_the_worst_first_and_suppressed_ones_apart() -> None:

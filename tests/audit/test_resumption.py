@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditor.audit.landing import MANIFEST, WHOLE, RunDirectory
-from auditor.audit.resumption import taken_up
+from auditor.audit.resumption import resumption_of
 from auditor.model.options import AuditOptions
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
@@ -33,7 +33,7 @@ def broken_off(below: Path, **ages_s: float) -> RunDirectory:
 
 def test_what_is_fresh_is_taken_and_said_to_be(tmp_path: Path) -> None:
     run = broken_off(tmp_path, ledgers=800, members=20)
-    found = taken_up(run, LIVE, AuditOptions())
+    found = resumption_of(run, LIVE, AuditOptions())
     assert found.since is not None
     assert abs(found.since / 1000 - (time.time() - 800)) < 60
     [note] = found.notes
@@ -45,7 +45,7 @@ def test_what_is_fresh_is_taken_and_said_to_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize("within", [900.0, 0.0])
 def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: Path, within: float) -> None:
     run = broken_off(tmp_path, ledgers=within + 100, availability=1)
-    found = taken_up(run, LIVE, AuditOptions(resume_within=within))
+    found = resumption_of(run, LIVE, AuditOptions(resume_within=within))
     assert found.since is None
     assert found.notes[0].startswith("a run that broke off was begun anew: its tables, from 20")
     # Every other table follows from the first scan; and what was remembered is of it too.
@@ -57,12 +57,12 @@ def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: P
 
 def test_what_is_saved_does_not_change(tmp_path: Path) -> None:
     run = broken_off(tmp_path, ledgers=90_000)
-    found = taken_up(run, SAVED, AuditOptions())
+    found = resumption_of(run, SAVED, AuditOptions())
     assert found.since is not None
     assert run.exists(f"tables/ledgers/{WHOLE}")
 
 
 def test_a_run_that_got_nowhere_has_nothing_to_take(tmp_path: Path) -> None:
-    assert taken_up(RunDirectory(str(tmp_path / "none")), LIVE, AuditOptions()).notes == ()
+    assert resumption_of(RunDirectory(str(tmp_path / "none")), LIVE, AuditOptions()).notes == ()
     run = broken_off(tmp_path)
-    assert (taken_up(run, LIVE, AuditOptions()).since, run.oldest_table()) == (None, None)
+    assert (resumption_of(run, LIVE, AuditOptions()).since, run.oldest_table()) == (None, None)

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from auditor.audit import audit as audit_module
 from auditor.cli import main
 from auditor.cli import progress as progress_module
-from auditor.cli.progress import LogProgress, Position
-from auditor.cli.stages import STAGES, stage_of
+from auditor.cli.progress import LogProgress, ProgressPosition
+from auditor.cli.stages import STAGES, stage_shown
 from auditor.errors import UsageError
 from auditor.model.progress import Progress
 
@@ -39,13 +39,13 @@ def test_tables_are_named_only_where_that_is_asked_for() -> None:
 
 
 def test_a_stage_is_never_gone_back_to() -> None:
-    at = Position(internal=False)
+    at = ProgressPosition(internal=False)
     numbers = []
     for table in ("spark", "ledgers", "availability", "doubtful_ids", "judged", "marks", "findings"):
         at.begin(table)
         numbers.append(at.number)
     assert numbers == [1, 2, 3, 3, 5, 5, 8]
-    assert len(STAGES) == stage_of("report") == 8
+    assert len(STAGES) == stage_shown("report") == 8
 
 
 def stderr(monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.store import service_info
-from auditor.model.alias_by_contents import Compared, Contents
+from auditor.model.alias_by_contents import ContentComparison, Contents
 from auditor.model.alias_facts import Edge, Known, Rule
 from auditor.model.bookie_address import Address, Registered, resolve
 from auditor.model.bookie_alias import alias_edges, aliases, identities
@@ -245,11 +245,11 @@ OLD, NEW = "10.0.0.1:3181", "bookie-7"
 AT_ITS_ADDRESS = {OLD: DOWN, NEW: at("10.0.0.1")}
 
 
-def compared(contents: Contents) -> Compared:
-    return Compared({OLD: contents.due}, {(OLD, NEW): contents}, {NEW} if contents.whole else set())
+def compared(contents: Contents) -> ContentComparison:
+    return ContentComparison({OLD: contents.due}, {(OLD, NEW): contents}, {NEW} if contents.whole else set())
 
 
-def said(ids: dict[str, Known], ledgers: Compared) -> tuple[list[Rule], tuple[tuple[str, ...], ...]]:
+def said(ids: dict[str, Known], ledgers: ContentComparison) -> tuple[list[Rule], tuple[tuple[str, ...], ...]]:
     edges = alias_edges(ids, ledgers)
     return [edge.rule for edge in edges if edge.joins], aliases(edges)
 
@@ -311,7 +311,7 @@ def test_ledgers_that_tell_nothing_leave_an_address_as_it_is(contents: Contents)
 
 def test_nothing_of_an_id_that_nobody_shares_is_on_a_disk() -> None:
     for whole, groups in ((set(), ((OLD, NEW),)), ({NEW}, ())):
-        assert aliases(alias_edges(AT_ITS_ADDRESS, Compared({OLD: 3}, whole=whole))) == groups
+        assert aliases(alias_edges(AT_ITS_ADDRESS, ContentComparison({OLD: 3}, whole=whole))) == groups
 
 
 # Identities.

@@ -12,7 +12,7 @@ import pytest
 from auditor.model.standing import Standing, no_standing
 from auditor.notebook.run import Run, open_run
 from auditor.reports import json
-from auditor.runs.ledger_findings import SHOWN, told_of_ledger
+from auditor.runs.ledger_findings import SHOWN, findings_for_ledger
 from auditor.runs.standings import standings_of, standings_of_report
 from auditor.runs.tables import RunTables
 from tests.reports.samples import LOST, report
@@ -63,12 +63,12 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_a_ledger_has_the_findings_about_it_and_no_more_than_a_bounded_number(run: Run) -> None:
-    found = told_of_ledger(run, 42)
+    found = findings_for_ledger(run, 42)
     assert [each.finding.fingerprint for each in found] == ["f0", *(f"o{n}" for n in range(SHOWN - 1))]
     assert found[0].finding.missing[0].count == 1
     assert {each.standing for each in found} == {None}
-    assert [each.finding.fingerprint for each in told_of_ledger(run, 42, 7)] == ["f2"]
-    assert told_of_ledger(run, 9) == ()
+    assert [each.finding.fingerprint for each in findings_for_ledger(run, 42, 7)] == ["f2"]
+    assert findings_for_ledger(run, 9) == ()
 
 
 def test_since_when_comes_from_the_table_of_changes(run: Run) -> None:
@@ -81,7 +81,7 @@ def test_since_when_comes_from_the_table_of_changes(run: Run) -> None:
         [(name, pa.int64() if name == "first_seen" else pa.string()) for name in rows[0]],
     )
     write(Path(run.path) / "tables" / "changes", rows, schema)
-    found = told_of_ledger(run, 42)
+    found = findings_for_ledger(run, 42)
     assert found[0].standing == Standing("same", 7)
     assert found[1].standing == Standing("new", 8, "being emptied")
     assert found[2].standing is None

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from auditor.tables.answers import combined, merged
+from auditor.tables.answers import combine_pieces, merge_answers
 from tests.tables.rows import availability, index, pack, unpack
 
 ASKED: dict[str, Any] = {"storage": "rpc", "answered": 9_000}
@@ -22,7 +22,7 @@ def by_ledger(frame: DataFrame) -> dict[int, Row]:
 def test_a_pair_that_one_side_alone_has_keeps_that_row(spark: SparkSession) -> None:
     held = availability(spark, index(1, "bk1", {0, 1}, path="1.idx", mtime=5))
     answers = availability(spark, index(2, "bk1", {3}, **ASKED), index(3, "bk1", state="unreadable", **ASKED))
-    both = merged(held, answers)
+    both = merge_answers(held, answers)
     assert both.columns == held.columns
     assert set(both.collect()) == {*held.collect(), *answers.collect()}
 
@@ -45,7 +45,8 @@ def test_what_either_a_file_or_its_bookie_shows_is_held(spark: SparkSession) -> 
         index(4, "bk1", {0, 1}, **ASKED),
     )
     rows = {
-        (row["scope_id"], row["ledger_id"], row["bookie_id"]): row for row in merged(held, answers).collect()
+        (row["scope_id"], row["ledger_id"], row["bookie_id"]): row
+        for row in merge_answers(held, answers).collect()
     }
     assert len(rows) == 6
     one, two, three = (rows[0, number, "bk1"] for number in (1, 2, 3))
@@ -69,7 +70,7 @@ def test_an_answer_of_nothing_does_not_speak_for_an_index_that_says_less_than_al
     states = ["unreadable", "cut", "limbo", "not-indexed"]
     held = availability(spark, *(index(n, "bk1", {n}, state=state) for n, state in enumerate(states)))
     empty = availability(spark, *(index(n, "bk1", **ASKED) for n in range(len(states))))
-    rows = by_ledger(merged(held, empty))
+    rows = by_ledger(merge_answers(held, empty))
     assert [(rows[n]["state"], unpack(rows[n]["groups"]), rows[n]["answered"]) for n in range(4)] == [
         (state, {n}, None) for n, state in enumerate(states)
     ]
@@ -79,7 +80,7 @@ def test_a_disk_that_was_read_whole_says_what_is_absent_and_not_a_listing(spark:
     files = [index(1, "bk1", {0}), index(2, "bk1", {0}, state="cut"), index(3, "bk2", {0}), index(4, "bk1")]
     listed = [(1, "bk1"), (2, "bk1"), (3, "bk2"), (5, "bk1")]
     answers = availability(spark, *(index(ledger, bookie, {1}, **ASKED) for ledger, bookie in listed))
-    rows = by_ledger(merged(availability(spark, *files), answers, ["bk1"]))
+    rows = by_ledger(merge_answers(availability(spark, *files), answers, ["bk1"]))
     assert {ledger: row["answered"] for ledger, row in rows.items()} == {
         1: None,  # the file says what is absent
         2: 9_000,  # it is damaged: the listing says it
@@ -92,7 +93,7 @@ def test_a_disk_that_was_read_whole_says_what_is_absent_and_not_a_listing(spark:
 
 def test_what_a_bookie_serves_of_a_ledger_that_is_not_indexed_it_said_itself(spark: SparkSession) -> None:
     held = availability(spark, index(1, "bk1", {0, 1, 2}, state="not-indexed"))
-    [row] = merged(held, availability(spark, index(1, "bk1", {1}, **ASKED))).collect()
+    [row] = merge_answers(held, availability(spark, index(1, "bk1", {1}, **ASKED))).collect()
     assert (row["state"], unpack(row["groups"]), row["answered"]) == ("ok", {1}, 9_000)
 
 
@@ -112,7 +113,7 @@ def test_pieces_of_one_bookies_index_become_one_row_a_ledger(spark: SparkSession
         index(None, "bk1", state="stray", path="note.txt", scope_id=None),
     ]
     twice = [index(1, "bk2", {0}), index(1, "bk2", {1})]
-    found = combined(availability(spark, *rows, *twice), ["bk1"])
+    found = combine_pieces(availability(spark, *rows, *twice), ["bk1"])
     got = sorted(
         (row["bookie_id"], row["scope_id"], row["ledger_id"], row["state"], sorted(unpack(row["groups"])))
         for row in found.where("ledger_id is not null").collect()
@@ -137,4 +138,4 @@ def test_pieces_of_one_bookies_index_become_one_row_a_ledger(spark: SparkSession
 
 def test_nothing_is_done_where_no_bookie_came_in_pieces(spark: SparkSession) -> None:
     rows = availability(spark, index(1, "bk1", {0}))
-    assert combined(rows, []) is rows
+    assert combine_pieces(rows, []) is rows

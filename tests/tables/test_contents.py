@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from auditor.checks.content_evidence import points_elsewhere
-from auditor.tables.contents import CONTENTS, contents, doubted
+from auditor.tables.contents import CONTENTS, bookies_in_doubt, contents
 from tests.checks.tables_builder import entries, frame, ledger, tables
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def ranked(
             if groups != stripes["a"] or state != "ok"
         ],
     )
-    asked = [row["bookie_id"] for row in doubted(rows.unequal).collect()]
+    asked = [row["bookie_id"] for row in bookies_in_doubt(rows.unequal).collect()]
     places = frame(spark, "directories", rows.roster.directories)
     found = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, asked)
     every = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, ["a"])

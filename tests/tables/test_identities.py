@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.model.alias_by_contents import Compared, Contents
+from auditor.model.alias_by_contents import ContentComparison, Contents
 from auditor.model.alias_facts import Known
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.cookie import Cookie
@@ -74,7 +74,7 @@ def shared(
     unequal: Sequence[Row],
     new: Row | None = None,
     old: Row | None = None,
-) -> Compared:
+) -> ContentComparison:
     asked = tables(
         spark,
         bookies=[
@@ -113,7 +113,7 @@ def test_ledgers_on_a_live_bookie_are_counted_by_what_they_hold(spark: SparkSess
             {"scope_id": 1, "ledger_id": 2, "bookie_id": NEW, "held": DUE},
         ],
     )
-    assert found == Compared(
+    assert found == ContentComparison(
         {OLD: 4},
         {
             (OLD, NEW): Contents(4, held=2, exact=1, whole=True),
@@ -132,7 +132,7 @@ def test_a_member_of_another_segment_may_be_the_id_under_its_new_name(spark: Spa
 
 
 def test_an_id_that_shares_nothing_is_due_its_ledgers(spark: SparkSession) -> None:
-    assert shared(spark, [naming(1, [OLD])], []) == Compared({OLD: 1}, {}, {NEW, OTHER})
+    assert shared(spark, [naming(1, [OLD])], []) == ContentComparison({OLD: 1}, {}, {NEW, OTHER})
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,14 @@ def test_ids_of_which_nothing_is_judged_or_that_are_there_are_not_compared(
     spark: SparkSession, ledgers: list[Row], old: Row
 ) -> None:
     held = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
-    assert shared(spark, ledgers, held, old=old) == Compared({}, {}, {NEW, OTHER})
+    assert shared(spark, ledgers, held, old=old) == ContentComparison({}, {}, {NEW, OTHER})
 
 
 @pytest.mark.parametrize("new", [{"registered": None}, {"foreign_instance": True, "read": "unread"}])
 def test_disks_of_a_bookie_that_is_down_or_anothers_say_nothing(spark: SparkSession, new: Row) -> None:
     held = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
     found = shared(spark, [naming(1, [OLD])], held, new=new)
-    assert found == Compared({OLD: 1}, {}, {OTHER})
+    assert found == ContentComparison({OLD: 1}, {}, {OTHER})
 
 
 def test_rows_say_what_the_rules_found(spark: SparkSession) -> None:

@@ -33,7 +33,7 @@ class Seats:
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class ExpectedReplicas:
     """One set of entries for every (ledger, bookie), ledgers ascending; ``groups`` is canonical."""
 
     ledger: Ints
@@ -41,7 +41,7 @@ class Replicas:
     groups: GroupBatch
 
 
-def expected(seats: Seats) -> Replicas:
+def expected(seats: Seats) -> ExpectedReplicas:
     """Fold the seats of each (ledger, bookie) into one canonical set.
 
     >>> def column(*values): return np.array(values, np.int64)
@@ -53,8 +53,8 @@ def expected(seats: Seats) -> Replicas:
     """
     sets = striped(seats.first, seats.last, seats.index, seats.ensemble_size, seats.write_quorum)
     if not len(seats.ledger):
-        return Replicas(seats.ledger, seats.member, sets)
+        return ExpectedReplicas(seats.ledger, seats.member, sets)
     span = int(seats.member.max()) + 1
     keys, set_of = np.unique(seats.ledger * span + seats.member, return_inverse=True)
     groups = fold(sets.merged(set_of.astype(np.int64), len(keys)))
-    return Replicas(keys // span, keys % span, groups)
+    return ExpectedReplicas(keys // span, keys % span, groups)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.availability.maximal import LONGEST, maximal, set_heads
-from auditor.codecs.availability.pattern_changes import Changes, changed, changes
+from auditor.codecs.availability.pattern_changes import PatternChanges, changed, changes
 from auditor.codecs.availability.repeats import repeated
 
 __all__ = ["GROUP", "GroupBatch", "fold", "fold_entries", "fold_runs", "fold_slots"]
@@ -140,20 +140,20 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     head[set_heads(offsets)] = True
     rows |= head
     number = np.flatnonzero(rows)
-    found = Changes(number, size[number], start[number], head[number])
+    found = PatternChanges(number, size[number], start[number], head[number])
     return _folded([found], start, offsets, by_run=True)
 
 
-def _folded(found: Iterable[Changes], starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
+def _folded(found: Iterable[PatternChanges], starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
     """The groups that changes open, of runs whose first ids are ``starts[at]``.
 
     From a run to the next it is one place if ``by_run``, else as many as the run has ids. Groups are finished
     piece by piece; what the last change of a piece opens goes on in the next.
     """
     nothing = np.zeros(0, np.int64)
-    going_on = Changes(nothing, nothing, nothing, np.zeros(0, np.bool_))
+    going_on = PatternChanges(nothing, nothing, nothing, np.zeros(0, np.bool_))
     zero = np.zeros(1, np.int64)
-    end = Changes(np.array([len(starts)]), zero, zero, np.ones(1, np.bool_))
+    end = PatternChanges(np.array([len(starts)]), zero, zero, np.ones(1, np.bool_))
     pieces = []
     before = 0
     for piece in chain(found, [end]):
@@ -162,7 +162,7 @@ def _folded(found: Iterable[Changes], starts: Longs, offsets: Longs, by_run: boo
         row = np.flatnonzero(size[1:] == size[:-1]) + 1
         joins = (at[row] - at[row - 1] == step[row]) & (first[row] - first[row - 1] <= LONGEST) & ~head[row]
         opens = _openers(len(at), row[joins])
-        going_on = Changes(*(column[opens[-1:]] for column in (at, size, first, head)))
+        going_on = PatternChanges(*(column[opens[-1:]] for column in (at, size, first, head)))
         at, step = at[opens], step[opens]
         several = np.flatnonzero(at[1:] - at[:-1] > step[:-1])
         step, next_at = step[several], at[several + 1]

@@ -24,7 +24,7 @@ BLOCK = 1 << 17
 """Ids that are looked at together: 1 MiB of them."""
 
 
-class Changes(NamedTuple):
+class PatternChanges(NamedTuple):
     """The runs that do not continue: position of the first id in the row, number of ids, the first id itself.
 
     ``head`` says which are the first of their set.
@@ -36,7 +36,7 @@ class Changes(NamedTuple):
     head: NDArray[np.bool_]
 
 
-def changes(entries: Longs, heads: Longs) -> Iterator[Changes]:
+def changes(entries: Longs, heads: Longs) -> Iterator[PatternChanges]:
     """Find the changes in at least one ascending id; a set begins at the positions ``heads``, and one at 0.
 
     >>> [found.at.tolist() for found in changes(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))]
@@ -73,7 +73,7 @@ def changed(distance: Longs, size: Longs) -> NDArray[np.bool_]:
     return rows
 
 
-def _changed(entries: Longs, heads: Longs, at: Longs, seen: int) -> Changes:
+def _changed(entries: Longs, heads: Longs, at: Longs, seen: int) -> PatternChanges:
     """The changes among the runs that begin ``at``; the last is open, the first ``seen`` were told before."""
     size = at[1:] - at[:-1]
     first = entries[at[:-1]]
@@ -83,7 +83,7 @@ def _changed(entries: Longs, heads: Longs, at: Longs, seen: int) -> Changes:
     rows |= head
     rows[:seen] = False
     row = np.flatnonzero(rows)
-    return Changes(at[row], size[row], first[row], head[row])
+    return PatternChanges(at[row], size[row], first[row], head[row])
 
 
 def _passed_over(entries: Longs, heads: Longs, known: Longs, high: int) -> Longs | None:

@@ -56,7 +56,7 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BookieAnswer:
     """What a bookie answered to the request ``txn_id``.
 
     ``status`` is a number that `Status` may not know. ``ledger_id`` is None where the request was refused
@@ -127,11 +127,11 @@ def frame_length(prefix: bytes) -> int:
     return int(length)
 
 
-def answer(message: bytes) -> Answer:
+def answer(message: bytes) -> BookieAnswer:
     """Read an answer: a frame without its length, from which offsets count.
 
     >>> answer(bytes.fromhex("0a060803100b1807 109203 e20605 089203 1063"))
-    Answer(txn_id=7, status=402, ledger_id=99, availability=None, at=0)
+    BookieAnswer(txn_id=7, status=402, ledger_id=99, availability=None, at=0)
 
     Raises `DecodeError` for what is no answer to a list request, where its parts disagree, and for a listing
     that is not there or should not be.
@@ -147,7 +147,7 @@ def answer(message: bytes) -> Answer:
     if not response.HasField("getListOfEntriesOfLedgerResponse"):
         if response.status == Status.EOK:
             raise DecodeError(_WHAT, len(message), "status 0 (EOK) without a listing")
-        return Answer(header.txnId, response.status)
+        return BookieAnswer(header.txnId, response.status)
     body = response.getListOfEntriesOfLedgerResponse
     at = proto_wire.begins(message, _BODY)
     if body.status != response.status:
@@ -157,9 +157,11 @@ def answer(message: bytes) -> Answer:
         found = "with" if listed else "without"
         raise DecodeError(_WHAT, at, f"status {response.status} {found} a listing")
     if not listed:
-        return Answer(header.txnId, response.status, body.ledgerId)
+        return BookieAnswer(header.txnId, response.status, body.ledgerId)
     value = body.availabilityOfEntriesOfLedger
-    return Answer(header.txnId, response.status, body.ledgerId, value, proto_wire.begins(message, _BODY, 3))
+    return BookieAnswer(
+        header.txnId, response.status, body.ledgerId, value, proto_wire.begins(message, _BODY, 3)
+    )
 
 
 def named(status: int) -> str:

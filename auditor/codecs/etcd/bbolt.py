@@ -53,7 +53,7 @@ class Meta(NamedTuple):
     both: bool
 
 
-class Span(NamedTuple):
+class PageSpan(NamedTuple):
     """A page with its overflow, or a page that lies within a value: from byte ``at`` up to ``end``."""
 
     at: int
@@ -100,7 +100,7 @@ def read_meta(data: memoryview) -> Meta:
     return valid[-1]._replace(both=len(valid) == 2)
 
 
-def bucket(data: memoryview, meta: Meta, name: bytes) -> Span | None:
+def bucket(data: memoryview, meta: Meta, name: bytes) -> PageSpan | None:
     """Where the root of a top-level bucket is; None if there is no such bucket.
 
     Raises:
@@ -115,7 +115,7 @@ def bucket(data: memoryview, meta: Meta, name: bytes) -> Span | None:
     return None
 
 
-def items(data: memoryview, meta: Meta, root: Span) -> Iterator[tuple[bytes, bytes]]:
+def items(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[tuple[bytes, bytes]]:
     """Every key and value of a small bucket. Raises `DecodeError` where it is damaged."""
     for leaf in leaves(data, meta, root):
         if isinstance(leaf, DecodeError):
@@ -124,7 +124,7 @@ def items(data: memoryview, meta: Meta, root: Span) -> Iterator[tuple[bytes, byt
             yield key, bytes(data[span.at : span.end])
 
 
-def page_span(data: memoryview, meta: Meta, number: int) -> Span:
+def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
     """The bytes of a branch or leaf page. Raises `DecodeError` if there is no such page at that number."""
     at = number * meta.page_size
     if not 2 <= number < meta.pages:
@@ -141,10 +141,10 @@ def page_span(data: memoryview, meta: Meta, number: int) -> Span:
         raise DecodeError(WHAT, at + 12, f"page {number} is continued beyond the end of the file")
     if PAGE_HEADER.size + 16 * count > end - at:
         raise DecodeError(WHAT, at + 10, f"page {number} has no room for {count} elements")
-    return Span(at, end)
+    return PageSpan(at, end)
 
 
-def leaves(data: memoryview, meta: Meta, root: Span) -> Iterator[Span | DecodeError]:
+def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
     """The leaf pages below ``root`` in the order of their keys; an error where some of them cannot be found.
 
     Each page is visited once, so a file in which pages point at one another is left as any other.
@@ -244,19 +244,19 @@ def _meta(data: memoryview, at: int, number: int) -> Meta | None:
     return Meta(page_size, root, pages, transaction, True)
 
 
-def _bucket_root(data: memoryview, meta: Meta, span: Span) -> Span:
+def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
     if span.end - span.at < BUCKET_HEADER.size:
         raise DecodeError(WHAT, span.at, "a bucket is shorter than its header")
     root, _ = BUCKET_HEADER.unpack_from(data, span.at)
     if root:
         return page_span(data, meta, root)
-    inline = Span(span.at + BUCKET_HEADER.size, span.end)
+    inline = PageSpan(span.at + BUCKET_HEADER.size, span.end)
     if inline.end - inline.at < PAGE_HEADER.size:
         raise DecodeError(WHAT, inline.at, "a bucket within a value is shorter than a page's header")
     return inline
 
 
-def _children(data: memoryview, branch: Span) -> list[int | DecodeError]:
+def _children(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
     count = PAGE_HEADER.unpack_from(data, branch.at)[2]
     first = branch.at + PAGE_HEADER.size
     found = np.frombuffer(data, _BRANCH, count, first)
@@ -271,10 +271,10 @@ def _children(data: memoryview, branch: Span) -> list[int | DecodeError]:
     return pages
 
 
-def _items(data: memoryview, leaf: Span) -> Iterator[tuple[bytes, Span, bool]]:
+def _items(data: memoryview, leaf: PageSpan) -> Iterator[tuple[bytes, PageSpan, bool]]:
     found = elements(data, np.array([leaf.at]), np.array([leaf.end]))
     for damage in found.damaged.values():
         raise damage
     columns = (found.key_at, found.value_at, found.value_end, found.is_bucket)
     for key_at, value_at, value_end, is_bucket in zip(*(column.tolist() for column in columns), strict=True):
-        yield bytes(data[key_at:value_at]), Span(value_at, value_end), is_bucket
+        yield bytes(data[key_at:value_at]), PageSpan(value_at, value_end), is_bucket

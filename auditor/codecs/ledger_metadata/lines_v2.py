@@ -41,7 +41,7 @@ from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.text import MAX_TEXT_BYTES, unescape
 
 
-class Kind(IntEnum):
+class FieldKind(IntEnum):
     """What a line is; the first is none."""
 
     NONE = 0
@@ -65,62 +65,62 @@ class Kind(IntEnum):
 
 
 _BEGIN = {
-    Kind.QUORUM: b"quorumSize: ",
-    Kind.ENSEMBLE: b"ensembleSize: ",
-    Kind.LENGTH: b"length: ",
-    Kind.LAST: b"lastEntryId: ",
-    Kind.STATE: b"state: ",
-    Kind.SEGMENT: b"segment {\n",
-    Kind.MEMBER: b'  ensembleMember: "',
-    Kind.FIRST: b"  firstEntryId: ",
-    Kind.CLOSE_SEGMENT: b"}\n",
-    Kind.DIGEST: b"digestType: ",
-    Kind.PASSWORD: b'password: "',
-    Kind.ACK: b"ackQuorumSize: ",
-    Kind.CTIME: b"ctime: ",
-    Kind.CUSTOM: b"customMetadata {\n",
-    Kind.KEY: b'  key: "',
-    Kind.VALUE: b'  value: "',
+    FieldKind.QUORUM: b"quorumSize: ",
+    FieldKind.ENSEMBLE: b"ensembleSize: ",
+    FieldKind.LENGTH: b"length: ",
+    FieldKind.LAST: b"lastEntryId: ",
+    FieldKind.STATE: b"state: ",
+    FieldKind.SEGMENT: b"segment {\n",
+    FieldKind.MEMBER: b'  ensembleMember: "',
+    FieldKind.FIRST: b"  firstEntryId: ",
+    FieldKind.CLOSE_SEGMENT: b"}\n",
+    FieldKind.DIGEST: b"digestType: ",
+    FieldKind.PASSWORD: b'password: "',
+    FieldKind.ACK: b"ackQuorumSize: ",
+    FieldKind.CTIME: b"ctime: ",
+    FieldKind.CUSTOM: b"customMetadata {\n",
+    FieldKind.KEY: b'  key: "',
+    FieldKind.VALUE: b'  value: "',
 }
 _NUMBERS = {
-    Kind.QUORUM: QUORUM,
-    Kind.ENSEMBLE: ENSEMBLE,
-    Kind.LENGTH: LENGTH,
-    Kind.LAST: LAST,
-    Kind.ACK: ACK,
-    Kind.CTIME: CTIME,
+    FieldKind.QUORUM: QUORUM,
+    FieldKind.ENSEMBLE: ENSEMBLE,
+    FieldKind.LENGTH: LENGTH,
+    FieldKind.LAST: LAST,
+    FieldKind.ACK: ACK,
+    FieldKind.CTIME: CTIME,
 }
 _ENUMS = {
-    Kind.STATE: (STATE, LedgerMetadataFormat.State.items()),
-    Kind.DIGEST: (DIGEST, LedgerMetadataFormat.DigestType.items()),
+    FieldKind.STATE: (STATE, LedgerMetadataFormat.State.items()),
+    FieldKind.DIGEST: (DIGEST, LedgerMetadataFormat.DigestType.items()),
 }
-_ESCAPABLE = (Kind.PASSWORD, Kind.KEY, Kind.VALUE)
-_QUOTED = (Kind.MEMBER, *_ESCAPABLE)
-_MOST_DIGITS = {**dict.fromkeys(_NUMBERS, 18), Kind.QUORUM: 9, Kind.ENSEMBLE: 9, Kind.ACK: 9}
+_ESCAPABLE = (FieldKind.PASSWORD, FieldKind.KEY, FieldKind.VALUE)
+_QUOTED = (FieldKind.MEMBER, *_ESCAPABLE)
+_MOST_DIGITS = {**dict.fromkeys(_NUMBERS, 18), FieldKind.QUORUM: 9, FieldKind.ENSEMBLE: 9, FieldKind.ACK: 9}
 
-_TAIL = (Kind.DIGEST, Kind.PASSWORD, Kind.ACK, Kind.CTIME, Kind.CUSTOM)
-_FOLLOWS: dict[Kind, tuple[Kind, ...]] = {
-    Kind.NONE: (Kind.QUORUM,),
-    Kind.QUORUM: (Kind.ENSEMBLE,),
-    Kind.ENSEMBLE: (Kind.LENGTH,),
-    Kind.LENGTH: (Kind.LAST, Kind.STATE),
-    Kind.LAST: (Kind.STATE,),
-    Kind.STATE: (Kind.SEGMENT, *_TAIL),
-    Kind.SEGMENT: (Kind.MEMBER, Kind.FIRST),
-    Kind.MEMBER: (Kind.MEMBER, Kind.FIRST),
-    Kind.FIRST: (Kind.CLOSE_SEGMENT,),
-    Kind.CLOSE_SEGMENT: (Kind.SEGMENT, *_TAIL),
+_TAIL = (FieldKind.DIGEST, FieldKind.PASSWORD, FieldKind.ACK, FieldKind.CTIME, FieldKind.CUSTOM)
+_FOLLOWS: dict[FieldKind, tuple[FieldKind, ...]] = {
+    FieldKind.NONE: (FieldKind.QUORUM,),
+    FieldKind.QUORUM: (FieldKind.ENSEMBLE,),
+    FieldKind.ENSEMBLE: (FieldKind.LENGTH,),
+    FieldKind.LENGTH: (FieldKind.LAST, FieldKind.STATE),
+    FieldKind.LAST: (FieldKind.STATE,),
+    FieldKind.STATE: (FieldKind.SEGMENT, *_TAIL),
+    FieldKind.SEGMENT: (FieldKind.MEMBER, FieldKind.FIRST),
+    FieldKind.MEMBER: (FieldKind.MEMBER, FieldKind.FIRST),
+    FieldKind.FIRST: (FieldKind.CLOSE_SEGMENT,),
+    FieldKind.CLOSE_SEGMENT: (FieldKind.SEGMENT, *_TAIL),
     **{kind: _TAIL[place + 1 :] for place, kind in enumerate(_TAIL[:-1])},
-    Kind.CUSTOM: (Kind.KEY,),
-    Kind.KEY: (Kind.VALUE,),
-    Kind.VALUE: (Kind.CLOSE_CUSTOM,),
-    Kind.CLOSE_CUSTOM: (Kind.CUSTOM,),
+    FieldKind.CUSTOM: (FieldKind.KEY,),
+    FieldKind.KEY: (FieldKind.VALUE,),
+    FieldKind.VALUE: (FieldKind.CLOSE_CUSTOM,),
+    FieldKind.CLOSE_CUSTOM: (FieldKind.CUSTOM,),
 }
-_MAY_FOLLOW = np.zeros((len(Kind), len(Kind)), np.bool_)
+_MAY_FOLLOW = np.zeros((len(FieldKind), len(FieldKind)), np.bool_)
 for _before, _after in _FOLLOWS.items():
     _MAY_FOLLOW[_before, list(_after)] = True
-_MAY_END = np.zeros(len(Kind), np.bool_)
-_MAY_END[[Kind.STATE, Kind.CLOSE_SEGMENT, *_TAIL[:-1], Kind.CLOSE_CUSTOM]] = True
+_MAY_END = np.zeros(len(FieldKind), np.bool_)
+_MAY_END[[FieldKind.STATE, FieldKind.CLOSE_SEGMENT, *_TAIL[:-1], FieldKind.CLOSE_CUSTOM]] = True
 
 # A line's kind by its first two bytes, or by the two behind an indentation, in the upper half.
 _INDENT = int.from_bytes(b"  ", "little")
@@ -154,9 +154,9 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
         sound = ~odd[lines.rows]
         lines, kinds = lines.taken(sound), kinds[sound]
     by_kind = np.argsort(kinds, kind="stable")
-    bounds = np.searchsorted(kinds[by_kind], np.arange(len(Kind) + 1))
-    at = {kind: by_kind[bounds[kind] : bounds[kind + 1]] for kind in Kind}
-    of = {kind: lines.taken(at[kind]) for kind in Kind}
+    bounds = np.searchsorted(kinds[by_kind], np.arange(len(FieldKind) + 1))
+    at = {kind: by_kind[bounds[kind] : bounds[kind + 1]] for kind in FieldKind}
+    of = {kind: lines.taken(at[kind]) for kind in FieldKind}
     contents = {
         kind: TextSpans(of[kind].rows, of[kind].starts + len(_BEGIN[kind]), of[kind].ends) for kind in _BEGIN
     }
@@ -169,7 +169,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
             number: np.zeros(count, np.bool_)
             for number in (*_NUMBERS.values(), STATE, DIGEST, SEGMENT, PASSWORD, CUSTOM)
         },
-        blobs={SEGMENT: _blobs(of[Kind.SEGMENT]), CUSTOM: _blobs(of[Kind.CUSTOM])},
+        blobs={SEGMENT: _blobs(of[FieldKind.SEGMENT]), CUSTOM: _blobs(of[FieldKind.CUSTOM])},
         odd=odd,
     )
     for kind, number in _NUMBERS.items():
@@ -178,28 +178,32 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     for kind, (number, names) in _ENUMS.items():
         ledgers.numbers[number][of[kind].rows] = _named(octets, contents[kind], names, odd)
         ledgers.present[number][of[kind].rows] = True
-    for kind, number in ((Kind.SEGMENT, SEGMENT), (Kind.PASSWORD, PASSWORD), (Kind.CUSTOM, CUSTOM)):
+    for kind, number in (
+        (FieldKind.SEGMENT, SEGMENT),
+        (FieldKind.PASSWORD, PASSWORD),
+        (FieldKind.CUSTOM, CUSTOM),
+    ):
         ledgers.present[number][of[kind].rows] = True
-    member_of = np.searchsorted(at[Kind.SEGMENT], at[Kind.MEMBER]) - 1
+    member_of = np.searchsorted(at[FieldKind.SEGMENT], at[FieldKind.MEMBER]) - 1
     segments = Fields(
-        numbers={FIRST: integers(octets, contents[Kind.FIRST], 18, odd)},
-        present={FIRST: np.ones(len(at[Kind.SEGMENT]), np.bool_)},
-        blobs={MEMBER: Blobs(member_of, quoted[Kind.MEMBER].starts, quoted[Kind.MEMBER].ends)},
-        odd=np.zeros(len(at[Kind.SEGMENT]), np.bool_),
+        numbers={FIRST: integers(octets, contents[FieldKind.FIRST], 18, odd)},
+        present={FIRST: np.ones(len(at[FieldKind.SEGMENT]), np.bool_)},
+        blobs={MEMBER: Blobs(member_of, quoted[FieldKind.MEMBER].starts, quoted[FieldKind.MEMBER].ends)},
+        odd=np.zeros(len(at[FieldKind.SEGMENT]), np.bool_),
     )
-    item = np.arange(len(at[Kind.CUSTOM]))
+    item = np.arange(len(at[FieldKind.CUSTOM]))
     custom = Fields(
         numbers={},
         present={},
         blobs={
             number: Blobs(item, quoted[kind].starts, quoted[kind].ends)
-            for kind, number in ((Kind.KEY, KEY), (Kind.VALUE, VALUE))
+            for kind, number in ((FieldKind.KEY, KEY), (FieldKind.VALUE, VALUE))
         },
         odd=np.zeros(len(item), np.bool_),
     )
     unescaped = {
         number: {item: unescape(text) for item, text in escaped[kind].items()}
-        for kind, number in ((Kind.KEY, KEY), (Kind.VALUE, VALUE))
+        for kind, number in ((FieldKind.KEY, KEY), (FieldKind.VALUE, VALUE))
     }
     return LedgerFields(2, octets, ledgers, segments, custom, unescaped)
 
@@ -223,14 +227,14 @@ def _kinds(octets: NDArray[np.uint8], lines: TextSpans) -> NDArray[np.uint8]:
     two = four & 0xFFFF
     kinds = _BY_BYTES[np.where(two == _INDENT, four >> 16 | 1 << 16, two)]
     order = np.argsort(kinds, kind="stable")
-    bounds = np.searchsorted(kinds[order], np.arange(len(Kind) + 1))
+    bounds = np.searchsorted(kinds[order], np.arange(len(FieldKind) + 1))
     for kind, text in _BEGIN.items():
         these = order[bounds[kind] : bounds[kind + 1]]
         wrong = ~begin_with(octets, lines.starts[these], text)
         if wrong.any():
-            kinds[these[wrong]] = Kind.NONE
-    ends_custom = (kinds[1:] == Kind.CLOSE_SEGMENT) & (kinds[:-1] == Kind.VALUE)
-    kinds[1:][ends_custom] = Kind.CLOSE_CUSTOM
+            kinds[these[wrong]] = FieldKind.NONE
+    ends_custom = (kinds[1:] == FieldKind.CLOSE_SEGMENT) & (kinds[:-1] == FieldKind.VALUE)
+    kinds[1:][ends_custom] = FieldKind.CLOSE_CUSTOM
     return kinds
 
 
@@ -250,8 +254,8 @@ def _quoted(octets: NDArray[np.uint8], contents: TextSpans, odd: Bools) -> TextS
 
 
 def _check_bytes(
-    octets: NDArray[np.uint8], begins: Longs, ends: Longs, quoted: dict[Kind, TextSpans], odd: Bools
-) -> dict[Kind, dict[int, bytes]]:
+    octets: NDArray[np.uint8], begins: Longs, ends: Longs, quoted: dict[FieldKind, TextSpans], odd: Bools
+) -> dict[FieldKind, dict[int, bytes]]:
     """See to it that there are no quotes but those, and else plain text, or escapes where there may be some.
 
     Those texts are the answer, by their place among their kind.
@@ -260,7 +264,7 @@ def _check_bytes(
     special &= octets != _NEWLINE
     at = np.flatnonzero(special)
     unexplained = np.searchsorted(at, ends) - np.searchsorted(at, begins)
-    escaped: dict[Kind, dict[int, bytes]] = {kind: {} for kind in _ESCAPABLE}
+    escaped: dict[FieldKind, dict[int, bytes]] = {kind: {} for kind in _ESCAPABLE}
     for kind, each in quoted.items():
         unexplained -= 2 * np.bincount(each.rows, minlength=len(unexplained))
         if kind in escaped:

@@ -51,7 +51,7 @@ class Record(NamedTuple):
     payload: bytes
 
 
-class Span(NamedTuple):
+class RecordSpan(NamedTuple):
     """The sequence numbers of the writes of a log: from ``first`` up to and without ``end``."""
 
     first: int
@@ -105,7 +105,7 @@ def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[R
         raise DecodeError(what, begun, "cut: a record without an end")
 
 
-def batches(data: bytes, what: str, log_number: int) -> Span | None:
+def batches(data: bytes, what: str, log_number: int) -> RecordSpan | None:
     """Check a write-ahead log to its end; the sequence numbers of its writes, None if it has no batch.
 
     Raises:
@@ -123,7 +123,7 @@ def batches(data: bytes, what: str, log_number: int) -> Span | None:
             raise DecodeError(what, offset, f"writes are missing: {end} is followed by {sequence}")
         first = sequence if first is None else first
         end = sequence + count
-    return None if first is None or end is None else Span(first, end)
+    return None if first is None or end is None else RecordSpan(first, end)
 
 
 def _physical(data: bytes, at: int, block_end: int, what: str) -> tuple[int, bytes, int]:

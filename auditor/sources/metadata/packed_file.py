@@ -6,7 +6,7 @@
 
 The bytes decide, never the name. Offsets are those of what a file holds. A packed file is unpacked from its
 beginning to be read anywhere. Where it is cut or damaged, what comes before is read, and
-`Unpacked.damage` says what is wrong with the rest.
+`UnpackedFile.damage` says what is wrong with the rest.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Steps(io.RawIOBase):
         super().close()
 
 
-class Unpacked(io.RawIOBase):
+class UnpackedFile(io.RawIOBase):
     """What a file packed with ``kind`` holds, from its beginning on; at ``damage`` it ends."""
 
     def __init__(self, path: Path, kind: str) -> None:
@@ -127,7 +127,7 @@ def _stream(path: Path, kind: str) -> NativeFile:
 
 
 @contextmanager
-def opened(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader[Any], Unpacked | None]]:
+def opened(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader[Any], UnpackedFile | None]]:
     """A file from ``offset`` on; where it is packed, unpacked, and what knows of damage. Raises OSError."""
     kind = packing_of(path)
     if kind is None:
@@ -135,7 +135,7 @@ def opened(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader[Any]
             file.seek(offset)
             yield file, None
         return
-    unpacked = Unpacked(path, kind)
+    unpacked = UnpackedFile(path, kind)
     with io.BufferedReader(unpacked, PIECE) as reader:
         while offset and (passed := len(reader.read(min(offset, PIECE)))):
             offset -= passed

@@ -79,7 +79,7 @@ class EarlierLedgers:
         return [(lot, *ends) for lot, ends in zip(lots, pairwise(keys), strict=True)]
 
 
-class Piece(NamedTuple):
+class EarlierPiece(NamedTuple):
     """All ledgers that a range of keys had, from ``start``, and before ``end``, as rows of `LEDGERS`."""
 
     start: bytes
@@ -103,7 +103,7 @@ def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
 
 def pieces(
     earlier: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
-) -> Iterator[Piece]:
+) -> Iterator[EarlierPiece]:
     """The rows of a lot's files, piece by piece, with ranges that cover it end to end.
 
     ``columns`` are some of `LEDGERS`: path, version and status at least.
@@ -119,11 +119,11 @@ def pieces(
         if not (ascending and least <= first and last < end):
             raise RunError(f"{earlier.table}: its rows are not in the order of their keys")
         if waiting is not None:
-            yield Piece(start, first, waiting)
+            yield EarlierPiece(start, first, waiting)
             start = first
         waiting, least = rows, last + b"\0"
     nothing = pa.RecordBatch.from_pylist([], columns)
-    yield Piece(start, end, waiting if waiting is not None else nothing)
+    yield EarlierPiece(start, end, waiting if waiting is not None else nothing)
 
 
 def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -34,7 +34,7 @@ from auditor.sources.metadata.etcd.client import Pending
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import Part
-from auditor.sources.reuse.earlier_ledgers import EarlierLedgers, Piece, pieces
+from auditor.sources.reuse.earlier_ledgers import EarlierLedgers, EarlierPiece, pieces
 
 WITNESSES = 8
 """Of the newest rows of a piece so many are asked for again; of few rows no more than a quarter."""
@@ -62,7 +62,7 @@ class SincePart(Part):
 class _Sent(NamedTuple):
     """A piece, and the question on its way that its rows are compared with; None: it has no rows."""
 
-    piece: Piece
+    piece: EarlierPiece
     since: int
     pending: Pending | None
 
@@ -86,7 +86,7 @@ class _Reading:
         for each in sent:
             yield from self._read(each)
 
-    def _asked(self, piece: Piece) -> _Sent:
+    def _asked(self, piece: EarlierPiece) -> _Sent:
         """Ask what has changed of a piece."""
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         if not len(versions):
@@ -126,7 +126,7 @@ class _Reading:
                 return None
         return self._merged(piece.rows, np.flatnonzero(kept), found)
 
-    def _listed(self, piece: Piece, since: int) -> _Versions:
+    def _listed(self, piece: EarlierPiece, since: int) -> _Versions:
         """The keys of a range that were last changed before a revision."""
         names: list[bytes] = []
         versions: list[int] = []

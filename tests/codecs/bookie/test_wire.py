@@ -12,7 +12,7 @@ from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.bookie.wire import (
     LENGTH,
     MAX_FRAME_BYTES,
-    Answer,
+    BookieAnswer,
     Status,
     answer,
     frame_length,
@@ -71,14 +71,16 @@ def test_a_listing_is_read_as_the_server_wrote_it() -> None:
 @pytest.mark.parametrize(
     ("frame", "heard"),
     [
-        pytest.param(LACKED, Answer(7, Status.ENOLEDGER, 99), id="no such ledger"),
-        pytest.param(OTHER_VERSION, Answer(7, Status.EBADVERSION, 0), id="a version that it does not speak"),
+        pytest.param(LACKED, BookieAnswer(7, Status.ENOLEDGER, 99), id="no such ledger"),
         pytest.param(
-            NOT_AUTHORISED, Answer(7, Status.EUA), id="not authorised, without a word on the ledger"
+            OTHER_VERSION, BookieAnswer(7, Status.EBADVERSION, 0), id="a version that it does not speak"
+        ),
+        pytest.param(
+            NOT_AUTHORISED, BookieAnswer(7, Status.EUA), id="not authorised, without a word on the ledger"
         ),
     ],
 )
-def test_a_refusal_is_read_as_the_server_wrote_it(frame: bytes, heard: Answer) -> None:
+def test_a_refusal_is_read_as_the_server_wrote_it(frame: bytes, heard: BookieAnswer) -> None:
     assert answer(message_of(frame)) == heard
 
 
@@ -113,13 +115,13 @@ def test_what_a_server_lists_is_what_is_read(txn_id: int, ledger_id: int, entrie
     runs = np.array([(entry, entry, 1, 0) for entry in sorted(entries)], GROUP)
     value = availability.encode_unfolded(runs)
     heard = answer(written(txn_id, 0, ledger_id, value))
-    assert heard == Answer(txn_id, 0, ledger_id, value, heard.at)
+    assert heard == BookieAnswer(txn_id, 0, ledger_id, value, heard.at)
     assert availability.expand(availability.decode(value)).tolist() == sorted(entries)
 
 
 @given(txn_ids, st.integers(1, 2**31 - 1), ledger_ids)
 def test_every_refusal_is_read_known_or_not(txn_id: int, status: int, ledger_id: int) -> None:
-    assert answer(written(txn_id, status, ledger_id, None)) == Answer(txn_id, status, ledger_id)
+    assert answer(written(txn_id, status, ledger_id, None)) == BookieAnswer(txn_id, status, ledger_id)
     assert str(status) in named(status)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.codecs.etcd.bbolt import Span, bucket, elements, items, leaves, page_span, read_meta
+from auditor.codecs.etcd.bbolt import PageSpan, bucket, elements, items, leaves, page_span, read_meta
 from auditor.errors import DecodeError
 from tests.codecs.bbolt_writer import branch, database, leaf, meta_page
 from tests.codecs.damage import refusal, within
@@ -105,7 +105,7 @@ def walk(data: memoryview) -> tuple[list[int], list[int]]:
     """The pages found and the offsets of what is wrong."""
     meta = read_meta(data)
     found = list(leaves(data, meta, page_span(data, meta, meta.root)))
-    spans = [page.at // 1024 for page in found if isinstance(page, Span)]
+    spans = [page.at // 1024 for page in found if isinstance(page, PageSpan)]
     return spans, [damage.offset for damage in found if isinstance(damage, DecodeError)]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.codecs.rocksdb.log import BLOCK_BYTES, Span, batches, records
+from auditor.codecs.rocksdb.log import BLOCK_BYTES, RecordSpan, batches, records
 from auditor.errors import DecodeError
 
 BOOKIES = Path(__file__).parents[2] / "data" / "dbledger-long" / "bookies.tar.gz"
@@ -60,8 +60,8 @@ def test_the_logs_of_real_bookies_go_on_where_their_tables_end() -> None:
                 found["/".join(path.parts[1:])] = batches(file.read(), path.name, int(path.stem))
     assert len(found) == 14
     assert found["bk-a.rack1/ledgers0/current/locations/000014.log"] is None
-    assert found["bk-a.rack1/ledgers0/current/locations/000018.log"] == Span(595, 858)
-    assert found["bk-c.rack2/index0/current/ledgers/000031.log"] == Span(51, 80)
+    assert found["bk-a.rack1/ledgers0/current/locations/000018.log"] == RecordSpan(595, 858)
+    assert found["bk-c.rack2/index0/current/ledgers/000031.log"] == RecordSpan(51, 80)
 
 
 sizes = st.integers(0, 60) | st.integers(BLOCK_BYTES - 60, BLOCK_BYTES + 60) | st.integers(0, 3 * BLOCK_BYTES)
@@ -135,7 +135,7 @@ def test_a_log_that_is_used_again_ends_where_the_old_one_shows() -> None:
 
 
 def test_batches_go_on_where_the_last_one_ended() -> None:
-    assert batches(log([batch(7, 3), batch(10, 0), batch(10, 1, 40_000)]), "log", 9) == Span(7, 11)
+    assert batches(log([batch(7, 3), batch(10, 0), batch(10, 1, 40_000)]), "log", 9) == RecordSpan(7, 11)
 
 
 @pytest.mark.parametrize(

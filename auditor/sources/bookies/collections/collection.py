@@ -41,7 +41,7 @@ _READERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class TableFile:
+class CollectedFile:
     """A Parquet file of a collection: its path from the collection on, and what must be in it."""
 
     path: str
@@ -50,7 +50,7 @@ class TableFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class CollectionManifest:
     """What collection.json says; times in ms since 1970, ``made`` when the first directory was looked at.
 
     ``sources`` are the ``--bookies`` as they were given, ``version`` is that of the program.
@@ -61,13 +61,13 @@ class Manifest:
     made: int
     finished: int
     sources: tuple[str, ...]
-    tables: Mapping[str, tuple[TableFile, ...]]
+    tables: Mapping[str, tuple[CollectedFile, ...]]
 
     def rows(self, table: str) -> int:
         """How many rows a table has.
 
-        >>> files = (TableFile("cookies/0.parquet", rows=3, bytes=900),)
-        >>> Manifest("c1", "0.1", 0, 0, ("/mnt/bookies",), {"cookies": files}).rows("cookies")
+        >>> files = (CollectedFile("cookies/0.parquet", rows=3, bytes=900),)
+        >>> CollectionManifest("c1", "0.1", 0, 0, ("/mnt/bookies",), {"cookies": files}).rows("cookies")
         3
         """
         return sum(file.rows for file in self.tables[table])
@@ -80,7 +80,7 @@ class Collection:
         self.path = path.rstrip("/") or path
         self.files, self.base = run_files(path)
 
-    def manifest(self) -> Manifest:
+    def manifest(self) -> CollectionManifest:
         """Read collection.json. Raises `UnreadError` where there is none, or none that can be understood."""
         try:
             with self.files.open_input_stream(f"{self.base}/{MANIFEST}") as stream:
@@ -94,7 +94,7 @@ class Collection:
         except (ValueError, KeyError, TypeError) as error:
             raise UnreadError(self.path, f"{MANIFEST} is damaged: {error or type(error).__name__}") from error
 
-    def write_manifest(self, manifest: Manifest) -> None:
+    def write_manifest(self, manifest: CollectionManifest) -> None:
         """Write collection.json; on a local file system it is there whole or not at all."""
         tables = {
             name: {"rows": manifest.rows(name), "files": [asdict(file) for file in files]}
@@ -105,7 +105,7 @@ class Collection:
             stream.write(text.encode())
         self.files.move(f"{self.base}/{MANIFEST}.part", f"{self.base}/{MANIFEST}")
 
-    def verify(self, manifest: Manifest) -> None:
+    def verify(self, manifest: CollectionManifest) -> None:
         """Hold every file to its bytes, and its footer to its rows; their data is not read.
 
         Raises `UnreadError` for the first, in the manifest's order, that is not there or not whole.
@@ -122,7 +122,7 @@ class Collection:
                 if rows != file.rows:
                     raise UnreadError(self.path, f"{file.path} has {rows} of {file.rows} rows")
 
-    def rows_of(self, file: TableFile) -> int:
+    def rows_of(self, file: CollectedFile) -> int:
         """How many rows a file's footer says it has. Raises `UnreadError`."""
         try:
             with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
@@ -130,19 +130,19 @@ class Collection:
         except (OSError, pa.ArrowException) as error:
             raise UnreadError(self.path, f"{file.path} cannot be read: {error}") from error
 
-    def written(self, table: str) -> tuple[TableFile, ...]:
+    def written(self, table: str) -> tuple[CollectedFile, ...]:
         """The Parquet files of a table as they lie there, for a manifest that is to be written."""
         found = [
-            TableFile(f"{table}/{info.base_name}", 0, info.size)
+            CollectedFile(f"{table}/{info.base_name}", 0, info.size)
             for info in self.files.get_file_info(fs.FileSelector(f"{self.base}/{table}"))
             if info.base_name.endswith(".parquet")
         ]
         return tuple(
-            TableFile(file.path, self.rows_of(file), file.bytes)
+            CollectedFile(file.path, self.rows_of(file), file.bytes)
             for file in sorted(found, key=lambda each: each.path)
         )
 
-    def read_rows(self, table: str, manifest: Manifest | None) -> Iterator[dict[str, Any]]:
+    def read_rows(self, table: str, manifest: CollectionManifest | None) -> Iterator[dict[str, Any]]:
         """Rows of a small table; without a manifest (an unfinished collection), of what is there.
 
         Raises `UnreadError`.
@@ -155,7 +155,7 @@ class Collection:
             raise UnreadError(self.path, f"{table} cannot be read: {error}") from error
 
 
-def _manifest(value: Any) -> Manifest:
+def _manifest(value: Any) -> CollectionManifest:
     """Raises ValueError, KeyError or TypeError for what `Collection.write_manifest` does not write."""
     schema = value["schema"]
     if schema != SCHEMA:
@@ -165,7 +165,7 @@ def _manifest(value: Any) -> Manifest:
     texts = (value["id"], value["version"], *value["sources"])
     if not all(isinstance(text, str) for text in texts) or not value["id"]:
         raise ValueError("id, version and sources must be text")
-    return Manifest(
+    return CollectionManifest(
         value["id"],
         value["version"],
         _count(value["made"]),
@@ -175,9 +175,9 @@ def _manifest(value: Any) -> Manifest:
     )
 
 
-def _files(name: str, table: Any) -> tuple[TableFile, ...]:
+def _files(name: str, table: Any) -> tuple[CollectedFile, ...]:
     files = tuple(
-        TableFile(each["path"], _count(each["rows"]), _count(each["bytes"])) for each in table["files"]
+        CollectedFile(each["path"], _count(each["rows"]), _count(each["bytes"])) for each in table["files"]
     )
     for file in files:
         folder, _, rest = file.path.partition("/")

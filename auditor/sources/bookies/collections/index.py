@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from auditor.sources.bookies.collections.collection import Collection, Manifest
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.collections.writer import AVAILABILITY
 from auditor.sources.bookies.part_rows import SCHEMA
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def collected_availability(
     spark: SparkSession,
-    collections: Sequence[tuple[Collection, Manifest]],
+    collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame:
     """Rows of ``availability`` from collections, each row under the bookie that its piece belongs to.

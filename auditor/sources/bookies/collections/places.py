@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from auditor.errors import UnreadError
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.collections.collection import Collection, Manifest
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.newest_collection import Newer
 from auditor.sources.bookies.collections.place_rows import places_of
 from auditor.sources.bookies.owners import Attribution
@@ -43,7 +43,7 @@ class CollectedPlaces:
 
     places: tuple[PlaceFound, ...]
     directories: Mapping[str, CollectedDirectory]
-    whole: tuple[tuple[Collection, Manifest], ...]
+    whole: tuple[tuple[Collection, CollectionManifest], ...]
     broken: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
@@ -77,7 +77,7 @@ class _Opened:
     id: str
     made: int
     collection: Collection
-    manifest: Manifest | None
+    manifest: CollectionManifest | None
     trouble: str | None
     places: list[PlaceFound]
     pieces: Mapping[tuple[int, str], str]
@@ -177,7 +177,7 @@ def settled(attribution: Attribution, collected: CollectedPlaces) -> Settled:
 
 def _open(path: str) -> _Opened:
     collection = Collection(path)
-    manifest: Manifest | None = None
+    manifest: CollectionManifest | None = None
     trouble: str | None = None
     try:
         manifest = collection.manifest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from auditor.sources.bookies.collections.collection import Collection, Manifest
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.index import escaped
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.collections.writer import TAILS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def collected_tails(
     spark: SparkSession,
-    collections: Sequence[tuple[Collection, Manifest]],
+    collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame:
     """Rows of ``journal_tails`` from collections that have them, each under the bookie of its piece."""

@@ -11,7 +11,7 @@ from pyarrow import parquet as pq
 
 from auditor.errors import UsageError
 from auditor.model.columns import column
-from auditor.sources.bookies.collections.collection import Collection, TableFile
+from auditor.sources.bookies.collections.collection import CollectedFile, Collection
 from auditor.sources.bookies.collections.pieces import Piece
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.bookies.part_rows import SCHEMA as INDEX_ROWS
@@ -29,7 +29,7 @@ _ROWS = 65_536
 
 def write_table(
     collection: Collection, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
-) -> tuple[TableFile, ...]:
+) -> tuple[CollectedFile, ...]:
     """Write the batches as they come; returns the files for the manifest. Raises `UsageError`."""
     path = f"{table}/part-00000.parquet"
     rows = 0
@@ -46,7 +46,7 @@ def write_table(
         info = collection.files.get_file_info(f"{collection.base}/{path}")
     except OSError as error:
         raise UsageError(f"--out {collection.path}: cannot be written: {error}") from error
-    return (TableFile(path, rows, info.size),)
+    return (CollectedFile(path, rows, info.size),)
 
 
 def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ class IndexFiles(NamedTuple):
     scope_id: int = 0
 
 
-class Fault(NamedTuple):
+class FileFault(NamedTuple):
     """Why an index file is not ok, and, where it is known, the byte at fault.
 
     ``state`` is cut (the last slot is not whole; those before it count) or unreadable (no groups).
@@ -44,7 +44,7 @@ class IndexBatch:
     ledger_ids: Longs
     paths: list[bytes]
     groups: GroupBatch
-    faults: dict[int, Fault]
+    faults: dict[int, FileFault]
     page_bytes: Longs
     mtimes: Longs
     stamps: Stamps

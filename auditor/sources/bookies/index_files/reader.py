@@ -28,7 +28,7 @@ from auditor.errors import CoverageLimitError
 from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.batch import (
     VANISHED,
-    Fault,
+    FileFault,
     IndexBatch,
     IndexFiles,
 )
@@ -245,17 +245,19 @@ def _chunk_groups(at: int, slots: NDArray[np.int64]) -> GroupBatch:
 
 def _faults(
     octets: NDArray[np.uint8], starts: Longs, lengths: Longs, failures: dict[int, tuple[str, int]]
-) -> dict[int, Fault]:
+) -> dict[int, FileFault]:
     """What is wrong with files, by their header, their length and what the system said, the last first."""
     cut = {
-        row: Fault(IndexState.CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
+        row: FileFault(IndexState.CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
         for row in np.flatnonzero(lengths % SLOT).tolist()
     }
     damaged = {
-        row: Fault(IndexState.UNREADABLE, error.reason, error.offset)
+        row: FileFault(IndexState.UNREADABLE, error.reason, error.offset)
         for row, error in check_headers(octets, starts, lengths).items()
     }
-    return cut | damaged | {row: Fault(IndexState.UNREADABLE, *failure) for row, failure in failures.items()}
+    return (
+        cut | damaged | {row: FileFault(IndexState.UNREADABLE, *failure) for row, failure in failures.items()}
+    )
 
 
 def _ask_for(path: bytes) -> None:

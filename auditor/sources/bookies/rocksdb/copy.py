@@ -32,7 +32,7 @@ from typing import TypeVar
 
 from auditor.codecs.rocksdb import log as rocksdb_log
 from auditor.codecs.rocksdb import manifest as rocksdb_manifest
-from auditor.codecs.rocksdb.log import Span
+from auditor.codecs.rocksdb.log import RecordSpan
 from auditor.errors import DamagedError, DecodeError, UnreadError
 
 SCRATCH = "bkaudit-rocksdb-"
@@ -105,7 +105,7 @@ def _list(directory: str) -> Listing:
 
 def _copy(directory: str, scratch: str, listing: Listing) -> None:
     """Make the scratch directory and check that it is a whole database. Raises `UnreadError`."""
-    logs: dict[int, Span | DamagedError | None] = {}
+    logs: dict[int, RecordSpan | DamagedError | None] = {}
     sizes: dict[int, int] = {}
     for name in listing:
         if (match := _LOG.fullmatch(name)) is not None:
@@ -167,7 +167,7 @@ def _check_logs(
     directory: str,
     manifest_number: int,
     manifest: rocksdb_manifest.Manifest,
-    logs: dict[int, Span | DamagedError | None],
+    logs: dict[int, RecordSpan | DamagedError | None],
     sizes: dict[int, int],
 ) -> None:
     """Whether the logs that count are all there and good. Raises `DamagedError`."""
@@ -182,7 +182,7 @@ def _check_logs(
             raise DamagedError(
                 f"{directory}/{number:06}.log", f"the MANIFEST says that {synced} bytes were written"
             )
-    spans: list[tuple[int, Span]] = []
+    spans: list[tuple[int, RecordSpan]] = []
     for number in counting:
         span = logs[number]
         if isinstance(span, DamagedError):
@@ -202,7 +202,7 @@ def _check_logs(
             raise _gap(directory, number, before.end, span)
 
 
-def _gap(directory: str, number: int, expected: int, span: Span) -> DamagedError:
+def _gap(directory: str, number: int, expected: int, span: RecordSpan) -> DamagedError:
     return DamagedError(
         f"{directory}/{number:06}.log",
         f"writes are missing before it: it begins with number {span.first}, {expected} comes next",

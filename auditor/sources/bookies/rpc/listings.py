@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.groups import Groups
-from auditor.codecs.bookie.wire import Answer, Status, answer, list_request, named
+from auditor.codecs.bookie.wire import BookieAnswer, Status, answer, list_request, named
 from auditor.errors import DecodeError
 from auditor.sources.bookies.rpc.client import IMPOSSIBLE_LEDGER, BookieClient
 from auditor.sources.bookies.rpc.connection import Wire
@@ -63,19 +63,19 @@ class Listing:
         """All of a listing is wanted."""
         return length
 
-    def answer(self, head: bytes, length: int) -> tuple[Hashable, Answer]:
+    def answer(self, head: bytes, length: int) -> tuple[Hashable, BookieAnswer]:
         """The answer, and which request it is for."""
         heard = answer(head)
         return heard.txn_id, heard
 
-    def misfit(self, subject: int, heard: Answer) -> DecodeError | None:
+    def misfit(self, subject: int, heard: BookieAnswer) -> DecodeError | None:
         """An answer of another ledger."""
         if heard.ledger_id in (None, subject):
             return None
         return DecodeError("bookie's answer", heard.at, f"of ledger {heard.ledger_id}; asked was {subject}")
 
 
-class ListingClient(BookieClient[int, Answer, Heard]):
+class ListingClient(BookieClient[int, BookieAnswer, Heard]):
     """Asks one bookie which entries of which ledgers it holds: see `BookieClient`; a subject is a ledger."""
 
     OPERATION = "list_entries"
@@ -89,7 +89,7 @@ class ListingClient(BookieClient[int, Answer, Heard]):
     _listed = False  # it has listed some ledger
     _bytes = 0
 
-    def wires(self) -> tuple[Wire[int, Answer], ...]:
+    def wires(self) -> tuple[Wire[int, BookieAnswer], ...]:
         """Version 2 has no such question."""
         return (Listing(),)
 
@@ -97,7 +97,7 @@ class ListingClient(BookieClient[int, Answer, Heard]):
         """A ledger that nobody has."""
         return IMPOSSIBLE_LEDGER
 
-    def status(self, answer: Answer) -> int:
+    def status(self, answer: BookieAnswer) -> int:
         """The answer's status."""
         return answer.status
 
@@ -120,7 +120,7 @@ class ListingClient(BookieClient[int, Answer, Heard]):
         """A ledger without an answer."""
         return Heard(subject, None, reason)
 
-    def note(self, subject: int, answer: Answer) -> Heard:
+    def note(self, subject: int, answer: BookieAnswer) -> Heard:
         """The listing, decoded; nothing where the bookie lacks the ledger."""
         now = int(time.time() * 1000)
         if answer.status == Status.ENOLEDGER:

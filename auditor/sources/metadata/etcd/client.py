@@ -68,7 +68,7 @@ class Keys(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EtcdQuestion:
     """A question: the keys from ``start``, and before ``end``, at ``revision`` (0: the newest).
 
     Without an ``end``, the key ``start`` alone. ``limit`` 0 is no limit. ``bare`` leaves the values out,
@@ -86,7 +86,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EtcdAnswer:
     """What was found; ``size`` is the answer's bytes.
 
     ``count`` is how many keys the range has in all, whatever limit and ``since`` leave out of them.
@@ -103,7 +103,7 @@ class Answer:
 class Pending:
     """A question on its way, and whom it was put to."""
 
-    asked: Asked
+    asked: EtcdQuestion
     endpoint: _Endpoint
     future: Any
 
@@ -145,7 +145,7 @@ class _Endpoint:
     def forget_token(self) -> None:
         self._token = None
 
-    def ask(self, asked: Asked) -> Any:
+    def ask(self, asked: EtcdQuestion) -> Any:
         """Send a question; what comes back is waited for with ``result()``."""
         request = etcdrpc.RangeRequest(
             key=asked.start,
@@ -196,13 +196,13 @@ class EtcdClient:
         """The endpoints, as messages name them."""
         return f"etcd at {','.join(self._hosts)}"
 
-    def begin(self, asked: Asked) -> Pending:
+    def begin(self, asked: EtcdQuestion) -> Pending:
         """Send a question, as soon as the rate limit lets it."""
         self.operations["count" if asked.counted else "range"] += 1
         self._limit.take(1)
         return self._send(asked)
 
-    def finish(self, pending: Pending) -> Answer:
+    def finish(self, pending: Pending) -> EtcdAnswer:
         """Wait for an answer; where the endpoint is lost, ask the others.
 
         Raises:
@@ -233,7 +233,7 @@ class EtcdClient:
             self.operations["retry"] += 1
             pending = self._send(asked, failures)
 
-    def ask(self, asked: Asked) -> Answer:
+    def ask(self, asked: EtcdQuestion) -> EtcdAnswer:
         """Ask and wait."""
         return self.finish(self.begin(asked))
 
@@ -250,7 +250,7 @@ class EtcdClient:
         return int(self._status().raftIndex)
 
     def _status(self) -> Any:
-        asked = Asked(b"", b"", 0)
+        asked = EtcdQuestion(b"", b"", 0)
         endpoint = self._endpoint()
         self.operations["status"] += 1
         try:
@@ -272,7 +272,7 @@ class EtcdClient:
             self._current.close()
             self._current = None
 
-    def _send(self, asked: Asked, failures: int = 0) -> Pending:
+    def _send(self, asked: EtcdQuestion, failures: int = 0) -> Pending:
         while True:
             endpoint = self._endpoint()
             try:
@@ -304,7 +304,7 @@ class EtcdClient:
             self._place = (self._place + 1) % len(self._hosts)
             self.operations["failover"] += len(self._hosts) > 1
 
-    def _answer(self, asked: Asked, response: Any) -> Answer:
+    def _answer(self, asked: EtcdQuestion, response: Any) -> EtcdAnswer:
         header = response.header
         if self.cluster_id is None:
             self.cluster_id = header.cluster_id
@@ -321,9 +321,9 @@ class EtcdClient:
         )
         self.operations["keys_read"] += len(keys.names)
         self._limit.take(len(keys.names))
-        return Answer(keys, response.count, response.more, response.ByteSize(), header.revision)
+        return EtcdAnswer(keys, response.count, response.more, response.ByteSize(), header.revision)
 
-    def _refused(self, asked: Asked, error: grpc.RpcError) -> StoreError:
+    def _refused(self, asked: EtcdQuestion, error: grpc.RpcError) -> StoreError:
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.OUT_OF_RANGE and _COMPACTED in details:
             return CompactedError(

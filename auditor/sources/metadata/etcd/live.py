@@ -25,10 +25,10 @@ import pyarrow as pa
 from auditor.errors import CompactedError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.etcd.client import Asked, EtcdClient, Keys
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
 from auditor.sources.metadata.etcd.nodes import NOTE, key_znode, named
 from auditor.sources.metadata.etcd.pages import EtcdPages, batch_of
-from auditor.sources.metadata.etcd.spans import Span, dealt, spans
+from auditor.sources.metadata.etcd.spans import KeySpan, dealt, spans
 from auditor.sources.metadata.store import (
     RESTARTS,
     ClusterNodes,
@@ -168,7 +168,7 @@ class EtcdStore:
         # The log is asked before the revision for the least that it is ahead, and after it for the most.
         before = self._client.log_index()
         key = etcd.key_bytes(f"{self.root}/layout")
-        newest = self._client.ask(Asked(key, b"", 0, bare=True)).revision
+        newest = self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision
         after = self._client.log_index()
         return History(self._cluster_id(), moment.revision, (before - newest, after - newest))
 
@@ -192,7 +192,9 @@ class EtcdStore:
         if self._moment is None:
             return False
         try:
-            self._client.ask(Asked(*etcd.children(self.root, "cookies"), self._moment.revision, limit=1))
+            self._client.ask(
+                EtcdQuestion(*etcd.children(self.root, "cookies"), self._moment.revision, limit=1)
+            )
         except CompactedError:
             return True
         return False
@@ -210,7 +212,7 @@ class EtcdStore:
 
     def _cluster_id(self) -> int:
         if self._client.cluster_id is None:  # the moment was given, and nothing has been asked yet
-            self._client.ask(Asked(etcd.key_bytes(f"{self.root}/layout"), b"", 0, bare=True))
+            self._client.ask(EtcdQuestion(etcd.key_bytes(f"{self.root}/layout"), b"", 0, bare=True))
         cluster_id = self._client.cluster_id
         assert cluster_id is not None
         return cluster_id
@@ -220,13 +222,13 @@ class EtcdStore:
             return self._given
         now = self._clock()  # before the server is asked: an age must not come out too small
         key = etcd.key_bytes(f"{self.root}/layout")
-        return Moment(self._client.ask(Asked(key, b"", 0, bare=True)).revision, now)
+        return Moment(self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision, now)
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         found: list[Keys] = []
         gaps: list[tuple[str, str]] = []
         for rel in _SINGLE:
-            asked = Asked(etcd.key_bytes(f"{self.root}/{rel}"), b"", moment.revision)
+            asked = EtcdQuestion(etcd.key_bytes(f"{self.root}/{rel}"), b"", moment.revision)
             found.append(self._client.ask(asked).keys)
         for rel in _PARENTS:
             for page in self._pages.read(*etcd.children(self.root, rel), moment.revision):
@@ -248,5 +250,5 @@ class EtcdStore:
         return named(self.root, znodes), gaps
 
 
-def _edges(lot: list[Span]) -> tuple[bytes, ...]:
+def _edges(lot: list[KeySpan]) -> tuple[bytes, ...]:
     return (lot[0].start, *(span.end for span in lot))

@@ -22,9 +22,9 @@ from auditor.errors import StoreError
 from auditor.keys.etcd import key_text
 from auditor.sources.metadata.etcd.client import (
     MESSAGE_LIMIT,
-    Answer,
-    Asked,
+    EtcdAnswer,
     EtcdClient,
+    EtcdQuestion,
     Keys,
     Pending,
     TooLargeError,
@@ -100,7 +100,7 @@ class EtcdPages:
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
         """
-        yield from self._counted(Asked(start, end, revision, self._limit))
+        yield from self._counted(EtcdQuestion(start, end, revision, self._limit))
 
     @property
     def asks_ahead(self) -> bool:
@@ -109,7 +109,7 @@ class EtcdPages:
 
     def ask_changed(self, start: bytes, end: bytes, revision: int, since: int) -> Pending:
         """Ask what of a range was last changed at the revision ``since`` or later; `changed` waits for it."""
-        return self._client.begin(Asked(start, end, revision, self._limit, since=since))
+        return self._client.begin(EtcdQuestion(start, end, revision, self._limit, since=since))
 
     def changed(self, pending: Pending) -> Changed | None:
         """What of a range has changed, as it was asked.
@@ -130,10 +130,10 @@ class EtcdPages:
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
         """The keys of a range as `read` gives them, without values."""
-        for page in self._counted(Asked(start, end, revision, self._largest, bare=True)):
+        for page in self._counted(EtcdQuestion(start, end, revision, self._largest, bare=True)):
             yield page.keys
 
-    def _counted(self, asked: Asked) -> Iterator[Page]:
+    def _counted(self, asked: EtcdQuestion) -> Iterator[Page]:
         """All pages of a range, which must have as many keys as the server counts."""
         read = expected = 0
         for page, answer in self._all(self._client.begin(asked)):
@@ -146,7 +146,7 @@ class EtcdPages:
                 f"it counted at revision {asked.revision}"
             )
 
-    def _all(self, sent: Pending) -> Iterator[tuple[Page, Answer]]:
+    def _all(self, sent: Pending) -> Iterator[tuple[Page, EtcdAnswer]]:
         """Wait for an answer, and ask on from its last key, until there is no more."""
         pending: Pending | None = sent
         while pending is not None:
@@ -183,15 +183,15 @@ class EtcdPages:
         for start, end in ranges:
             if len(sent) >= self._in_flight:
                 counts.append(self._client.finish(sent.popleft()).count)
-            sent.append(self._client.begin(Asked(start, end, revision, counted=True)))
+            sent.append(self._client.begin(EtcdQuestion(start, end, revision, counted=True)))
         return counts + [self._client.finish(pending).count for pending in sent]
 
     def first(self, start: bytes, end: bytes, revision: int) -> bytes | None:
         """The first key of a range; None where it is empty."""
-        answer = self._client.ask(Asked(start, end, revision, limit=1, bare=True))
+        answer = self._client.ask(EtcdQuestion(start, end, revision, limit=1, bare=True))
         return answer.keys.names[0] if answer.keys.names else None
 
-    def _too_large(self, asked: Asked) -> tuple[Page, Answer]:
+    def _too_large(self, asked: EtcdQuestion) -> tuple[Page, EtcdAnswer]:
         """Read the key alone of a value that fits no message."""
         answer = self._client.ask(replace(asked, limit=1, bare=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
@@ -199,7 +199,7 @@ class EtcdPages:
             Keys([], [], [], [], [], []), [(key_text(name), reason) for name in answer.keys.names]
         ), answer
 
-    def _learn(self, answer: Answer) -> None:
+    def _learn(self, answer: EtcdAnswer) -> None:
         if answer.keys.names:
             fitting = PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
             # At most twice the last one: values further on may be larger.

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.etcd.bbolt import Meta, Span, elements, read_meta
+from auditor.codecs.etcd.bbolt import Meta, PageSpan, elements, read_meta
 from auditor.codecs.etcd.mvcc import decode_key_value, key_spans, revisions
 from auditor.errors import DecodeError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.nodes import NOTE, key_znode, named
-from auditor.sources.metadata.etcd.snapshot_index import SnapshotIndex, build_index
+from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, build_index
 from auditor.sources.metadata.file_kind import BBOLT, file_kind, not_a
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
@@ -65,7 +65,7 @@ class GapsPart(Part):
 class _Loaded:
     size: int
     meta: Meta
-    index: SnapshotIndex
+    index: EtcdSnapshotIndex
     nodes: dict[str, Znode]
     gaps: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -153,7 +153,7 @@ class EtcdSnapshotStore:
             self._keys += 1
             path = etcd.key_text(bytes(data[begin:stop]))
             try:
-                znode = _znode(data, Span(value_at, value_end), main)
+                znode = _znode(data, PageSpan(value_at, value_end), main)
             except DecodeError as damage:
                 gaps.append((path, f"byte {value_at}: {damage}"))
             else:
@@ -270,7 +270,7 @@ def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
     return [], []
 
 
-def _nodes(data: memoryview, index: SnapshotIndex) -> tuple[list[Znode], list[tuple[str, str]]]:
+def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], list[tuple[str, str]]]:
     nodes: list[Znode] = []
     gaps: list[tuple[str, str]] = []
     for key, span in sorted(index.keys.items()):
@@ -281,7 +281,7 @@ def _nodes(data: memoryview, index: SnapshotIndex) -> tuple[list[Znode], list[tu
     return nodes, gaps
 
 
-def _znode(data: memoryview, span: Span, main: int | None) -> Znode:
+def _znode(data: memoryview, span: PageSpan, main: int | None) -> Znode:
     """The change whose value lies there; ``main`` is the revision under which it is kept, where known."""
     found = decode_key_value(bytes(data[span.at : span.end]))
     if main is not None and found.mod_revision != main:

@@ -19,7 +19,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.etcd.bbolt import Elements, Meta, Span, bucket, elements, items, leaves, windows
+from auditor.codecs.etcd.bbolt import Elements, Meta, PageSpan, bucket, elements, items, leaves, windows
 from auditor.codecs.etcd.mvcc import (
     COMPACTED,
     KEY_BUCKET,
@@ -62,7 +62,7 @@ class Leaves:
 
 
 @dataclass(slots=True)
-class SnapshotIndex:
+class EtcdSnapshotIndex:
     """What one pass found below a scope.
 
     ``keys`` are the cluster's own, by name: where the value of the change that holds lies. ``damage`` is what
@@ -70,7 +70,7 @@ class SnapshotIndex:
     """
 
     leaves: Leaves
-    keys: dict[bytes, Span]
+    keys: dict[bytes, PageSpan]
     revision: int
     damage: list[DecodeError]
     notes: list[str]
@@ -87,7 +87,7 @@ class _Pass:
     kinds: list[NDArray[np.uint8]] = field(default_factory=list)
     low: list[NDArray[np.uint64]] = field(default_factory=list)
     high: list[NDArray[np.uint64]] = field(default_factory=list)
-    others: dict[bytes, tuple[int, Span, bool]] = field(default_factory=dict)
+    others: dict[bytes, tuple[int, PageSpan, bool]] = field(default_factory=dict)
     leaves: int = 0
     changes: int = 0
     last: tuple[int, int] = (0, -1)
@@ -100,7 +100,7 @@ class _Pass:
         self.unsure_leaves = max(self.unsure_leaves, leaves_before)
 
 
-def build_index(data: memoryview, meta: Meta, scope: str) -> SnapshotIndex:
+def build_index(data: memoryview, meta: Meta, scope: str) -> EtcdSnapshotIndex:
     """Pass over a whole snapshot.
 
     Raises:
@@ -112,7 +112,7 @@ def build_index(data: memoryview, meta: Meta, scope: str) -> SnapshotIndex:
     found = _Pass(etcd.key_bytes(scope))
     pages = leaves(data, meta, root)
     while batch := list(islice(pages, CHUNK_LEAVES)):
-        spans: list[Span] = []
+        spans: list[PageSpan] = []
         for page in batch:
             if isinstance(page, DecodeError):
                 found.lost(page, found.leaves + len(spans))
@@ -123,7 +123,7 @@ def build_index(data: memoryview, meta: Meta, scope: str) -> SnapshotIndex:
     return _finish(data, meta, found)
 
 
-def _add(data: memoryview, found: _Pass, spans: list[Span]) -> None:
+def _add(data: memoryview, found: _Pass, spans: list[PageSpan]) -> None:
     at, end = np.array(spans, np.int64).T
     taken = elements(data, at, end)
     first_leaf = found.leaves
@@ -220,18 +220,18 @@ def _others(
         names = windows(data, begin[alike], length).view(f"S{length}").ravel()
         for row in alike[np.unique(names, return_index=True)[1]].tolist():
             key = bytes(data[int(begin[row]) : int(stop[row])])
-            span = Span(int(taken.value_at[row]), int(taken.value_end[row]))
+            span = PageSpan(int(taken.value_at[row]), int(taken.value_end[row]))
             found.others[key] = (found.changes + row, span, bool(stamps.deleted[row]))
 
 
-def _finish(data: memoryview, meta: Meta, found: _Pass) -> SnapshotIndex:
+def _finish(data: memoryview, meta: Meta, found: _Pass) -> EtcdSnapshotIndex:
     kinds = np.concatenate([*found.kinds, np.empty(0, np.uint8)])
     counts = np.concatenate([*found.counts, np.empty(0, np.int64)])
     holds = np.zeros(len(kinds), bool)
     holds[kinds != _OTHER] = _last_of_each(found)
     holds &= kinds == _SET
     below = found.scope + f"/{etcd.LEDGERS}/".encode()
-    keys: dict[bytes, Span] = {}
+    keys: dict[bytes, PageSpan] = {}
     for key, (change, span, deleted) in found.others.items():
         if deleted:
             continue
@@ -248,7 +248,7 @@ def _finish(data: memoryview, meta: Meta, found: _Pass) -> SnapshotIndex:
     )
     notes: list[str] = []
     revision = max([found.last[0], *_compacted(data, meta, notes)])
-    return SnapshotIndex(pages, keys, revision, found.damage, notes)
+    return EtcdSnapshotIndex(pages, keys, revision, found.damage, notes)
 
 
 def _last_of_each(found: _Pass) -> NDArray[np.bool_]:

@@ -40,7 +40,7 @@ First = Callable[[bytes, bytes], bytes | None]
 """The first key of a range."""
 
 
-class Span(NamedTuple):
+class KeySpan(NamedTuple):
     """The keys from ``start``, and before ``end``."""
 
     start: bytes
@@ -57,13 +57,13 @@ def key_of(scope: str, number: int) -> bytes:
     return etcd.key_bytes(f"{scope}/{etcd.to_path(LedgerId.parse(f'{number:032x}'))}")
 
 
-def spans(scope: str, counts: Counter, first: First, wanted: int) -> list[Span]:
+def spans(scope: str, counts: Counter, first: First, wanted: int) -> list[KeySpan]:
     """Spans in the order of keys, end to end, that cover everything below ``<scope>/ledgers/``.
 
     They are small enough to be dealt out to ``wanted`` tasks. There is no hole between two of them: what was
     counted empty is read as well.
     """
-    whole = Span(*etcd.children(scope, etcd.LEDGERS), 0)
+    whole = KeySpan(*etcd.children(scope, etcd.LEDGERS), 0)
     edges = [
         key_of(scope, number) for number in (*range(0, _UNSIGNED // 2, 8 << 56), _UNSIGNED // 2, _UNSIGNED)
     ]
@@ -71,11 +71,11 @@ def spans(scope: str, counts: Counter, first: First, wanted: int) -> list[Span]:
     total = sum(span.keys for span in found)
     grain = max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, wanted))))
     buckets = [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
-    waiting: list[Span] = []
+    waiting: list[KeySpan] = []
     for span in found:
         waiting += _counted(span, buckets, counts) if span.keys > grain else [span]
     waiting.reverse()
-    cut: list[Span] = []
+    cut: list[KeySpan] = []
     cuts = 0
     while waiting:
         span = waiting.pop()
@@ -88,25 +88,25 @@ def spans(scope: str, counts: Counter, first: First, wanted: int) -> list[Span]:
     return cut
 
 
-def _counted(span: Span, edges: Sequence[bytes], counts: Counter) -> list[Span]:
+def _counted(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> list[KeySpan]:
     """A span cut at those edges that lie inside."""
     inside = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
     ranges = list(pairwise(inside))
-    return [Span(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
+    return [KeySpan(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
 
 
-def dealt(all_spans: Sequence[Span], wanted: int) -> list[list[Span]]:
+def dealt(all_spans: Sequence[KeySpan], wanted: int) -> list[list[KeySpan]]:
     """Neighbouring spans together, in about ``wanted`` lots of about as many keys.
 
     Small ones of a lot are made one.
 
-    >>> lots = dealt([Span(b"a", b"b", 4000), Span(b"b", b"c", 0), Span(b"c", b"d", 3000)], 2)
+    >>> lots = dealt([KeySpan(b"a", b"b", 4000), KeySpan(b"b", b"c", 0), KeySpan(b"c", b"d", 3000)], 2)
     >>> [[(span.start, span.end) for span in lot] for lot in lots]
     [[(b'a', b'b')], [(b'b', b'd')]]
     """
     total = sum(span.keys for span in all_spans)
     share = max(PART_KEYS, -(-total // max(1, wanted)))
-    lots: list[list[Span]] = [[]]
+    lots: list[list[KeySpan]] = [[]]
     size = 0
     for span in all_spans:
         if lots[-1] and size + span.keys // 2 >= share:
@@ -117,18 +117,18 @@ def dealt(all_spans: Sequence[Span], wanted: int) -> list[list[Span]]:
     return [_joined(lot) for lot in lots]
 
 
-def _joined(lot: Sequence[Span]) -> list[Span]:
+def _joined(lot: Sequence[KeySpan]) -> list[KeySpan]:
     joined = [lot[0]]
     for span in lot[1:]:
         before = joined[-1]
         if before.keys + span.keys <= JOINED_KEYS:
-            joined[-1] = Span(before.start, span.end, before.keys + span.keys)
+            joined[-1] = KeySpan(before.start, span.end, before.keys + span.keys)
         else:
             joined.append(span)
     return joined
 
 
-def _cut(scope: str, span: Span, counts: Counter, first: First) -> tuple[Span, Span] | None:
+def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> tuple[KeySpan, KeySpan] | None:
     """Cut a span so that about half of its keys are on each side, or at least one; None if it cannot be.
 
     From its first key on, as far as a power of two takes it without passing half.
@@ -153,4 +153,4 @@ def _cut(scope: str, span: Span, counts: Counter, first: First) -> tuple[Span, S
     at = edge(low)
     if not span.start < at < span.end:
         return None
-    return Span(span.start, at, left), Span(at, span.end, span.keys - left)
+    return KeySpan(span.start, at, left), KeySpan(at, span.end, span.keys - left)

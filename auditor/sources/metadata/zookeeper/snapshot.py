@@ -28,7 +28,7 @@ from auditor.sources.metadata.zookeeper.files import mapped, snapshots_and_logs
 from auditor.sources.metadata.zookeeper.replay import Replay, read_logs
 from auditor.sources.metadata.zookeeper.snapshot_index import (
     Slice,
-    SnapshotIndex,
+    ZooKeeperSnapshotIndex,
     below,
     build_index,
     read_slice,
@@ -66,7 +66,7 @@ class _Loaded:
     """What the driver keeps of the files: no ledger that did not change."""
 
     file: Path
-    index: SnapshotIndex
+    index: ZooKeeperSnapshotIndex
     replay: Replay
     state: dict[str, Znode]
     gaps: tuple[tuple[str, str], ...]

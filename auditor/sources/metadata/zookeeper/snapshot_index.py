@@ -36,7 +36,7 @@ class Slice:
 
 
 @dataclass(slots=True)
-class SnapshotIndex:
+class ZooKeeperSnapshotIndex:
     """What one pass over a snapshot found below a root.
 
     ``slices`` say which trees have znodes in them. ``base`` are the znodes at the touched paths and all
@@ -54,13 +54,13 @@ class SnapshotIndex:
     beside: set[str] = field(default_factory=set)  # names of znodes beside the root
 
 
-def build_index(data: memoryview, root: str, touched: set[str]) -> SnapshotIndex:
+def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnapshotIndex:
     """Pass over a whole snapshot.
 
     Raises:
         DecodeError: the snapshot is damaged or cut; nothing of it should be trusted then.
     """
-    index = SnapshotIndex()
+    index = ZooKeeperSnapshotIndex()
     touched_bytes = {path.encode() for path in touched}
     at, ended = nodes_begin(data), False
     while not ended:
@@ -134,7 +134,9 @@ def _beside(data: memoryview, found: Boundaries, root: str, rows: NDArray[np.int
     return {name.decode(errors="replace") for name in names if b"/" not in name}
 
 
-def _add(index: SnapshotIndex, data: memoryview, found: Boundaries, root: str, touched: set[bytes]) -> None:
+def _add(
+    index: ZooKeeperSnapshotIndex, data: memoryview, found: Boundaries, root: str, touched: set[bytes]
+) -> None:
     rows = below(data, found, root)
     index.beside |= _beside(data, found, root, rows)
     fixed = tails(data, found.tail_at[rows])

@@ -13,7 +13,7 @@ from pyarrow import parquet as pq
 
 from auditor.collect.collect import collect
 from auditor.errors import UnreadError
-from auditor.sources.bookies.collections.collection import Collection, Manifest, TableFile
+from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
 from tests.sources.bookie_corpora import unpack_bookies
 
 
@@ -133,10 +133,10 @@ def test_a_table_counts_as_many_rows_as_its_files(made: Path) -> None:
 def test_a_manifest_that_was_cut_is_damaged_and_never_shorter(cut: int, tmp_path_factory: Any) -> None:
     path = tmp_path_factory.mktemp("collection")
     files = {
-        name: (TableFile(f"{name}/0.parquet", 1, 2),)
+        name: (CollectedFile(f"{name}/0.parquet", 1, 2),)
         for name in ("places", "directories", "cookies", "availability", "entry_logs")
     }
-    Collection(str(path)).write_manifest(Manifest("c1", "0.1", 1, 2, ("x",), files))
+    Collection(str(path)).write_manifest(CollectionManifest("c1", "0.1", 1, 2, ("x",), files))
     text = (path / "collection.json").read_text()
     (path / "collection.json").write_text(text[: len(text) - 2 - cut])
     with pytest.raises(UnreadError, match=r"collection\.json is damaged"):
@@ -145,7 +145,7 @@ def test_a_manifest_that_was_cut_is_damaged_and_never_shorter(cut: int, tmp_path
 
 @given(
     st.builds(
-        Manifest,
+        CollectionManifest,
         st.text(min_size=1),
         st.text(),
         st.integers(0, 2**63),
@@ -155,7 +155,7 @@ def test_a_manifest_that_was_cut_is_damaged_and_never_shorter(cut: int, tmp_path
             {
                 name: st.lists(
                     st.builds(
-                        TableFile,
+                        CollectedFile,
                         st.integers(0, 99).map(f"{name}/{{}}.parquet".format),
                         st.integers(0, 2**40),
                         st.integers(0, 2**40),
@@ -166,7 +166,9 @@ def test_a_manifest_that_was_cut_is_damaged_and_never_shorter(cut: int, tmp_path
         ),
     )
 )
-def test_every_manifest_that_is_written_is_read_back(tmp_path_factory: Any, manifest: Manifest) -> None:
+def test_every_manifest_that_is_written_is_read_back(
+    tmp_path_factory: Any, manifest: CollectionManifest
+) -> None:
     collection = Collection(str(tmp_path_factory.mktemp("collection")))
     collection.write_manifest(manifest)
     assert collection.manifest() == manifest

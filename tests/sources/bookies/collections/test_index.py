@@ -8,13 +8,13 @@ from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
 from auditor.collect.collect import collect
-from auditor.sources.bookies.collections.collection import Collection, Manifest
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.index import collected_availability
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.spark_source import SPARK_SCHEMA
 from tests.sources.bookie_corpora import unpack_bookies
 
-Whole = tuple[Collection, Manifest]
+Whole = tuple[Collection, CollectionManifest]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.etcd import live as etcd_live
-from auditor.sources.metadata.etcd.client import Asked, EtcdClient, Pending
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Pending
 from auditor.sources.metadata.etcd.live import EtcdPart, EtcdStore
 from auditor.sources.metadata.store import NO_TIME, RESTARTS, StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
@@ -261,7 +261,7 @@ class Meddler(EtcdClient):
     server: Etcd
     times = 0
 
-    def begin(self, asked: Asked) -> Pending:
+    def begin(self, asked: EtcdQuestion) -> Pending:
         if asked.revision and self.times:
             self.times -= 1
             self.server.compact(self.server.load([("/bk/underreplication", b"")]))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.etcd.client import MESSAGE_LIMIT, Answer, Asked, EtcdClient, Keys
+from auditor.sources.metadata.etcd.client import MESSAGE_LIMIT, EtcdAnswer, EtcdClient, EtcdQuestion, Keys
 from auditor.sources.metadata.etcd.pages import LARGEST_PAGE, PAGE_BYTES, Changed, EtcdPages, Page
 from auditor.sources.metadata.store import StoreOptions
 from tests.servers.etcd import Etcd, running
@@ -102,11 +102,11 @@ def test_a_low_rate_makes_small_pages(server: Etcd, client: EtcdClient) -> None:
 class Forgetful(EtcdClient):
     """Leaves a key out of a page, as no etcd should."""
 
-    def finish(self, pending: object) -> Answer:
+    def finish(self, pending: object) -> EtcdAnswer:
         keys = Keys([b"/bk/ledgers/0", b"/bk/ledgers/1"], [b"", b""], [1, 1], [1, 1], [0, 0], [1, 1])
-        return Answer(keys, 3, False, 100, 7)
+        return EtcdAnswer(keys, 3, False, 100, 7)
 
-    def begin(self, asked: Asked) -> object:  # type: ignore[override]
+    def begin(self, asked: EtcdQuestion) -> object:  # type: ignore[override]
         return type("Sent", (), {"asked": asked})()
 
 

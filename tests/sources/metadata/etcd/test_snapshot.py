@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auditor.codecs.etcd.bbolt import Span, bucket, elements, leaves, page_span, read_meta
+from auditor.codecs.etcd.bbolt import PageSpan, bucket, elements, leaves, page_span, read_meta
 from auditor.errors import StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
@@ -210,12 +210,12 @@ def test_a_cut_file_says_so(tmp_path: Path) -> None:
     assert ledgers_of(store_of(file[:-32], tmp_path, SCOPE)) == (whole, [])
 
 
-def leaf_pages(file: bytes) -> list[Span]:
+def leaf_pages(file: bytes) -> list[PageSpan]:
     data = memoryview(file)
     meta = read_meta(data)
     root = bucket(data, meta, b"key")
     assert root is not None
-    return [leaf for leaf in leaves(data, meta, root) if isinstance(leaf, Span)]
+    return [leaf for leaf in leaves(data, meta, root) if isinstance(leaf, PageSpan)]
 
 
 def test_ledgers_changed_last_behind_a_lost_page_are_certain_and_those_before_are_not(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def values(file: bytes) -> set[int]:
     for root in trees:
         assert root is not None
         for leaf in leaves(data, meta, root):
-            assert isinstance(leaf, Span)
+            assert isinstance(leaf, PageSpan)
             found = elements(data, np.array([leaf.at]), np.array([leaf.end]))
             for begin, end in zip(found.value_at.tolist(), found.value_end.tolist(), strict=True):
                 inside |= set(range(begin, end))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.etcd import spans as etcd_spans
-from auditor.sources.metadata.etcd.spans import PART_KEYS, Span, dealt, spans
+from auditor.sources.metadata.etcd.spans import PART_KEYS, KeySpan, dealt, spans
 
 SCOPE = "/bk"
 START, END = etcd.children(SCOPE, "ledgers")
@@ -36,7 +36,7 @@ class Server:
         at = bisect_left(self.keys, start)
         return self.keys[at] if at < len(self.keys) and self.keys[at] < end else None
 
-    def cut(self, wanted: int = 1) -> list[Span]:
+    def cut(self, wanted: int = 1) -> list[KeySpan]:
         found = spans(SCOPE, self.counts, self.first, wanted)
         assert (found[0].start, found[-1].end) == (START, END)
         for before, after in pairwise(found):
@@ -121,7 +121,7 @@ def test_spans_of_any_ids_cover_all_keys(ledgers: set[tuple[int, int]]) -> None:
 @given(st.lists(st.integers(0, 5000), min_size=1, max_size=60), st.integers(1, 12))
 def test_spans_are_dealt_out_in_order_and_evenly(sizes: list[int], wanted: int) -> None:
     edges = [b"%04d" % number for number in range(len(sizes) + 1)]
-    all_spans = [Span(edges[at], edges[at + 1], size) for at, size in enumerate(sizes)]
+    all_spans = [KeySpan(edges[at], edges[at + 1], size) for at, size in enumerate(sizes)]
     lots = dealt(all_spans, wanted)
     ends = [edge for lot in lots for span in lot for edge in (span.start, span.end)]
     assert (ends[0], ends[-1], ends[1:-1:2]) == (edges[0], edges[-1], ends[2:-1:2])

@@ -9,7 +9,7 @@ from auditor.model.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FindingWithHistory:
     """A finding of one run; ``standing`` is None where the run kept none."""
 
     finding: Finding

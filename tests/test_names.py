@@ -1,0 +1,70 @@
+"""One word, one meaning: the public names that two modules have, and why they may."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+
+from tests.test_house import MODULES
+
+SAME_MEANING = {
+    **dict.fromkeys(("decode", "parse", "text"), "bytes or words to values, each module its own format"),
+    **dict.fromkeys(
+        ("decode_header", "read_log", "read_logs", "unpack", "windows"), "the same of another format"
+    ),
+    **dict.fromkeys(
+        ("render", "markdown", "samples"), "a report in the form that the module is called after"
+    ),
+    **dict.fromkeys(
+        ("from_path", "to_path", "from_name", "ledger_ids", "spelled", "classify"), "keys, by layout"
+    ),
+    **dict.fromkeys(("from_json", "to_json"), "a value as JSON, and back"),
+    **dict.fromkeys(
+        ("build_index", "count_ledgers", "parse_line", "probe", "recognise"), "stores, each its own"
+    ),
+    **dict.fromkeys(("register", "main"), "a door that Spark or a shell opens by this name"),
+}
+"""Names of one meaning for several kinds of thing: a caller says which by the module."""
+
+COMMANDS = {"check", "collect", "columns", "history", "ledger", "plain", "scan", "show"}
+"""Commands of `auditor.cli` are functions of their name."""
+
+TWO_MEANINGS = {
+    *("by_bookie", "changed", "chosen", "clip", "doubts_of", "escaped", "expected", "groups_of", "hidden"),
+    *("in_doubt", "index_time", "instance_id_missing", "known", "ledger_sets", "listed", "moment", "named"),
+    *("opened", "parts", "picked", "repeated", "too_irregular", "znodes"),
+}
+"""What is left to rename; nothing may be added."""
+
+
+def public(kind: type[ast.stmt] | tuple[type[ast.stmt], ...]) -> Counter[str]:
+    """In how many modules each public name is defined."""
+    return Counter(
+        name
+        for module in MODULES
+        for name in {
+            node.name
+            for node in ast.parse(module.read_text("utf-8")).body
+            if isinstance(node, kind)
+            and isinstance(node, (ast.ClassDef, ast.FunctionDef))
+            and not node.name.startswith("_")
+        }
+    )
+
+
+def test_no_two_types_have_one_name() -> None:
+    assert [name for name, count in public(ast.ClassDef).items() if count > 1] == []
+
+
+def test_no_more_functions_of_one_name_mean_two_things() -> None:
+    twice = {name for name, count in public(ast.FunctionDef).items() if count > 1}
+    decoders = {
+        name for name in twice if re.fullmatch("decode_\\w+", name)
+    }  # bkaudit decode KIND, and its codec
+    assert twice - SAME_MEANING.keys() - COMMANDS - decoders == TWO_MEANINGS
+
+
+def test_what_may_be_there_twice_is() -> None:
+    twice = {name for name, count in public(ast.FunctionDef).items() if count > 1}
+    assert {*SAME_MEANING, *COMMANDS} <= twice
