@@ -85,7 +85,13 @@ def run_lock(metadata: str, out: str) -> Iterator[None]:
         return
     descriptor = _opened(path, out)
     try:
-        if not _lock(descriptor, fcntl.LOCK_EX):
+        locked = _lock(descriptor, fcntl.LOCK_EX)
+        while locked and not _is_at(descriptor, path):
+            # `bkaudit prune` took the file away in between: the next run would lock another one.
+            os.close(descriptor)
+            descriptor = _opened(path, out)
+            locked = _lock(descriptor, fcntl.LOCK_EX)
+        if not locked:
             raise UsageError(
                 f"--out {out}: another run of this cluster is at work beside it "
                 f"({_read(descriptor) or path}); wait for it, or end it: its lock ends with it, and its own "
@@ -112,6 +118,14 @@ def holder(metadata: str, out: str) -> Holder | None:
         return None if _lock(descriptor, fcntl.LOCK_SH) else _read(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _opened(path: Path, out: str) -> int:

@@ -24,6 +24,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diff": ("bkaudit diff runs/A runs/B", "bkaudit diff runs/A runs/B --format jsonl"),
     "history": ("bkaudit history runs",),
+    "prune": (
+        "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --keep-weekly 5 --keep-last 3",
+        "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --suppressions suppressions.toml --yes",
+    ),
     "explain ledger": (
         "bkaudit explain ledger 42 --run runs/A",
         "bkaudit explain ledger --ledger-qualified-name 0000000000000000000000000000002a",

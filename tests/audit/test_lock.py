@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from auditor.audit import lock as lock_module
 from auditor.audit.audit import Audit
 from auditor.audit.lock import holder, lock_file, run_lock
 from auditor.errors import RunError, UsageError
@@ -110,3 +111,23 @@ def test_runs_that_may_not_be_written_are_refused_by_name(tmp_path: Path) -> Non
     ):
         pass
     tmp_path.chmod(0o755)
+
+
+def test_a_lock_that_was_taken_away_meanwhile_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when old runs and idle locks are pruned at the moment at which a run begins."""
+    path = lock_file(CLUSTER, str(tmp_path / "run"))
+    assert path is not None
+    lock, times = lock_module._lock, []
+
+    def pruned(descriptor: int, kind: int) -> bool:
+        times.append(kind)
+        if len(times) == 1:
+            path.unlink()
+        return lock(descriptor, kind)
+
+    monkeypatch.setattr(lock_module, "_lock", pruned)
+    with run_lock(CLUSTER, str(tmp_path / "run")):
+        assert len(times) == 2
+        assert holder(CLUSTER, str(tmp_path / "run")) is not None

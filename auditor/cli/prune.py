@@ -1,0 +1,107 @@
+"""``bkaudit prune``: old runs of a directory go, by restic's words."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from auditor.cli import completion
+from auditor.cli.verbosity import say
+from auditor.errors import UsageError
+from auditor.model.amounts import moment, plural, size
+
+_LOCKS = ".bkaudit-*.lock"
+_COUNT = click.IntRange(0)
+
+
+@click.command()
+@click.argument("runs", shell_complete=completion.runs)
+@click.option("--keep-last", type=_COUNT, default=0, metavar="N", help="Keep the newest N runs.")
+@click.option("--keep-daily", type=_COUNT, default=0, metavar="N", help="Keep the newest run of N days.")
+@click.option("--keep-weekly", type=_COUNT, default=0, metavar="N", help="Keep the newest run of N weeks.")
+@click.option("--keep-monthly", type=_COUNT, default=0, metavar="N", help="Keep the newest run of N months.")
+@click.option(
+    "--suppressions",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Keep the runs that baselines of this file name. May be repeated.",
+)
+@click.option("--yes", is_flag=True, help="Take away what may go; without it nothing is done.")
+def prune(
+    runs: str,
+    keep_last: int,
+    keep_daily: int,
+    keep_weekly: int,
+    keep_monthly: int,
+    suppressions: tuple[str, ...],
+    yes: bool,
+) -> None:
+    """Say which finished runs below RUNS would go; with --yes take them, and locks that nobody holds, away.
+
+    Of each cluster the newest run and the newest complete one stay, whatever the numbers say, and so do the
+    baselines of suppressions. Unfinished runs, and whatever is no run of this program, are left alone.
+    """
+    from auditor.runs.history import history
+    from auditor.runs.prune import Keep, decisions
+
+    if "://" in runs:
+        raise UsageError(f"{runs}: only runs in a local directory are taken away")
+    keep = Keep(keep_last, keep_daily, keep_weekly, keep_monthly)
+    if keep == Keep():
+        raise UsageError("say what to keep: --keep-last, --keep-daily, --keep-weekly or --keep-monthly")
+    directory = Path(runs)
+    found = decisions(history(directory), keep, _baselines(suppressions, directory))
+    freed = 0
+    for decision in found:
+        path = Path(decision.run.path)
+        why = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
+        click.echo(f"{'keep' if why else 'take away':<9}  {moment(decision.run.finished)}  {path.name}{why}")
+        if not why:
+            freed += sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            if yes:
+                _remove(path)
+    locks = _idle_locks(directory, yes)
+    gone = sum(not decision.reasons for decision in found)
+    done = "taken away" if yes else "would go; nothing was done without --yes"
+    click.echo(f"{plural(gone, 'run')} of {len(found):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
+
+
+def _baselines(files: tuple[str, ...], directory: Path) -> set[str]:
+    """The runs that entries name, expired ones too, as the history of the directory spells their paths."""
+    from auditor.findings.suppress import read_suppressions
+
+    entries = [entry for file in files for entry in read_suppressions(Path(file).absolute())]
+    named = {
+        Path(entry.baseline).resolve() for entry in entries if entry.baseline and "://" not in entry.baseline
+    }
+    return {f"{directory}/{each.name}" for each in named if each.parent == directory.resolve()}
+
+
+def _remove(run: Path) -> None:
+    """The report goes first: half a run is no finished one."""
+    (run / "report.json").unlink()
+    shutil.rmtree(run)
+
+
+def _idle_locks(directory: Path, remove: bool) -> int:
+    """Locks that nobody holds; with ``remove`` they are taken away, each while it is held here."""
+    idle = 0
+    for file in sorted(directory.glob(_LOCKS)):
+        descriptor = os.open(file, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            since = datetime.fromtimestamp(file.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            say(f"{file.name} is held, since {since}")
+        else:
+            idle += 1
+            if remove:
+                file.unlink()
+        finally:
+            os.close(descriptor)
+    return idle

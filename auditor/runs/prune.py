@@ -1,0 +1,71 @@
+"""Which runs of a directory are kept and which may go, by restic's words.
+
+    keep_last 3       the three newest
+    keep_daily 7      the newest of each of the last seven days that have one; weekly, monthly likewise
+
+What something rests on is kept whatever the numbers say: the newest run of each cluster, its newest complete
+one, and runs that are named: baselines. A day and a week are UTC's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from auditor.model.history import RunSummary, cluster_key
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How many runs to keep of each kind; 0 keeps none for that reason."""
+
+    last: int = 0
+    daily: int = 0
+    weekly: int = 0
+    monthly: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A run, and why it is kept; without a reason it may go."""
+
+    run: RunSummary
+    reasons: tuple[str, ...]
+
+
+_PERIODS: tuple[tuple[str, str], ...] = (("daily", "%Y-%m-%d"), ("weekly", "%G-W%V"), ("monthly", "%Y-%m"))
+
+
+def decisions(runs: Iterable[RunSummary], keep: Keep, named: Collection[str] = ()) -> list[Decision]:
+    """What becomes of each run, the oldest first; each cluster is looked at by itself.
+
+    ``named`` are paths, as the runs have them, that something rests on.
+    """
+    ordered = sorted(runs, key=lambda run: (run.finished, run.path))
+    reasons: dict[str, list[str]] = {run.path: [] for run in ordered}
+    for key in dict.fromkeys(map(cluster_key, ordered)):
+        newest_first = [run for run in reversed(ordered) if cluster_key(run) == key]
+        _keep(newest_first, keep, reasons)
+    for run in ordered:
+        if run.path in named:
+            reasons[run.path].append("a suppression's baseline")
+    return [Decision(run, tuple(reasons[run.path])) for run in ordered]
+
+
+def _keep(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, list[str]]) -> None:
+    for run in newest_first[: max(1, keep.last)]:
+        reasons[run.path].append("last" if keep.last else "the newest")
+    for run in [run for run in newest_first if run.complete][:1]:
+        reasons[run.path].append("the newest complete")
+    for name, form in _PERIODS:
+        seen: set[str] = set()
+        for run in newest_first:
+            period = _in(form)(run.finished)
+            if period not in seen and len(seen) < getattr(keep, name):
+                seen.add(period)
+                reasons[run.path].append(name)
+
+
+def _in(form: str) -> Callable[[int], str]:
+    return lambda ms: datetime.fromtimestamp(ms / 1000, UTC).strftime(form)

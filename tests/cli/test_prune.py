@@ -1,0 +1,106 @@
+"""``bkaudit prune``: what goes, what never does, and that nothing does without --yes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.cli import main
+from auditor.model.history import RunSummary
+from auditor.runs.prune import Keep, decisions
+from tests.reports.samples import coverage, report
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
+
+
+def summary(days_ago: float, complete: bool = True, instance: str = "one") -> RunSummary:
+    base = report([], coverage=coverage(complete), changes=None)
+    when = int((NOON - timedelta(days=days_ago)).timestamp() * 1000)
+    of = replace(
+        base, run=replace(base.run, finished=when), cluster=replace(base.cluster, instance_id=instance)
+    )
+    return RunSummary.of(f"runs/{instance}-{days_ago}", of)
+
+
+def kept(runs: list[RunSummary], keep: Keep, named: tuple[str, ...] = ()) -> list[str]:
+    return [each.run.name for each in decisions(runs, keep, named) if each.reasons]
+
+
+def test_last_daily_weekly_and_monthly_keep_the_newest_of_each() -> None:
+    runs = [summary(days) for days in (0, 0.25, 1, 2, 3, 7, 14, 21, 40)]
+    assert kept(runs, Keep(last=2)) == ["one-0.25", "one-0"]
+    assert kept(runs, Keep(daily=3)) == ["one-2", "one-1", "one-0"]
+    assert kept(runs, Keep(weekly=3)) == ["one-14", "one-7", "one-0"]
+    assert kept(runs, Keep(monthly=2)) == ["one-21", "one-0"]
+    assert kept(runs, Keep(last=1, daily=2, weekly=2)) == ["one-7", "one-1", "one-0"]
+
+
+def test_what_something_rests_on_never_goes() -> None:
+    runs = [summary(9, complete=False), summary(8), summary(1, complete=False), summary(0, complete=False)]
+    assert kept(runs, Keep(last=1)) == ["one-8", "one-0"]
+    assert kept(runs, Keep(last=1), ("runs/one-9",)) == ["one-9", "one-8", "one-0"]
+    other = summary(30, instance="two")
+    assert kept([*runs, other], Keep(last=1)) == ["two-30", "one-8", "one-0"]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for days in range(5):
+        base = report([], coverage=coverage(True), changes=None)
+        when = int((NOON - timedelta(days=days)).timestamp() * 1000)
+        (tmp_path / f"run-{days}" / "tables").mkdir(parents=True)
+        (tmp_path / f"run-{days}" / "tables" / "part").write_bytes(b"x" * 1000)
+        text = replace(base, run=replace(base.run, finished=when)).to_json()
+        (tmp_path / f"run-{days}" / "report.json").write_text(text)
+    (tmp_path / "unfinished" / "tables").mkdir(parents=True)
+    (tmp_path / "mine.txt").touch()
+    for name in ("idle", "held"):
+        (tmp_path / f".bkaudit-{name}.lock").touch()
+    return tmp_path
+
+
+def prune(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["prune", *(str(each) for each in arguments)])
+
+
+def names(runs: Path) -> set[str]:
+    return {path.name for path in runs.iterdir()}
+
+
+def test_nothing_goes_without_yes_and_then_only_what_was_said(runs: Path) -> None:
+    before = names(runs)
+    dry = prune(runs, "--keep-last", 2)
+    assert dry.exit_code == 0, dry.stderr
+    assert "take away  2026-11-16 12:00:00 UTC  run-4" in dry.stdout
+    assert "keep       2026-11-20 12:00:00 UTC  run-0 (last, the newest complete)" in dry.stdout
+    assert "3 runs of 5, " in dry.stdout
+    assert "nothing was done without --yes" in dry.stdout
+    assert names(runs) == before
+    descriptor = os.open(runs / ".bkaudit-held.lock", os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        done = prune(runs, "--keep-last", 2, "--yes")
+    finally:
+        os.close(descriptor)
+    assert done.stdout.splitlines()[-1].endswith("and 1 lock taken away")
+    assert ".bkaudit-held.lock is held" in done.stderr
+    assert before - names(runs) == {"run-2", "run-3", "run-4", ".bkaudit-idle.lock"}
+
+
+def test_a_baseline_stays(runs: Path) -> None:
+    file = runs / "suppressions.toml"
+    file.write_text('[[baseline]]\nrun = "run-4"\nreason = "r"\nuntil = 2020-01-01\n')
+    assert prune(runs, "--keep-last", 1, "--suppressions", file, "--yes").exit_code == 0
+    assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-4"}
+
+
+def test_what_to_keep_must_be_said(runs: Path) -> None:
+    refused = prune(runs, "--yes")
+    assert (refused.exit_code, "say what to keep" in refused.stderr) == (2, True)
+    assert (runs / "run-4").exists()
