@@ -64,7 +64,7 @@ class OwnerScan:
         self._notes: list[str] = []
         self._own = options.owners is None
         self.uri = self._find()
-        self._rows = self._landing.land("owners", self._read) if self.uri is not None else None
+        self._rows = self._land(self.uri) if self.uri is not None else None
 
     def look_into_cursors(self, bookies: BookieScan, indexes: Indexes) -> None:
         """Take what only cursors' ledgers name from the disks (`auditor.audit.cursor_ledgers`)."""
@@ -115,6 +115,25 @@ class OwnerScan:
                 self._notes.append(f"whether {name} refers to these ledgers is unknown: {error}")
         return None
 
+    def _land(self, uri: OwnersUri) -> DataFrame | None:
+        """The table owners; None where nobody asked for it by name and it cannot be read."""
+        try:
+            rows = self._landing.land("owners", self._read)
+        except StoreError as error:
+            if not self._own:
+                raise
+            self._landing.run.remove("tables/owners")
+            self._notes.append(f"who refers to the ledgers could not be read from {uri.text}: {error}")
+            self.uri = None
+            return None
+        if not self._own and "owners" in self._landing.empty:
+            tree = APPLICATIONS[uri.application].trees[0]
+            raise StoreError(
+                f"--owners {uri.text}: nothing of {uri.application} is kept there; the chroot above {tree} "
+                "belongs into the URI"
+            )
+        return rows
+
     def _read(self) -> DataFrame:
         assert self.uri is not None
         at_once = self._landing.spark.sparkContext.defaultParallelism
@@ -138,6 +157,7 @@ class OwnerScan:
             round(self._options.owner_grace * 1000),
             self.uri.chroot,
             metadata.zxid() if self._own else None,
+            metadata.before.scan_time if metadata.live and not self._own else None,
             self._apart(),
         )
         before = self._landing.spark.read.parquet(f"{earlier.path}/tables/ownership") if earlier else None

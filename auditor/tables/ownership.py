@@ -79,7 +79,7 @@ INCOMPLETE, NOT_TRIMMED = "offload-incomplete", "offload-not-trimmed"
 _OWNER = (
     "application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path", "place", "list_size",
     "entries", "size", "timestamp", "offload", "offload_uid", "offload_time", "borrowed",
-    "mark_delete_ledger_id", "mark_delete_entry_id", "mzxid",
+    "mark_delete_ledger_id", "mark_delete_entry_id", "mzxid", "mtime",
 )  # fmt: skip
 
 
@@ -88,7 +88,8 @@ class Moments:
     """When what was read, ms: ages count from ``now``, and below ``grace`` nothing is called unowned.
 
     ``chroot`` is the path above the owners' trees. ``first_zxid`` is where the store stood at the first scan
-    of a running ZooKeeper that has both, None elsewhere. ``apart`` is why owners and ledgers may not fit
+    of a running ZooKeeper that has both, None elsewhere; ``first_time`` when that scan began, ms, where two
+    running stores have them. ``apart`` is why owners and ledgers may not fit
     together; None where they do.
     """
 
@@ -96,6 +97,7 @@ class Moments:
     grace: int
     chroot: str = ""
     first_zxid: int | None = None
+    first_time: int | None = None
     apart: str | None = None
 
 
@@ -235,6 +237,9 @@ def _why(moments: Moments) -> Column:
         if moments.first_zxid is not None
         else F.lit(None)
     )
+    if moments.first_time is not None:
+        later = F.coalesce(F.col("mtime") >= moments.first_time, F.lit(True))
+        changed = F.when(later, "its owner may have changed while the metadata was read")
     apart = F.lit(moments.apart)
     unknown = F.coalesce(
         F.when(F.col("borrowed"), "a shadow topic may list what its source has given up"),

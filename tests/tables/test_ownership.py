@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
-NOW, GRACE, FIRST_ZXID = 1_000_000, 10_000, 500
+NOW, GRACE, FIRST_ZXID, FIRST_TIME = 1_000_000, 10_000, 500, 900_000
 TOPIC = "/managed-ledgers/shop/orders/persistent/"
 UNREADABLE, HIDDEN, COMPACTED = f"{TOPIC}spoiled", f"{TOPIC}hidden", f"{TOPIC}compacted/__compaction"
 GONE, MADE, DOUBTED, BEFORE = range(60), range(60, 90), range(90, 120), range(0, 600, 2)
@@ -92,7 +92,8 @@ def world(seed: int) -> tuple[list[Row], list[Row]]:
                     "entries": draw.choice([None, 10, 10, 11]), "size": draw.choice([None, 100, 100, 99]),
                     "offload": draw.choice([None, None, "incomplete", "complete", "deleted"]),
                     "offload_time": draw.choice([None, NOW - 1, 5]), "borrowed": borrowed,
-                    "mzxid": draw.choice([FIRST_ZXID, FIRST_ZXID + 1]), "stale": False,
+                    "mzxid": draw.choice([FIRST_ZXID, FIRST_ZXID + 1]),
+                    "mtime": draw.choice([None, FIRST_TIME - 1, FIRST_TIME]), "stale": False,
                 }
             )  # fmt: skip
             owners[-1]["path"] = owners[-1]["path"] or ANOTHER
@@ -110,8 +111,9 @@ def world(seed: int) -> tuple[list[Row], list[Row]]:
     return ledgers, owners
 
 
-def standing_of(ledger: Row | None, owner: Row | None, id: int, live: bool) -> tuple[str | None, bool]:
+def standing_of(ledger: Row | None, owner: Row | None, id: int, stores: str) -> tuple[str | None, bool]:
     """The standing, by the rules as they are written, and whether a dangling reference is in doubt."""
+    live = stores != "saved"
     there = ledger is not None or (live and id in MADE)
     if owner is not None:
         if there:
@@ -120,7 +122,12 @@ def standing_of(ledger: Row | None, owner: Row | None, id: int, live: bool) -> t
             return "offloaded", False
         if owner["borrowed"]:
             return "unknown", False
-        return "dangling", id in DOUBTED or (live and owner["mzxid"] > FIRST_ZXID)
+        changed = {
+            "saved": False,
+            "one": owner["mzxid"] > FIRST_ZXID,
+            "two": owner["mtime"] is None or owner["mtime"] >= FIRST_TIME,
+        }
+        return "dangling", id in DOUBTED or changed[stores]
     if ledger is None:
         return ("unnamed", False) if there else (None, False)
     said = ledger["custom_metadata"]
@@ -157,9 +164,11 @@ def fault_of(ledger: Row | None, owner: Row | None, standing: str | None) -> str
     return None
 
 
-@pytest.mark.parametrize("live", [False, True])
-def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, live: bool) -> None:
-    ledgers, owners = world(7 + live)
+@pytest.mark.parametrize("stores", ["saved", "one", "two"])
+def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) -> None:
+    """Of a saved store, of one running store, and of two: one with the ledgers, one with the owners."""
+    live = stores != "saved"
+    ledgers, owners = world(len(stores))
     by_id, named = (
         {row["ledger_id"]: row for row in ledgers},
         {row["ledger_id"]: row for row in owners if "ledger_id" in row},
@@ -176,13 +185,19 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, live: bool) -
         frame(spark, DOUBTFUL_IDS, doubtful),
         frame(spark, OWNERSHIP, earlier),
         ("pulsar",),
-        Moments(NOW, GRACE, "", FIRST_ZXID if live else None),
+        Moments(
+            NOW,
+            GRACE,
+            "",
+            FIRST_ZXID if stores == "one" else None,
+            FIRST_TIME if stores == "two" else None,
+        ),
     ).collect()
     rows = {row["ledger_id"]: row for row in found if row["ledger_id"] is not None}
     assert len(rows) == sum(row["ledger_id"] is not None for row in found)
     seen = set()
     for id in range(600):
-        standing, doubted = standing_of(by_id.get(id), named.get(id), id, live)
+        standing, doubted = standing_of(by_id.get(id), named.get(id), id, stores)
         row = rows.get(id)
         assert (row["standing"] if row else None) == standing, id
         if row is None:

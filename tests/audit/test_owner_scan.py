@@ -1,0 +1,70 @@
+"""Where owners are looked for, and what is said where there are none."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from auditor.audit.owner_scan import NOBODY, OwnerScan, check_owners
+from auditor.errors import StoreError, UsageError
+from auditor.model.options import AuditOptions
+
+
+def scan(
+    owners: str | None = None, *, empty: bool = False, beside: bool | str = False, refused: str | None = None
+) -> OwnerScan:
+    """A scan of a store that has an application's tree beside its root, has not, or does not say."""
+
+    def has_beside(name: str) -> bool:
+        if isinstance(beside, str):
+            raise StoreError(beside)
+        return beside and name == "managed-ledgers"
+
+    def land(*_: Any) -> None:
+        if refused is not None:
+            raise StoreError(refused)
+
+    run = SimpleNamespace(remove=lambda name: None)
+    landing = SimpleNamespace(empty={"owners"} if empty else set(), land=land, run=run)
+    metadata = SimpleNamespace(has_beside=has_beside, uri="zk://h1:2181/east/ledgers", live=True)
+    return OwnerScan(cast(Any, landing), cast(Any, metadata), AuditOptions(owners=owners))
+
+
+def test_the_metadatas_own_store_is_looked_at_and_no_other() -> None:
+    found = scan(beside=True).uri
+    assert found is not None
+    assert found.text == "pulsar:zk://h1:2181/east"
+    assert scan(beside=False).uri is None
+    assert scan(NOBODY, beside=True).uri is None
+
+
+def test_a_store_that_does_not_say_leaves_a_note() -> None:
+    unsure = scan(beside="session lost")
+    assert unsure.uri is None
+    [note] = unsure.notes(cast(Any, None))
+    assert "session lost" in note
+
+
+def test_owners_that_may_not_be_read_end_an_audit_only_where_they_were_asked_for() -> None:
+    unread = scan(beside=True, refused="not authorised to read /managed-ledgers")
+    assert unread.uri is None
+    [note] = unread.notes(cast(Any, None))
+    assert "not authorised" in note
+    with pytest.raises(StoreError, match="not authorised"):
+        scan("pulsar:zk://h1:2181", refused="not authorised to read /managed-ledgers")
+
+
+def test_a_place_that_was_named_and_has_no_owners_is_an_error() -> None:
+    with pytest.raises(StoreError, match="nothing of pulsar is kept there"):
+        scan("pulsar:dump:///saved.jsonl", empty=True)
+    assert scan(beside=True, empty=True).uri is not None  # an application that is new has none yet
+
+
+@pytest.mark.parametrize("owners", ["zk://h1:2181", "pulsar:zk://"])
+def test_what_cannot_be_meant_is_refused_before_anything_is_read(owners: str) -> None:
+    with pytest.raises(UsageError):
+        check_owners(AuditOptions(owners=owners))
+    check_owners(AuditOptions(owners=NOBODY))
+    check_owners(AuditOptions())
