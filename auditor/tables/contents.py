@@ -92,6 +92,7 @@ def contents(
     plain = _of_owners(sure, ledgers, unequal, places.where(~F.col("owner").isin(list(doubted))))
     if not doubted:
         return plain
+    # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
     counts = _counts(_seen(availability.where(doubtful), places).join(_members(ledgers, unequal), [*LEDGER]))
     return plain.unionByName(_ranked(counts, places, bookies))
 
@@ -122,6 +123,7 @@ def _of_owners(
             _times(F.expr(mine.format(" and m.should = held"))).alias("known_exact"),
         )
     )
+    # All that is there, less what is unequal: a pair that left no row in `unequal` holds just what it should.
     number = (
         _seen(availability, places)
         .groupBy("key")
@@ -152,6 +154,7 @@ def _counts(seen: DataFrame) -> DataFrame:
     """How much each id explains of each directory; the row without an id counts the ledgers there."""
     from pyspark.sql import functions as F
 
+    # A member without an id in every row: grouped by id, its row is the number of ledgers in the directory.
     total = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER.items()))
     each = seen.withColumn("mine", F.expr("exists(members, m -> m.id = owner and m.should = held)")).select(
         "key", "owner", "held", "mine", F.explode(F.concat(F.array(total), "members")).alias("m")
@@ -165,6 +168,8 @@ def _counts(seen: DataFrame) -> DataFrame:
     )
 
 
+# Ids and groups as hashes of 64 bits: rows are exploded by member, and narrow ones are shuffled at half the
+# cost.
 _MEMBER = {"id": "bigint", "should": "bigint", "lacks": "boolean"}
 _MEMBERS = (
     "transform(replicas, r -> named_struct('id', xxhash64(r.bookie_id),"

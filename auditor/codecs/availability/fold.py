@@ -49,26 +49,38 @@ def fold(batch: GroupBatch) -> GroupBatch:
         return batch
     several = last > first
     # Within a group only its first two runs can fail to continue: two columns, one row per group.
+    # What lies between the last run of the group before and the first of this one: the period that both would
+    # have.
     distance = np.zeros_like(first)
     np.subtract(first[1:], last[:-1], out=distance[1:])
+    # Whether a run can follow the one before at all: of one size, in one set, at a distance that is no
+    # overlap and that an int32 holds. The second run of a group always can.
     joins = np.ones((len(first), 2), np.bool_)
     joins[0, 0] = False
     joins[1:, 0] = (size[1:] == size[:-1]) & (distance[1:] > size[1:]) & (distance[1:] <= LONGEST)
     joins[set_heads(batch.offsets), 0] = False
+    # A first run opens a group where it breaks the period so far, a second one where the period is another
+    # than the distance that led to the first.
     opens = np.empty_like(joins)
     opens[0, 0] = True
     before = np.where(several, period, distance)
     opens[1:, 0] = ~joins[1:, 0] | (distance[1:] != before[:-1])
     opens[:, 1] = several & (distance != period)
+    # Flat places of the two columns: the row is `at >> 1`, and `at & 1` says that it is the group's second
+    # run.
     at = np.flatnonzero(opens)
     runs = np.where(several, (last - first) // np.maximum(period, 1), 0) + 1
     ends = np.cumsum(runs)
+    # Runs numbered over the whole batch, as if groups were unrolled, which they never are.
     number = (ends - runs)[at >> 1] + (at & 1)
+    # An opener right behind another becomes the second run of its group, if it can follow; every other one of
+    # a row of such, for a group has one second run.
     second = joins.ravel()[at]
     second[1:] &= number[1:] - number[:-1] == 1
     starts = _openers(len(at), np.flatnonzero(second))
     at, number = at[starts], number[starts]
     row, second = at >> 1, (at & 1).astype(np.bool_)
+    # A group ends with the run before the next group's first.
     before_it = np.where(second, first[row], last[row - 1])
     return _assemble(
         first=first[row] + np.where(second, period[row], 0),
@@ -164,6 +176,7 @@ def _folded(found: Iterable[PatternChanges], starts: Longs, offsets: Longs, by_r
         opens = _openers(len(at), row[joins])
         going_on = PatternChanges(*(column[opens[-1:]] for column in (at, size, first, head)))
         at, step = at[opens], step[opens]
+        # Groups of more than one run: more places lie up to the next opener than the first run takes.
         several = np.flatnonzero(at[1:] - at[:-1] > step[:-1])
         step, next_at = step[several], at[several + 1]
         pieces.append(
@@ -189,6 +202,7 @@ def _openers(count: int, joins: Longs) -> Longs:
     opens = np.ones(count, np.bool_)
     chained = np.zeros(len(joins), np.bool_)
     np.equal(joins[1:] - joins[:-1], 1, out=chained[1:])
+    # Where each unbroken chain of joins begins; an even distance from there is the second run of a new group.
     begin = np.maximum.accumulate(np.where(chained, 0, joins))
     opens[joins[(joins - begin) & 1 == 0]] = False
     return np.flatnonzero(opens)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.byte_column import ByteColumn, begin_with
 from auditor.codecs.ledger_metadata import one as ledger_metadata
-from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns, woven
+from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns, merge_columns
 from auditor.codecs.ledger_metadata.lines_v1 import read_v1
 from auditor.codecs.ledger_metadata.lines_v2 import read_lines
 from auditor.codecs.ledger_metadata.wellformed import sound_ledgers
@@ -47,7 +47,7 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     alone = np.flatnonzero(left)
     if len(alone) or not parts:
         parts.append((alone, _alone(column.taken(alone))))
-    return woven(parts)
+    return merge_columns(parts)
 
 
 def _versions(values: ByteColumn) -> Longs:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -81,7 +83,7 @@ _SCALARS = (
 )
 
 
-def woven(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns:
+def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns:
     """Columns of all rows from columns of some, each with the places of its rows; every place is given once.
 
     The order within a row stays. Where one part has all rows in order, it is the answer.
@@ -89,31 +91,42 @@ def woven(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns:
     parts = [part for part in parts if len(part[0])] or list(parts[:1])
     if len(parts) == 1:
         return parts[0][1]
-    rows = [at for at, _ in parts]
     columns = [column for _, column in parts]
-    place = np.argsort(np.concatenate(rows))
-    scalars = {name: np.concatenate([getattr(each, name) for each in columns])[place] for name in _SCALARS}
+    # Of every item the row that it ends in: in order of these, rows are in order, and the items within each
+    # as they were. Members are two steps down: rows of segments first, then of each segment's members.
     segment_rows = [np.repeat(at, each.segment_counts) for at, each in parts]
-    segments = np.argsort(np.concatenate(segment_rows), kind="stable")
-    member_rows = [
-        np.repeat(at, each.member_counts) for at, (_, each) in zip(segment_rows, parts, strict=True)
-    ]
-    members = np.argsort(np.concatenate(member_rows), kind="stable")
-    custom = np.argsort(np.concatenate([np.repeat(at, c.custom_counts) for at, c in parts]), kind="stable")
-    bookie_at = np.cumsum([0, *(len(each.bookies) for each in columns)])
-    key_at = np.cumsum([0, *(len(each.key_names) for each in columns)])
-    values = pa.concat_arrays([each.custom_values for each in columns])
+    member_rows = [np.repeat(at, each.member_counts) for at, each in zip(segment_rows, columns, strict=True)]
+    rows = _order([at for at, _ in parts])
+    segments, members = _order(segment_rows), _order(member_rows)
+    custom = _order([np.repeat(at, each.custom_counts) for at, each in parts])
     return LedgerColumns(
-        damage={int(at[row]): said for at, each in parts for row, said in each.damage.items()},
-        rules={int(at[row]): said for at, each in parts for row, said in each.rules.items()},
-        **scalars,
-        segment_firsts=np.concatenate([each.segment_firsts for each in columns])[segments],
-        member_counts=np.concatenate([each.member_counts for each in columns])[segments],
-        members=np.concatenate([c.members + at for c, at in zip(columns, bookie_at, strict=False)])[members],
-        bookies=[bookie for each in columns for bookie in each.bookies],
-        custom_keys=np.concatenate([c.custom_keys + at for c, at in zip(columns, key_at, strict=False)])[
-            custom
-        ],
-        key_names=[key for each in columns for key in each.key_names],
-        custom_values=values.take(pa.array(custom)),
+        damage=_by_row(parts, "damage"),
+        rules=_by_row(parts, "rules"),
+        **{name: _joined(columns, name)[rows] for name in _SCALARS},
+        segment_firsts=_joined(columns, "segment_firsts")[segments],
+        member_counts=_joined(columns, "member_counts")[segments],
+        members=_renumbered(columns, "members", "bookies")[members],
+        bookies=list(chain.from_iterable(each.bookies for each in columns)),
+        custom_keys=_renumbered(columns, "custom_keys", "key_names")[custom],
+        key_names=list(chain.from_iterable(each.key_names for each in columns)),
+        custom_values=pa.concat_arrays([each.custom_values for each in columns]).take(pa.array(custom)),
     )
+
+
+def _order(rows: Sequence[Longs]) -> NDArray[np.intp]:
+    return np.argsort(np.concatenate(rows), kind="stable")
+
+
+def _joined(columns: Sequence[LedgerColumns], name: str) -> Any:
+    return np.concatenate([getattr(each, name) for each in columns])
+
+
+def _renumbered(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
+    """Places in each part's own list of names, as places in all of these lists one behind the other."""
+    starts = np.cumsum([0, *(len(getattr(each, names)) for each in columns[:-1])])
+    return np.concatenate([getattr(each, name) + at for each, at in zip(columns, starts, strict=True)])
+
+
+def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
+    """What is kept for a few rows of each part, by the place of the row in all."""
+    return {int(at[row]): said for at, each in parts for row, said in getattr(each, name).items()}
