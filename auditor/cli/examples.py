@@ -28,6 +28,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --keep-weekly 5 --keep-last 3",
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --suppressions suppressions.toml --yes",
     ),
+    "conf list": ("bkaudit conf list",),
+    "conf show": ("bkaudit conf show audit.toml > audit.toml",),
+    "conf path": ('spark-submit "$(bkaudit conf path jobs/audit.py)" --metadata URI --out RUN',),
     "explain ledger": (
         "bkaudit explain ledger 42 --run runs/A",
         "bkaudit explain ledger --ledger-qualified-name 0000000000000000000000000000002a",
