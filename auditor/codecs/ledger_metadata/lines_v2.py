@@ -143,6 +143,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     ([False, True], [3, 0])
     """
     count = len(values)
+    # Room behind the last line: how it begins is compared at full length, whether it is so long or not.
     octets = np.concatenate((values.octets, np.zeros(_LONGEST_BEGIN, np.uint8)))
     begins, ends = values.starts + start, values.ends
     odd = (ends - begins > MAX_TEXT_BYTES) | (begins >= ends)
@@ -153,6 +154,8 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
         # Of lines in good order alone it is sure which segment they are of.
         sound = ~odd[lines.rows]
         lines, kinds = lines.taken(sound), kinds[sound]
+    # Lines of one kind side by side, each kind still in the order of the text: from here on a field of all
+    # ledgers is one slice, and is read with one call.
     by_kind = np.argsort(kinds, kind="stable")
     bounds = np.searchsorted(kinds[by_kind], np.arange(len(FieldKind) + 1))
     at = {kind: by_kind[bounds[kind] : bounds[kind + 1]] for kind in FieldKind}
@@ -160,6 +163,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     contents = {
         kind: TextSpans(of[kind].rows, of[kind].starts + len(_BEGIN[kind]), of[kind].ends) for kind in _BEGIN
     }
+    # What is not written as the server writes it is `odd`, and goes to the reader of one ledger at a time.
     quoted = {kind: _quoted(octets, contents[kind], odd) for kind in _QUOTED}
     escaped = _check_bytes(octets, begins, ends, quoted, odd)
 
@@ -184,6 +188,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
         (FieldKind.CUSTOM, CUSTOM),
     ):
         ledgers.present[number][of[kind].rows] = True
+    # A member belongs to the last segment that opened before its line.
     member_of = np.searchsorted(at[FieldKind.SEGMENT], at[FieldKind.MEMBER]) - 1
     segments = Fields(
         numbers={FIRST: integers(octets, contents[FieldKind.FIRST], 18, odd)},
@@ -211,11 +216,13 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
 def _lines(octets: NDArray[np.uint8], begins: Longs, ends: Longs, odd: Bools) -> TextSpans:
     newlines = np.flatnonzero(octets == _NEWLINE)
     low, high = np.searchsorted(newlines, begins), np.searchsorted(newlines, ends)
+    # A text without a newline, or that does not end with one, is cut or not the server's.
     odd |= (high <= low) | (newlines.take(high - 1, mode="clip") != ends - 1 if len(newlines) else True)
     counts = np.where(odd, 0, high - low)
     heads = np.cumsum(counts) - counts
     rows = np.repeat(np.arange(len(begins)), counts)
     line_ends = newlines[np.arange(len(rows)) + np.repeat(low - heads, counts)]
+    # A line begins behind the one before, but for the first of each ledger.
     starts = np.append(0, line_ends + 1)[: len(rows)]
     starts[heads[counts > 0]] = begins[counts > 0]
     return TextSpans(rows, starts, line_ends)
@@ -224,6 +231,7 @@ def _lines(octets: NDArray[np.uint8], begins: Longs, ends: Longs, odd: Bools) ->
 def _kinds(octets: NDArray[np.uint8], lines: TextSpans) -> NDArray[np.uint8]:
     """What each line is; NONE where it does not begin as its kind must."""
     four = windows(octets, lines.starts, 4).view("<u4")
+    # Two bytes tell all kinds apart; behind an indentation the two that follow it, in the table's upper half.
     two = four & 0xFFFF
     kinds = _BY_BYTES[np.where(two == _INDENT, four >> 16 | 1 << 16, two)]
     order = np.argsort(kinds, kind="stable")
