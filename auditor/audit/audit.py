@@ -35,6 +35,7 @@ from auditor.audit.metadata_scan import MetadataScan
 from auditor.audit.owner_scan import OwnerScan, check_owners
 from auditor.audit.resumption import resumption_of, run_identity
 from auditor.audit.runs_before import RunsBefore, find_runs_before
+from auditor.audit.space_scan import read_entry_logs, space_notes, with_space
 from auditor.audit.summary import cluster_of, holes_of, summarise
 from auditor.audit.witness import Witness, judge_with_witness
 from auditor.findings.confirm import confirm
@@ -52,7 +53,7 @@ from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.query_plans import partitions, plan_for, settings_kept
 from auditor.spark.session import build_session
 from auditor.spark.task_errors import run_errors
-from auditor.tables import ClusterFacts, Roster, Tables
+from auditor.tables import OF_ENTRY_LOGS, ClusterFacts, Roster, Tables
 from auditor.tables.answers import merge_answers
 from auditor.tables.contents import bookies_in_doubt, contents
 from auditor.tables.doubtful_ids import doubtful_ids
@@ -126,6 +127,7 @@ class Audit:
             bookies = BookieScan(landing, metadata, self.bookies, self.options, since)
             indexes = bookies.indexes()
             owners.look_into_cursors(bookies, indexes)
+            logs = read_entry_logs(landing, bookies, self.options) if self.options.entry_logs else None
             asked = query_bookies(landing, metadata, bookies, indexes, self.options) if bookies.rpc else None
             sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
             plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in bookies.members.values()))
@@ -134,6 +136,8 @@ class Audit:
             cluster = cluster_of(metadata)
             before = find_runs_before(landing, cluster, metadata.live, metadata.scan_time)
             tables = self._compare(landing, metadata, bookies, indexes, asked, verdict, before, owners)
+            if logs is not None:
+                tables = with_space(landing, logs, indexes.rows, tables)
             unsorted = _found(landing, metadata, tables)
 
             def said() -> DataFrame:
@@ -162,6 +166,7 @@ class Audit:
                 since,
                 verdict.witness,
                 owners,
+                space_notes(logs, tables) if logs is not None else [],
             )
             landing.finish(report)
         return report
@@ -361,7 +366,7 @@ def _stale_marks(landing: Landing, marks: DataFrame, *tables: DataFrame) -> Data
 
 def _known_empty(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:
     """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
-    empty = set(landing.empty)
+    empty = {*landing.empty, *OF_ENTRY_LOGS}  # until they were read
     if "judged" in empty:
         empty |= {"over_replicated", "unindexed"}  # which are made of it
     if "marks" in empty:

@@ -164,7 +164,9 @@ def _opened(path: str, options: AuditOptions, cluster: Cluster | None) -> RunRea
 
 
 def _looked(tables: Tables, holes: bool) -> Looked:
-    return Looked(tables.verdicts, tables.bookies, holes, bool(tables.roster.unread))
+    return Looked(
+        tables.verdicts, tables.bookies, holes, bool(tables.roster.unread), tables.space is not None
+    )
 
 
 def _day(ms: int) -> date:

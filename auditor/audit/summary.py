@@ -67,10 +67,11 @@ def summarise(
     since: Since,
     witness: Witness,
     owners: OwnerScan,
+    space_notes: Sequence[str],
 ) -> Report:
     """Count, sample and cover: the report of an audit whose findings have landed. Times in ms.
 
-    ``holes`` are those of `holes_of`.
+    ``holes`` are those of `holes_of`; ``space_notes`` say what became of the bytes of entry logs.
     """
     counts = _counts(tables, metadata, asked)
     reads, witness_notes = witness.summary()
@@ -91,6 +92,7 @@ def summarise(
             *bookies.notes(),
             *witness_notes,
             *owners.notes(tables.ownership),
+            *space_notes,
             *compared.notes,
             *_end_unknown(metadata, compared.tally()),
             *([] if since.path else since.notes),

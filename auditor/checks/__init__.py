@@ -29,6 +29,10 @@ from auditor.checks.endpoint_missing import endpoint_missing
 from auditor.checks.ensemble_duplicate import ensemble_duplicate
 from auditor.checks.ensemble_size import ensemble_size
 from auditor.checks.entries_past_end import entries_past_end
+from auditor.checks.entry_log_header_wrong import entry_log_header_wrong
+from auditor.checks.entry_log_missing import entry_log_missing
+from auditor.checks.entry_log_pinned import entry_log_pinned
+from auditor.checks.entry_log_reclaimable import entry_log_reclaimable
 from auditor.checks.entry_lost import entry_lost
 from auditor.checks.ghost_bookie import ghost_bookie
 from auditor.checks.index_incomplete import index_incomplete
@@ -103,6 +107,10 @@ ALL: tuple[Check, ...] = (
     ledger_not_indexed,
     metadata_suspect,
     stray_file,
+    entry_log_header_wrong,
+    entry_log_missing,
+    entry_log_reclaimable,
+    entry_log_pinned,
     # identity
     ghost_bookie,
     bookie_down,

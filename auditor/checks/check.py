@@ -44,6 +44,8 @@ class Basis(StrEnum):
     """What lies on a bookie's disks."""
     OWNERS = "owners"
     """Who refers to ledgers, as applications keep it."""
+    ENTRY_LOGS = "entry logs"
+    """What lies in a bookie's entry logs, which are read only where a run is asked to."""
 
 
 class Need(StrEnum):
@@ -67,6 +69,8 @@ class Need(StrEnum):
     """What bookies hold: their indexes, or their answers."""
     DISKS = "disks"
     """What lies in bookies' directories; a bookie that is asked does not tell it."""
+    ENTRY_LOGS = "entry logs"
+    """A run that was asked to read entry logs."""
     WITNESS = "witness"
     """Bookies of a live store that may be asked for entries."""
 

@@ -17,6 +17,9 @@ it is *unseen*, and stays known until a run can tell.
     Who refers to ledgers. Looked at where the owners' trees were read, with every value in them, and the
     listing of ledgers has no holes.
 
+``entry logs``
+    What lies in a bookie's entry logs. Looked at as disks are, by a run that read entry logs.
+
 Holes are parts of the metadata that could not be read, and ids that these or a misplaced record leave in
 doubt. What marks show needs a listing without them.
 """

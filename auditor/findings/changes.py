@@ -27,13 +27,14 @@ _KNOWN = ("known_severity", "known_missing", "known_confidence")
 
 @dataclass(frozen=True)
 class Looked:
-    """What this run looked at: its tables verdicts and bookies; whether its listings had holes, and whether
-    some bookie was not read whole."""
+    """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
+    bookie was not read whole, and whether entry logs were read."""
 
     verdicts: DataFrame
     bookies: DataFrame
     holes: bool
     some_unread: bool
+    entry_logs: bool = False
 
 
 def changed(
@@ -194,6 +195,7 @@ def _looked(looked: Looked) -> Column:
     no_holes, listed = F.lit(not looked.holes), F.col("judged").isNotNull()
     of_store = F.col("id").isin(*_ids(Basis.METADATA))
     of_copies = F.col("id").isin(*_ids(Basis.COPIES))
+    of_logs = F.col("id").isin(*_ids(Basis.ENTRY_LOGS))
     marked = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
     gone = ~listed & no_holes
     ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", no_holes))
@@ -204,6 +206,7 @@ def _looked(looked: Looked) -> Column:
     )
     return (
         F.when(marked & ~no_holes, False)
+        .when(of_logs & F.lit(not looked.entry_logs), False)
         .when(of_store, listed | no_holes)
         # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
         .when(of_copies & F.col("ledger_id").isNull(), no_holes & F.lit(not looked.some_unread))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.checks import Basis
+from auditor.errors import RunError
 from auditor.findings.basis import UNREADABLE, basis, of_marks
 from auditor.findings.columns import Batches, among, find, keys, whole
 from auditor.model.states import GONE, BookieRead, LedgerClass
@@ -28,6 +29,7 @@ class Subjects:
     of_copies: Flags
     of_marks: Flags
     of_owners: Flags
+    of_logs: Flags
     has_ledger: Flags
     ledger: NDArray[np.bytes_]
     scope_id: NDArray[np.int64]
@@ -48,19 +50,20 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
                 np.array([_basis(id) == Basis.COPIES for id in kinds], np.bool_),
                 np.array([of_marks(id) for id in kinds], np.bool_),
                 np.array([_basis(id) == Basis.OWNERS for id in kinds], np.bool_),
+                np.array([_basis(id) == Basis.ENTRY_LOGS for id in kinds], np.bool_),
                 batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False),
                 whole(batch["scope_id"]),
                 whole(batch["ledger_id"]),
                 _numbered(batch["bookie_id"], numbers),
             )
         )
-    kinds = (*[np.bool_] * 5, *[np.int64] * 3)
+    kinds = (*[np.bool_] * 6, *[np.int64] * 3)
     columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
-    store, copies, marks, owners, has, scope, ledger, bookie = (
+    store, copies, marks, owners, logs, has, scope, ledger, bookie = (
         np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
     )
     return Subjects(
-        store, copies, marks, owners, has, keys(scope, ledger), scope, ledger, bookie, list(numbers)
+        store, copies, marks, owners, logs, has, keys(scope, ledger), scope, ledger, bookie, list(numbers)
     )
 
 
@@ -107,7 +110,17 @@ def looked_at(run: Batches, holes: bool, found: Subjects) -> Flags:
     answer[found.of_marks & holes] = False
     if found.of_owners.any():
         answer[found.of_owners] = not holes and _owners_read(run)
+    if found.of_logs.any() and not _has_entry_logs(run):
+        answer[found.of_logs] = False
     return answer.astype(np.bool_)
+
+
+def _has_entry_logs(run: Batches) -> bool:
+    """Whether the run read entry logs: it has their table then."""
+    try:
+        return next(iter(run("tables/entry_logs", ["path"])), None) is not None
+    except RunError:
+        return False
 
 
 def _ledgers(run: Batches, found: Subjects) -> tuple[Flags, Flags, Flags]:

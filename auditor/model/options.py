@@ -158,6 +158,12 @@ class AuditOptions:
     witness_reads: Annotated[
         int, Option("Entries that bookies are asked for in one audit, half of them of one bookie.", 1, 10**6)
     ] = 10_000
+    entry_logs: Annotated[
+        bool, Option("Entry logs are read too: whose every byte of every bookie's disk is (docs/space.md).")
+    ] = False
+    deep: Annotated[
+        bool, Option("With entry_logs: every ledgers map is held to all entries of its log, by reading it.")
+    ] = False
     threads: Annotated[
         int, Option("Threads of one task that read index files; 4 to 8 where they are cold.", 1, 64)
     ] = 1

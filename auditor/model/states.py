@@ -82,9 +82,40 @@ class EntryLogState(StrEnum):
 
     OK = "ok"
     NO_MAP = "no-map"  # still written to, or not closed properly
-    MAP_WRONG = "map-wrong"  # it contradicts the entries or cannot be read: these were read instead
+    MAP_WRONG = "map-wrong"  # it contradicts the entries, which were read instead
+    MAP_UNREADABLE = "map-unreadable"  # the entries were read instead, as the server does
     DAMAGED = "damaged"  # a record that no server wrote
     UNREADABLE = "unreadable"
+
+
+class LogFileKind(StrEnum):
+    """What a file in a ledger directory is: column ``kind`` of the tables entry_logs and space."""
+
+    LOG = "log"
+    COMPACTING = "compacting"  # a new log that compaction did not finish
+    COMPACTED = "compacted"  # a second name of a log
+
+
+class Probe(StrEnum):
+    """What lies where an index has an entry: column ``probe`` of the tables locations and misplaced."""
+
+    OK = "ok"  # the entry
+    MISSING = "missing"  # there is no such log
+    PAST_END = "past-end"  # the log ends before
+    OTHER = "other"  # another entry, or none
+
+
+class SpaceClass(StrEnum):
+    """Whose bytes of an entry log are: column ``class`` of the table space."""
+
+    LIVE = "live"
+    OVER_REPLICATED = "over-replicated"  # no ensemble of the ledger names the bookie
+    ORPHAN = "orphan"  # the metadata has no such ledger
+    SURPLUS = "surplus"  # entries that striping does not put here
+    SUPERSEDED = "superseded"  # the index needs nothing of the ledger in this log
+    OWNER_UNKNOWN = "owner-unknown"
+    HEADERS_AND_MAPS = "headers-and-maps"  # of no ledger; padding too
+    NOT_YET_MAPPED = "not-yet-mapped"  # written since the index was
 
 
 class LedgerStatus(StrEnum):

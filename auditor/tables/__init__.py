@@ -11,7 +11,10 @@ from auditor.tables.roster import Roster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ClusterFacts", "Roster", "Tables"]
+__all__ = ["OF_ENTRY_LOGS", "ClusterFacts", "Roster", "Tables"]
+
+OF_ENTRY_LOGS = ("space", "entry_logs", "misplaced")
+"""Tables that a run has only where entry logs were read."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,15 @@ class Tables:
 
     moved: DataFrame | None = None
     """What two scans of a live store differ in (`auditor.tables.moved`); None where one stands for both."""
+
+    space: DataFrame | None = None
+    """Whose each byte of the entry logs is (`auditor.tables.space`); None where these were not read."""
+
+    entry_logs: DataFrame | None = None
+    """The entry logs, one row a file and one a ledger in it; None likewise."""
+
+    misplaced: DataFrame | None = None
+    """What the index points at and is not there (`auditor.tables.misplaced`); None likewise."""
 
     known_empty: frozenset[str] = frozenset()
     """Tables, those of the properties too, of which the driver knows that they have no rows."""

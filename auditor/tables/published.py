@@ -10,6 +10,8 @@ import json
 import pyarrow as pa
 
 from auditor.model.columns import commented
+from auditor.sources.bookies.entry_logs.locations import LOCATIONS
+from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.bookies.part_rows import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.rpc.read_rows import WITNESS
@@ -23,9 +25,11 @@ from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.id_generator import UNDRAWN
 from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
+from auditor.tables.misplaced import MISPLACED
 from auditor.tables.moved import MOVED
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
+from auditor.tables.space import SPACE
 from auditor.tables.stale_marks import STALE_MARKS
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import VERDICTS
@@ -54,6 +58,10 @@ TABLES: dict[str, pa.Schema] = {
     "availability": AVAILABILITY,
     "journal_tails": JOURNAL_TAILS,
     "answers": AVAILABILITY,
+    "entry_logs": ENTRY_LOGS,
+    "locations": LOCATIONS,
+    "space": SPACE,
+    "misplaced": MISPLACED,
     "unequal": commented(
         ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
         ("ledger_id", pa.int64(), "the ledger"),

@@ -49,6 +49,10 @@ CATALOGUE = {
         "ledger-not-indexed": "error",
         "metadata-suspect": "critical",
         "stray-file": "note",
+        "entry-log-header-wrong": "critical",
+        "entry-log-missing": "error",
+        "entry-log-reclaimable": "note",
+        "entry-log-pinned": "note",
     },
     "identity": {
         "ghost-bookie": "error",

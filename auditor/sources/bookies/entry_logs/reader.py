@@ -44,8 +44,8 @@ class LogContents:
 
     Ledgers are columns of one length: ``entries`` is empty where only the map was read. ``counted`` is `MAP`,
     `SCAN`, or None where nothing says whose the entries are; then all that is not header is ``tail_bytes``.
-    ``damage`` is what is wrong with a record, ``map_damage`` with the map: it cannot be read, or contradicts
-    the entries. ``cut``: the file ends inside a record.
+    ``damage`` is what is wrong with a record, ``map_damage`` with the map: it contradicts the entries, or,
+    with ``map_unreadable``, is none. ``cut``: the file ends inside a record.
     """
 
     size: int = 0
@@ -64,6 +64,7 @@ class LogContents:
     cut: bool = False
     damage: DecodeError | None = None
     map_damage: DecodeError | None = None
+    map_unreadable: bool = False
 
     @property
     def entry_bytes(self) -> int:
@@ -109,6 +110,7 @@ class _Log:
     def __init__(self, read_at: ReadAt, contents: LogContents) -> None:
         self._part = read_at
         self._found = contents
+        self._said: dict[int, int] | None = None
 
     def read(self, scan: bool, verify: bool) -> LogContents:
         found = self._found
@@ -138,10 +140,11 @@ class _Log:
             data = self._part(header.map_offset, min(rest, header.longest_map)) if rest else b""
             ledgers = decode_map(data, header)
         except DecodeError as damage:
-            found.map_damage = damage
+            found.map_damage, found.map_unreadable = damage, True
             return
         between = header.map_offset - found.header_bytes
         total = sum(ledgers["bytes"].tolist())  # which may be more than int64 holds
+        self._said = dict(ledgers.tolist())
         if total > between or (total < between and not found.direct):
             reason = f"the ledgers map adds up to {total} bytes, and {between} lie before it"
             found.map_damage = DecodeError("entry log", header.map_offset, reason)
@@ -163,8 +166,8 @@ class _Log:
         except DecodeError as damage:
             found.damage = damage
         scope_ids, ledger_ids, sizes, counts = sums.taken()
-        if found.counted == MAP and not found.damage:
-            self._compare(ledger_ids, sizes)
+        if self._said is not None and not found.damage:
+            self._compare(self._said, ledger_ids, sizes)
         found.counted, found.cut = SCAN, records.cut
         found.scope_ids, found.ledger_ids, found.bytes, found.entries = scope_ids, ledger_ids, sizes, counts
         found.padding_bytes = records.padding_bytes
@@ -172,18 +175,19 @@ class _Log:
         found.size = records.size  # it may have become shorter
         found.tail_bytes = found.size - records.end
 
-    def _compare(self, ledger_ids: Longs, sizes: Longs) -> None:
-        """Hold the map to the entries."""
+    def _compare(self, said: dict[int, int], ledger_ids: Longs, sizes: Longs) -> None:
+        """Hold the map to the entries, which are what counts."""
         found = self._found
         assert found.header is not None
-        said = dict(zip(found.ledger_ids.tolist(), found.bytes.tolist(), strict=True))
         there = dict(zip(ledger_ids.tolist(), sizes.tolist(), strict=True))
         wrong = sorted(each for each in said.keys() | there.keys() if said.get(each) != there.get(each))
+        found.map_damage = None
         if wrong:
             first = wrong[0]
+            many = "1 ledger" if len(wrong) == 1 else f"{len(wrong)} ledgers"
             reason = (
-                f"the ledgers map is wrong for {len(wrong)} ledgers: it has {said.get(first, 0)} bytes of "
-                f"ledger {first}, and the log {there.get(first, 0)}"
+                f"the ledgers map is wrong for {many}: it has {said.get(first, 0)} bytes of ledger {first}, "
+                f"and the log {there.get(first, 0)}"
             )
             found.map_damage = DecodeError("entry log", found.header.map_offset, reason)
 

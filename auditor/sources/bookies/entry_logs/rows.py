@@ -17,11 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.model.columns import commented
-from auditor.model.states import EntryLogState
+from auditor.model.states import EntryLogState, LogFileKind
 from auditor.sources.bookies.availability_schema import ROWS
 from auditor.sources.bookies.entry_logs.reader import LogContents, read_contents
-
-LOG, COMPACTING, COMPACTED = "log", "compacting", "compacted"
 
 SCHEMA = commented(
     ("directory", pa.string(), "the ledger directory"),
@@ -35,8 +33,8 @@ SCHEMA = commented(
     (
         "state",
         pa.string(),
-        "ok; no-map: still written to, or not closed properly; map-wrong: the map contradicts the entries "
-        "or cannot be read, and these were read instead; damaged: a record that no server wrote; unreadable",
+        "ok; no-map: still written to, or not closed properly; map-wrong: the map contradicts the entries; "
+        "map-unreadable; damaged: a record that no server wrote; unreadable",
     ),
     ("reason", pa.string(), "why the state is not ok"),
     ("offset", pa.int64(), "the byte at fault, where it is known"),
@@ -66,7 +64,7 @@ class LogFile(NamedTuple):
 
     log_id: int
     name: str
-    kind: str
+    kind: LogFileKind
 
 
 def list_logs(directory: str) -> list[LogFile]:
@@ -75,8 +73,14 @@ def list_logs(directory: str) -> list[LogFile]:
     for name in os.listdir(f"{directory}/current"):  # noqa: PTH208 -- names only
         parts = _NAME.fullmatch(name)
         if parts is not None and (log_id := int(parts[1], 16)) <= _LARGEST_ID:
-            found.append(LogFile(log_id, name, COMPACTING if parts[2] else COMPACTED if parts[3] else LOG))
+            found.append(LogFile(log_id, name, _kind(parts)))
     return sorted(found)
+
+
+def _kind(parts: re.Match[str]) -> LogFileKind:
+    if parts[2]:
+        return LogFileKind.COMPACTING
+    return LogFileKind.COMPACTED if parts[3] else LogFileKind.LOG
 
 
 def read_logs(directory: str) -> Iterator[dict[str, Any]]:
@@ -92,7 +96,7 @@ def read_logs(directory: str) -> Iterator[dict[str, Any]]:
         yield unlisted(directory, error)
         return
     for log in logs:
-        if log.kind == LOG:
+        if log.kind == LogFileKind.LOG:
             yield read_log(directory, f"{current}/{log.name}", log, scan=False)[0]
 
 
@@ -147,10 +151,10 @@ def ledger_batches(row: dict[str, Any], found: LogContents) -> Iterator[pa.Recor
 
 
 def _state(found: LogContents) -> str:
-    if found.header is None or (found.map_damage is not None and found.counted is None):
+    if found.header is None or (found.map_unreadable and found.counted is None):
         return EntryLogState.UNREADABLE
     if found.map_damage is not None:
-        return EntryLogState.MAP_WRONG
+        return EntryLogState.MAP_UNREADABLE if found.map_unreadable else EntryLogState.MAP_WRONG
     if found.damage is not None:
         return EntryLogState.DAMAGED
     return EntryLogState.OK if found.header.has_map else EntryLogState.NO_MAP

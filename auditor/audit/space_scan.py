@@ -1,0 +1,130 @@
+"""The entry logs of an audit (``--entry-logs``): read after the indexes, and whose each byte is.
+
+Where the indexes point is read before the logs: what collection moves in between is then seen in the log that
+it was moved to. Directories on disk alone are read; a collection has its logs' maps, and no locations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from auditor.audit.index_scan import BookieScan
+from auditor.audit.landing import Landing
+from auditor.model.amounts import plural
+from auditor.model.options import AuditOptions
+from auditor.sources.bookies import parts as index_parts
+from auditor.sources.bookies.entry_logs.locations_source import LocationSource
+from auditor.sources.bookies.entry_logs.parts import VERIFIED, LogPart, sliced, to_json
+from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory
+from auditor.spark.source_rows import source_rows
+from auditor.tables import OF_ENTRY_LOGS
+from auditor.tables.misplaced import misplaced
+from auditor.tables.space import difference, space
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+class EntryLogScan(NamedTuple):
+    """The tables ``entry_logs`` and ``locations``; ``verified`` says how many maps were held to entries."""
+
+    entry_logs: DataFrame
+    locations: DataFrame
+    verified: str
+
+
+def read_entry_logs(landing: Landing, bookies: BookieScan, options: AuditOptions) -> EntryLogScan:
+    """Read where the indexes point, then the logs, and land both."""
+    spark = landing.spark
+    wanted = spark.sparkContext.defaultParallelism * options.parts_per_core
+    found = [each for each in bookies.attribution.bookies.values() if each.index_directories]
+    indexes = index_parts.parts([(each.bookie_id, each.index_directories) for each in found], wanted)
+    homes = {each.bookie_id: _ledger_directories(bookies, each.bookie_id) for each in found}
+    parts = sliced(list(_directories(bookies, options.deep)), wanted)
+
+    def locations() -> DataFrame:
+        named = {"parts": index_parts.to_json(indexes), "ledger_directories": json.dumps(homes)}
+        return source_rows(spark, LocationSource(named))
+
+    where = landing.land("locations", locations)
+    logs = landing.land("entry_logs", lambda: source_rows(spark, EntryLogSource({"parts": to_json(parts)})))
+    said = "every ledgers map" if options.deep else f"one ledgers map in {VERIFIED}"
+    return EntryLogScan(logs, where, said)
+
+
+def with_space(landing: Landing, scan: EntryLogScan, availability: DataFrame, tables: Tables) -> Tables:
+    """``tables`` with those of entry logs; ``availability`` is that table, with every row."""
+    times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
+    marked = landing.spark.createDataFrame(times, "path string, index_time long")
+    of_bytes = landing.land(
+        "space",
+        lambda: space(
+            scan.entry_logs,
+            scan.locations,
+            tables.ledgers,
+            availability,
+            tables.orphans,
+            tables.over_replicated,
+            tables.judged,
+            tables.bookies,
+            marked,
+        ),
+    )
+    wrong = landing.land("misplaced", lambda: misplaced(scan.locations, availability, tables.orphans))
+    empty = (tables.known_empty - {*OF_ENTRY_LOGS}) | (landing.empty & {*OF_ENTRY_LOGS})
+    return replace(
+        tables, space=of_bytes, entry_logs=scan.entry_logs, misplaced=wrong, known_empty=frozenset(empty)
+    )
+
+
+def space_notes(scan: EntryLogScan, tables: Tables) -> list[str]:
+    """What the report says of the sum, of what was sampled, and of what could not be read."""
+    assert tables.space is not None
+    sums = difference(tables.space, scan.entry_logs, scan.locations)
+    every = f"all of {'its' if sums.files == 1 else 'their'} {sums.bytes:,} bytes are"
+    said = every if not sums.left_out else f"{sums.left_out:,} of {sums.bytes:,} bytes are NOT"
+    notes = [
+        f"entry logs: {plural(sums.files, 'file', 'files')}, {said} in the table space, each in one class; "
+        f"{scan.verified} was held to its log's entries, {sums.probed:,} of {sums.located:,} pairs of ledger "
+        "and log in the indexes to an entry there"
+    ]
+    if sums.unread:
+        unread = plural(sums.unread, "file or directory", "files or directories")
+        notes.append(f"entry logs: {unread} could not be read")
+    return notes
+
+
+def _ledger_directories(bookies: BookieScan, bookie_id: str) -> list[str]:
+    """A bookie's ledger directories in configured order, "" for one that was not found."""
+    rows = [row for row in bookies.attribution.directories if row.owner == bookie_id and row.ledger_dirs]
+    if not rows:
+        return []
+    # They were found to agree, or their union is asked for; the longest list has all of it.
+    configured = max((row.ledger_dirs or () for row in rows), key=len)
+    paths = {row.configured: row.path for row in rows if row.role == "ledger"}
+    return [paths.get(path, "") for path in configured]
+
+
+def _directories(bookies: BookieScan, verify: bool) -> Iterator[LogPart]:
+    """Every directory that may have entry logs; one of nobody's too."""
+    in_rocksdb = {
+        name: any(each.storage == ROCKSDB for each in bookie.index_directories)
+        for name, bookie in bookies.attribution.bookies.items()
+    }
+    current = {each.found.path: each.found for each in bookies.attribution.found}
+    for row in bookies.attribution.directories:
+        found = current.get(row.path)
+        if row.role not in ("ledger", "unknown") or found is None or not found.has_current:
+            continue
+        logger: int | None = 0
+        if row.owner is None or in_rocksdb.get(row.owner):
+            homes = _ledger_directories(bookies, row.owner) if row.owner else []
+            logger = homes.index(row.path) if row.path in homes else None
+        version = IndexDirectory.seen(row.path, found.version).version_sha256
+        yield LogPart(row.owner, logger, row.path, version, verify=verify)

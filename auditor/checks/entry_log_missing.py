@@ -1,0 +1,89 @@
+"""Entries that an index has where they are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+from auditor.checks.samples import with_ledgers
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="storage", rests_on=Basis.ENTRY_LOGS, needs={Need.ENTRY_LOGS}, asks="misplaced")
+def entry_log_missing(tables: Tables) -> DataFrame:
+    """A bookie's index points into an entry log that is gone, ends before, or has something else there.
+
+    What it finds:
+        Ledgers of which the index has entries in a log that is not in the bookie's directories, or past its
+        end, or where the log has another entry. One finding a bookie, with how many ledgers of each kind, and
+        a few of them. Every ledger and log is held to the logs that are there and to their lengths; of up to
+        256 in a batch of the index one entry is looked up besides, and the report's notes say of how many of
+        them. Only in a run with `--entry-logs`.
+
+    Why it matters:
+        The bookie says that it has these entries, and cannot read them: their copies are lost without
+        anybody being told, and no check of BookKeeper that trusts the index sees it.
+
+    How sure:
+        Confirmed on saved directories. Suspect on a running store, where collection may have moved entries
+        and deleted the log between two looks, and where a directory's cookie and place name two bookies.
+
+    What to do:
+        Look for the log first: a disk that was not mounted, a file that was moved. If it is gone, the copies
+        elsewhere are what is left: see that the ledgers are fully replicated, then replace the bookie.
+
+    Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
+        - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
+
+    Limits:
+        Of entries that were not looked up only the log and its length are known. Ledgers that the metadata
+        does not list, or the bookie has dropped, are not counted.
+    """
+    from pyspark.sql import functions as F
+
+    assert tables.misplaced is not None
+    of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "past-end", "other")}
+    names = {kind: kind.replace("-", "_") for kind in of}
+    rows = with_ledgers(
+        tables.misplaced,
+        "bookie_id",
+        *(count.alias(names[kind]) for kind, count in of.items()),
+        F.sum("entries").alias("entries"),
+        F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),
+    )
+    return finding_rows(
+        with_attribution(rows, tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.lit(tables.cluster.live) | F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " has entries of ",
+            counted(F.col("total"), "ledger", "ledgers"),
+            " in its index that are not in its entry logs: ",
+            F.col("missing"),
+            " in logs that are gone, ",
+            F.col("past_end"),
+            " past the end of a log, ",
+            F.col("other"),
+            " where the log has something else; such as ",
+            listed(F.col("sample")),
+        ),
+        evidence={
+            "ledgers": "total",
+            "entries": "entries",
+            "missing": "missing",
+            "past_end": "past_end",
+            "other": "other",
+            "log_ids": "log_ids",
+            "sample": "sample",
+            "rows": F.lit("tables/misplaced"),
+        },
+    )

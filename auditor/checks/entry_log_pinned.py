@@ -1,0 +1,97 @@
+"""Entry logs that hold much that nobody needs, and are kept for the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.log_samples import MAJOR, MINOR, by_bookie, logs
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, needs={Need.ENTRY_LOGS}, asks="space")
+def entry_log_pinned(tables: Tables) -> DataFrame:
+    """A bookie has entry logs that hold bytes of ledgers which are gone, and that other ledgers keep.
+
+    What it finds:
+        Closed entry logs with bytes that no ledger of the bookie needs after its next collection, beside
+        bytes of ledgers that stay. One finding a bookie: how many logs, how many bytes are held so, and how
+        many of these in logs of which so little is needed that minor compaction rewrites them (below 20 %),
+        that major compaction does (below 80 %), and that none does. The largest logs are named, each with the
+        ledgers that keep most of it. Only in a run with `--entry-logs`.
+
+    Why it matters:
+        This is the space that deletes do not give back at once. What compaction does not rewrite stays until
+        the last of its ledgers goes: one small ledger that lives long keeps a log of a gigabyte.
+
+    How sure:
+        Confirmed. Suspect where a directory's cookie and place name two bookies. A log with bytes whose owner
+        is unknown is not counted.
+
+    What to do:
+        Where the disk is short: see that compaction runs, and what the named ledgers are of. Thresholds are
+        minorCompactionThreshold and majorCompactionThreshold; a higher one frees more and writes more. A PUT
+        of {"majorCompaction": true} to /api/v1/bookie/gc of its HTTP endpoint starts one at once, where
+        httpServerEnabled is set: it rewrites logs, and needs free space for them first.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`.
+
+    Limits:
+        The thresholds are BookKeeper's defaults. An entry that a log has twice counts twice, and so does what
+        the bookie itself counts as needed of a ledger that it has, though the index points elsewhere.
+    """
+    from pyspark.sql import functions as F
+
+    freed = F.col("entries") - F.col("remain")
+    share = F.col("remain") / F.col("entries")
+
+    def of(condition: Column) -> Column:
+        return F.coalesce(F.sum(F.when(condition, freed)), F.lit(0))
+
+    held = logs(tables).where("remain > 0 and remain < entries")
+    rows = by_bookie(
+        held,
+        F.sum(freed).alias("held_bytes"),
+        of(share < MINOR).alias("minor_bytes"),
+        of((share >= MINOR) & (share < MAJOR)).alias("major_bytes"),
+        of(share >= MAJOR).alias("stranded_bytes"),
+    )
+    return finding_rows(
+        with_attribution(rows, tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " has ",
+            counted(F.col("logs"), "entry log", "entry logs"),
+            " with ",
+            F.col("held_bytes"),
+            " bytes of ledgers that are gone, kept by other ledgers; ",
+            F.col("minor_bytes"),
+            " of these bytes are below the threshold of minor compaction, ",
+            F.col("major_bytes"),
+            " below that of major compaction, ",
+            F.col("stranded_bytes"),
+            " above both",
+        ),
+        evidence={
+            "logs": "logs",
+            "bytes": "bytes",
+            "held_bytes": "held_bytes",
+            "minor_bytes": "minor_bytes",
+            "major_bytes": "major_bytes",
+            "stranded_bytes": "stranded_bytes",
+            "minor_threshold": F.lit(MINOR),
+            "major_threshold": F.lit(MAJOR),
+            "sample": "sample",
+            "rows": F.lit("tables/space"),
+        },
+    )

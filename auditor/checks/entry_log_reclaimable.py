@@ -1,0 +1,68 @@
+"""Entry logs that the next collection deletes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.gc_guards import distrusted_bookies
+from auditor.checks.log_samples import by_bookie, logs
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="storage", rests_on=Basis.ENTRY_LOGS, needs={Need.ENTRY_LOGS}, asks="space")
+def entry_log_reclaimable(tables: Tables) -> DataFrame:
+    """A bookie has entry logs of which no ledger is left: its next collection deletes them.
+
+    What it finds:
+        Closed entry logs whose every ledger is either gone from the bookie already, or an orphan, which its
+        collector deletes on its next pass. One finding a bookie, with the number of logs, their bytes and the
+        largest of them. Only in a run with `--entry-logs`.
+
+    Why it matters:
+        So much space comes free by itself. Where it is the same in run after run, collection does not work on
+        that bookie: it stopped, or its listing of the metadata breaks off.
+
+    How sure:
+        Confirmed. Suspect where `metadata-suspect` doubts what the metadata lacks, and where a directory's
+        cookie and place name two bookies. A log with bytes whose owner is unknown is not counted.
+
+    What to do:
+        Wait for a collection (gcWaitTime, 15 minutes unless set), or start one: a PUT to /api/v1/bookie/gc of
+        its HTTP endpoint, where httpServerEnabled is set; look at `metadata-suspect` and `alias-gc-danger`
+        first. Where nothing is freed, look into the bookie's log for the collector's thread.
+
+    Commands:
+        - `bookkeeper shell listfilesondisc -log`
+          on the bookie, lists its entry logs: look again after a collection. Risk: none; it reads.
+
+    Limits:
+        Over-replicated ledgers, which go only after a day of the bookie's uptime, keep their logs here. Times
+        of the collector are not known.
+    """
+    from pyspark.sql import functions as F
+
+    distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
+    found = by_bookie(logs(tables).where("remain = 0"))
+    rows = with_attribution(found, tables).join(F.broadcast(distrusted), "bookie_id", "left")
+    return finding_rows(
+        rows,
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("distrusted") | F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " has ",
+            counted(F.col("logs"), "entry log", "entry logs"),
+            " of which no ledger is left, ",
+            F.col("bytes"),
+            " bytes: its next collection deletes what they hold",
+        ),
+        evidence={"logs": "logs", "bytes": "bytes", "sample": "sample", "rows": F.lit("tables/space")},
+    )

@@ -1,0 +1,234 @@
+"""Where a bookie's index says that entries lie, added up: how many of which ledger in which log.
+
+    location    i64: log id << 32 | offset of the entry; its size is in the four bytes before
+
+An entry that the index has elsewhere is no longer read from a log that still holds it. So the ledgers that an
+index has in a log are those for which the log is needed. Of each, one entry can be looked up: whether it
+lies where the index says (`probe`). That costs one small read, and `PROBES` of them are made of a batch of
+rows, evenly; that a log is not there, or ends before, is known of all.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from auditor.codecs.bookie.index_file import HEADER_BYTES
+from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
+from auditor.errors import UnreadError
+from auditor.model.columns import commented
+from auditor.model.states import LogFileKind, Probe
+from auditor.sources.bookies.entry_logs.rows import list_logs
+from auditor.sources.bookies.index_files.batch import IndexFiles
+from auditor.sources.bookies.index_files.listing import list_part
+from auditor.sources.bookies.parts import ROCKSDB, IndexPart
+from auditor.sources.bookies.rocksdb.locations import KEY_BYTES, VALUE_BYTES
+from auditor.sources.bookies.rocksdb.scan import Rows, opened, scan
+
+PROBES = 256
+"""Entries of a batch of locations that are looked up in their logs, one a ledger and log."""
+
+LOCATIONS = commented(
+    ("bookie_id", pa.string(), "the bookie"),
+    ("logger", pa.int32(), "as in entry_logs: which numbering the log's id is of"),
+    ("log_id", pa.int64(), "the log that the index names; null: a row about what could not be read"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
+    ("ledger_id", pa.int64(), "the ledger"),
+    ("entries", pa.int64(), "entries that the index has there"),
+    ("first_offset", pa.int64(), "the lowest offset of one of them"),
+    ("last_offset", pa.int64(), "the highest"),
+    ("probe", pa.string(), "ok, missing, past-end or other: what an entry was found to be; null: not asked"),
+    ("probe_entry", pa.int64(), "the entry that was looked up"),
+    ("probe_offset", pa.int64(), "where the index has it"),
+    ("reason", pa.string(), "why the index could not be read"),
+)
+"""The table ``locations``; several rows of one ledger and log add up."""
+
+_BATCH = 65_536
+_RECORD = struct.Struct(">iqq")
+
+
+class Located(NamedTuple):
+    """Entries and where they lie: columns of one length."""
+
+    scope_ids: Longs
+    ledger_ids: Longs
+    entry_ids: Longs
+    locations: Longs
+
+
+def read_locations(part: IndexPart, ledger_directories: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of `LOCATIONS` of one part of a bookie's index. Needs no Spark.
+
+    ``ledger_directories`` are the bookie's in configured order, "" for one that was not found: on
+    DbLedgerStorage the logs of an index lie in the one of its position, else in any. Where one is lacking,
+    nothing is looked up. What cannot be read is a row that says so.
+    """
+    logger = part.directories[0].position if part.storage == ROCKSDB else 0
+    homes = ledger_directories
+    if part.storage == ROCKSDB:
+        homes = ledger_directories[logger : logger + 1] if part.directories[0].of == len(homes) else ()
+    try:
+        logs = _Logs(() if "" in homes else homes)
+        for located in _rocksdb(part) if part.storage == ROCKSDB else _index_files(part):
+            yield _summed(part.bookie_id, logger, located, logs)
+    except (OSError, UnreadError) as error:
+        reason = error.reason if isinstance(error, UnreadError) else error.strerror or str(error)
+        row = {"bookie_id": part.bookie_id, "logger": logger, "reason": reason}
+        yield pa.RecordBatch.from_pylist([row], schema=LOCATIONS)
+
+
+def _rocksdb(part: IndexPart) -> Iterator[Located]:
+    path = f"{part.directories[0].path}/current/locations"
+    with opened(path) as database:
+        for rows in scan(database, path):
+            yield _located(rows)
+
+
+def _located(rows: Rows) -> Located:
+    """The sound rows; others are told by the table availability."""
+    keys, values = rows
+    sound = (np.diff(keys.offsets) == KEY_BYTES) & (np.diff(values.offsets) == VALUE_BYTES)
+    at = np.flatnonzero(sound)
+    names = np.ascontiguousarray(keys.data[keys.offsets[at][:, None] + np.arange(KEY_BYTES)])
+    places = np.ascontiguousarray(values.data[values.offsets[at][:, None] + np.arange(VALUE_BYTES)])
+    pairs = names.view(">i8").reshape(-1, 2).astype(np.int64)
+    found = places.view(">i8").ravel().astype(np.int64)
+    held = (pairs[:, 0] >= 0) & (pairs[:, 1] >= 0) & (found > 0)
+    return Located(np.zeros(int(held.sum()), np.int64), pairs[held, 0], pairs[held, 1], found[held])
+
+
+def _index_files(part: IndexPart) -> Iterator[Located]:
+    """Slots of index files, some files at a time."""
+    waiting: list[Located] = []
+    count = 0
+    for files in list_part(part):
+        if not isinstance(files, IndexFiles):
+            continue  # which the table availability tells
+        for ledger_id, path in zip(files.ledger_ids.tolist(), files.paths, strict=True):
+            try:
+                slots = np.fromfile(path, ">i8", offset=HEADER_BYTES)
+            except OSError:
+                continue  # likewise
+            entries = np.flatnonzero(slots)
+            each = np.full(len(entries), ledger_id)
+            waiting.append(
+                Located(np.full(len(entries), files.scope_id), each, entries, slots[entries].astype(np.int64))
+            )
+            count += len(entries)
+            if count >= _BATCH:
+                yield _joined(waiting)
+                waiting, count = [], 0
+    if count:
+        yield _joined(waiting)
+
+
+def _joined(some: Sequence[Located]) -> Located:
+    return Located(*(np.concatenate(column) for column in zip(*some, strict=True)))
+
+
+class _Logs:
+    """The logs of some directories by id, with their sizes; not ``known`` where there is no directory."""
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        self.known = bool(directories)
+        paths: dict[int, str] = {}
+        for directory in directories:
+            for log in list_logs(directory):
+                if log.kind == LogFileKind.LOG:
+                    paths.setdefault(log.log_id, f"{directory}/current/{log.name}")
+        sizes = {log_id: size for log_id in sorted(paths) if (size := _size(paths[log_id])) is not None}
+        self._paths = paths
+        self.ids = np.array(list(sizes), np.int64)
+        self.sizes = np.array(list(sizes.values()), np.int64)
+
+    def record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
+        """Size, ledger and entry of a record, by where its entry is; None where the log ends before."""
+        with Path(self._paths[log_id]).open("rb", buffering=0) as file:
+            data = os.pread(file.fileno(), _RECORD.size, max(0, offset - 4))
+        if len(data) < _RECORD.size:
+            return None
+        size, ledger_id, entry_id = _RECORD.unpack(data)
+        return size, ledger_id, entry_id
+
+
+def _size(path: str) -> int | None:
+    """None where a running bookie has deleted it since it was listed."""
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _summed(bookie_id: str, logger: int, located: Located, logs: _Logs) -> pa.RecordBatch:
+    """One row a ledger and log."""
+    log_ids, offsets = located.locations >> 32, located.locations & 0xFFFFFFFF
+    order = np.lexsort((offsets, log_ids, located.ledger_ids, located.scope_ids))
+    scopes, ledgers, log_ids = (each[order] for each in (located.scope_ids, located.ledger_ids, log_ids))
+    offsets, entries = offsets[order], located.entry_ids[order]
+    if not len(order):
+        return pa.RecordBatch.from_pylist([], schema=LOCATIONS)
+    change = (scopes[1:] != scopes[:-1]) | (ledgers[1:] != ledgers[:-1]) | (log_ids[1:] != log_ids[:-1])
+    firsts = np.flatnonzero(np.concatenate(([True], change)))
+    ends = np.append(firsts[1:], len(order))
+    columns: dict[str, pa.Array] = {
+        "bookie_id": pa.repeat(pa.scalar(bookie_id, pa.string()), len(firsts)),
+        "logger": pa.repeat(pa.scalar(logger, pa.int32()), len(firsts)),
+        "log_id": pa.array(log_ids[firsts]),
+        "scope_id": pa.array(scopes[firsts]),
+        "ledger_id": pa.array(ledgers[firsts]),
+        "entries": pa.array(ends - firsts),
+        "first_offset": pa.array(offsets[firsts]),
+        "last_offset": pa.array(offsets[ends - 1]),
+    }
+    columns |= _probed(columns, entries[firsts], entries[ends - 1], logs)
+    return pa.RecordBatch.from_arrays(
+        [columns.get(each.name, pa.nulls(len(firsts), each.type)) for each in LOCATIONS], schema=LOCATIONS
+    )
+
+
+def _probed(columns: Mapping[str, pa.Array], first: Longs, last: Longs, logs: _Logs) -> dict[str, pa.Array]:
+    """Hold the index to the logs: every row to the logs' sizes, some by a read."""
+    if not logs.known:
+        return {}
+    log_ids, ledgers, scopes, low, high = (
+        columns[name].to_numpy()
+        for name in ("log_id", "ledger_id", "scope_id", "first_offset", "last_offset")
+    )
+    probes: list[str | None] = [None] * len(log_ids)
+    entries, offsets = first.copy(), low.copy()
+    at = np.minimum(np.searchsorted(logs.ids, log_ids), max(0, len(logs.ids) - 1))
+    there = logs.ids[at] == log_ids if len(logs.ids) else np.zeros(len(log_ids), bool)
+    ends = logs.sizes[at] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
+    beyond = there & (high + RECORD_IDS > ends)
+    for row in np.flatnonzero(~there).tolist():
+        probes[row] = Probe.MISSING
+    for row in np.flatnonzero(beyond).tolist():
+        probes[row], entries[row], offsets[row] = Probe.PAST_END, last[row], high[row]
+    sound = np.flatnonzero(there & ~beyond & (scopes == 0))
+    step = max(1, -(-len(sound) // PROBES))
+    for row in sound[::step].tolist():
+        probes[row] = _probe(logs, int(log_ids[row]), int(low[row]), int(ledgers[row]), int(first[row]))
+    asked = np.array([probe is None for probe in probes])
+    return {
+        "probe": pa.array(probes, pa.string()),
+        "probe_entry": pa.array(entries, mask=asked),
+        "probe_offset": pa.array(offsets, mask=asked),
+    }
+
+
+def _probe(logs: _Logs, log_id: int, offset: int, ledger_id: int, entry_id: int) -> str:
+    try:
+        found = logs.record(log_id, offset)
+    except FileNotFoundError:
+        return Probe.MISSING
+    if found is None:
+        return Probe.PAST_END
+    size, ledger, entry = found
+    return Probe.OK if (ledger, entry) == (ledger_id, entry_id) and size >= RECORD_IDS else Probe.OTHER

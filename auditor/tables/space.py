@@ -1,0 +1,281 @@
+"""space: whose every byte of every entry log is, one row a log, ledger and class.
+
+A ledger's bytes in a log are one of the classes below, or two where a part of its entries is surplus; what is
+of no ledger belongs to the file. The rows of a file add up to its length: `difference` holds them to it.
+
+Cost follows ledgers per log, never entries: bytes come from ledgers maps, and whether a log is still needed
+for a ledger from what the index has there (`auditor.sources.bookies.entry_logs.locations`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from auditor.model.columns import LEDGER, REPLICA, commented
+from auditor.model.states import BookieRead, EntryLogState, IndexState, LogFileKind, SpaceClass
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SPACE = commented(
+    ("bookie_id", pa.string(), "the bookie whose disk it is; null: nobody's that the cluster knows"),
+    ("directory", pa.string(), "the ledger directory"),
+    ("path", pa.string(), "the log"),
+    ("log_id", pa.int64(), "its id"),
+    ("kind", pa.string(), "log, compacting or compacted (entry_logs)"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null where ledger_id is"),
+    ("ledger_id", pa.int64(), "the ledger; null: bytes of no ledger"),
+    (
+        "class",
+        pa.string(),
+        "live; over-replicated: no ensemble names the bookie; orphan: the metadata has no such ledger; "
+        "surplus: entries that striping does not put here; superseded: the index needs nothing of the ledger "
+        "in this log; owner-unknown; headers-and-maps: of no ledger, padding too; not-yet-mapped: written "
+        "since the index was, or the end of a log that is written to",
+    ),
+    ("bytes", pa.int64(), "how many bytes"),
+    ("estimated", pa.bool_(), "live and surplus are told apart by numbers of entries, not by their bytes"),
+    (
+        "remains",
+        pa.bool_(),
+        "the bookie has the ledger and its next collection leaves it, so that these bytes stay",
+    ),
+    ("current", pa.bool_(), "the newest log of its directory, without a map: collection leaves it alone"),
+)
+"""The table ``space``."""
+
+UNFLUSHED = 3
+"""So many of the newest logs of a directory may have entries that its index lacks; a flush is no larger."""
+
+_FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current")
+_HAD = [each.value for each in (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO)]
+
+
+def space(
+    entry_logs: DataFrame,
+    locations: DataFrame,
+    ledgers: DataFrame,
+    availability: DataFrame,
+    orphans: DataFrame,
+    over_replicated: DataFrame,
+    judged: DataFrame,
+    bookies: DataFrame,
+    directories: DataFrame,
+) -> DataFrame:
+    """Rows of `SPACE`; arguments are tables of these names, of directories ``path`` and ``index_time``."""
+    from pyspark.sql import functions as F
+
+    files = _files(entry_logs, directories)
+    rows = (
+        entry_logs.where(F.col("ledger_id").isNotNull())
+        .select("bookie_id", "logger", *LEDGER, "path", F.col("entry_bytes").alias("bytes"))
+        .join(F.broadcast(files.select(*_FILE[1:], "young")), "path")
+    )
+    joined = _known(rows, locations, ledgers, availability, orphans, over_replicated, judged, bookies)
+    classed = joined.withColumn("class", _class())
+    of_ledgers = _split(classed).select(*SPACE.names)
+    return of_ledgers.unionByName(_of_files(files).select(*SPACE.names))
+
+
+class Sums(NamedTuple):
+    """Files and their bytes, how many of these ``space`` leaves out, and how many ``unread`` files there are.
+
+    ``probed`` of the ``located`` pairs of a ledger and a log were looked up.
+    """
+
+    files: int
+    bytes: int
+    left_out: int
+    unread: int
+    located: int
+    probed: int
+
+
+def difference(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> Sums:
+    """Hold the rows of ``space`` to the lengths of the files; 0 left out is what must come of it."""
+    from pyspark.sql import functions as F
+
+    once = _counted_once(entry_logs)
+    files = once.agg(F.count("*"), F.coalesce(F.sum("bytes"), F.lit(0))).first()
+    total = space.agg(F.coalesce(F.sum("bytes"), F.lit(0))).first()
+    unread = entry_logs.where(F.col("bytes").isNull() & F.col("ledger_id").isNull())
+    pairs = locations.where(F.col("log_id").isNotNull()).agg(F.count("*"), F.count("probe")).first()
+    assert files is not None
+    assert total is not None
+    assert pairs is not None
+    left_out = int(files[1]) - int(total[0])
+    paths = unread.select("path").distinct().count()
+    return Sums(int(files[0]), int(files[1]), left_out, paths, int(pairs[0]), int(pairs[1]))
+
+
+def _counted_once(entry_logs: DataFrame) -> DataFrame:
+    """The rows of files, without second names of a log that is there."""
+    from pyspark.sql import functions as F
+
+    files = entry_logs.where(F.col("ledger_id").isNull() & F.col("bytes").isNotNull())
+    logs = files.where(F.col("kind") == LogFileKind.LOG.value).select("directory", "log_id").distinct()
+    second = files.where(F.col("kind") == LogFileKind.COMPACTED.value).join(
+        logs, ["directory", "log_id"], "left_semi"
+    )
+    return files.join(second.select("path"), "path", "left_anti")
+
+
+def _files(entry_logs: DataFrame, directories: DataFrame) -> DataFrame:
+    """Files, once each; ``young``: its entries need not be in the index yet, or it is still written to."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    marked = directories.select(F.col("path").alias("directory"), "index_time")
+    place = F.dense_rank().over(Window.partitionBy("directory").orderBy(F.desc("log_id")))
+    last = (
+        (place == 1)
+        & (F.col("state") == EntryLogState.NO_MAP.value)
+        & (F.col("kind") == LogFileKind.LOG.value)
+    )
+    since = (place <= UNFLUSHED) & F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
+    return (
+        _counted_once(entry_logs)
+        .join(F.broadcast(marked), "directory", "left")
+        .withColumns({"current": last, "young": last | since})
+    )
+
+
+def _known(
+    rows: DataFrame,
+    locations: DataFrame,
+    ledgers: DataFrame,
+    availability: DataFrame,
+    orphans: DataFrame,
+    over_replicated: DataFrame,
+    judged: DataFrame,
+    bookies: DataFrame,
+) -> DataFrame:
+    """What is known of each ledger in a log, as columns for `_class`."""
+    from pyspark.sql import functions as F
+
+    located = locations.where(F.col("log_id").isNotNull())
+    here = located.groupBy("bookie_id", "logger", "log_id", *LEDGER).agg(F.sum("entries").alias("located"))
+    whole = located.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
+    unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
+    named = ledgers.where(F.col("ledger_id").isNotNull()).select(
+        *LEDGER,
+        F.coalesce("undecidable", F.lit(False)).alias("undecidable"),
+        F.transform("replicas", lambda each: each["bookie_id"]).alias("members"),
+    )
+    # Two records may say that they are one ledger.
+    named = named.groupBy(*LEDGER).agg(
+        F.max("undecidable").alias("undecidable"), F.flatten(F.collect_list("members")).alias("members")
+    )
+    gone = orphans.select(
+        *REPLICA, (F.col("newer_than_scan") | F.col("doubt").isNotNull()).alias("orphan_in_doubt")
+    )
+    foreign = over_replicated.select(*REPLICA).distinct().withColumn("foreign", F.lit(True))
+    indexed = (
+        availability.where(F.col("ledger_id").isNotNull())
+        .groupBy(*REPLICA)
+        .agg(F.min("state").alias("state"), F.max(F.col("state").isin(*_HAD)).alias("had"))
+    )
+    read = bookies.select(
+        "bookie_id", ((F.col("read") == BookieRead.READ.value) & ~F.col("foreign_instance")).alias("read")
+    )
+    return (
+        rows.join(here, ["bookie_id", "logger", "log_id", *LEDGER], "left")
+        .join(whole, [*REPLICA], "left")
+        .join(named, [*LEDGER], "left")
+        .join(gone, [*REPLICA], "left")
+        .join(foreign, [*REPLICA], "left")
+        .join(indexed, [*REPLICA], "left")
+        .join(_surplus(judged), [*REPLICA], "left")
+        .join(F.broadcast(read), "bookie_id", "left")
+        .join(F.broadcast(unread.withColumn("index_unread", F.lit(True))), ["bookie_id", "logger"], "left")
+    )
+
+
+def _surplus(judged: DataFrame) -> DataFrame:
+    """Entries of a ledger on a bookie that striping does not put there."""
+    from pyspark.sql import functions as F
+
+    both = F.concat("surplus", "stale")
+    each = judged.select(*LEDGER, F.explode(both).alias("held"))
+    return each.groupBy(F.col("held.bookie_id").alias("bookie_id"), *LEDGER).agg(
+        F.sum("held.count").alias("besides")
+    )
+
+
+def _class() -> Column:
+    """The class of a ledger's bytes in a log, first match; surplus is told apart later."""
+    from pyspark.sql import functions as F
+
+    readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
+    clear = F.coalesce(~F.col("state").isin(IndexState.CUT.value, IndexState.UNREADABLE.value), F.lit(True))
+    listed = F.col("members").isNotNull()
+    return (
+        F.when(~readable | ~clear, SpaceClass.OWNER_UNKNOWN.value)
+        .when(
+            F.col("located").isNull(),
+            F.when(F.col("young"), SpaceClass.NOT_YET_MAPPED.value).otherwise(SpaceClass.SUPERSEDED.value),
+        )
+        .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN.value)
+        .when(F.col("orphan_in_doubt"), SpaceClass.OWNER_UNKNOWN.value)
+        .when(~F.col("orphan_in_doubt"), SpaceClass.ORPHAN.value)
+        .when(F.col("foreign"), SpaceClass.OVER_REPLICATED.value)
+        .when(listed & F.array_contains("members", F.col("bookie_id")), SpaceClass.LIVE.value)
+        # Locations of a ledger that the bookie no longer has: its deletion is under way.
+        .when(~listed & (F.col("state") == IndexState.NOT_INDEXED.value), SpaceClass.SUPERSEDED.value)
+        .otherwise(SpaceClass.OWNER_UNKNOWN.value)
+    )
+
+
+def _split(rows: DataFrame) -> DataFrame:
+    """Live bytes of ledgers with surplus entries as two rows, in proportion to the entries."""
+    from pyspark.sql import functions as F
+
+    besides = F.least(F.coalesce("besides", F.lit(0)), F.coalesce("held", F.lit(0)))
+    share = F.col("bytes").cast("decimal(38,0)") * besides
+    part = F.when(
+        F.col("class") == SpaceClass.LIVE.value,
+        F.floor(share / F.col("held").cast("decimal(20,0)")).cast("long"),
+    )
+    part = F.coalesce(part, F.lit(0))
+    sizes = F.array(
+        F.struct(F.col("class"), (F.col("bytes") - part).alias("bytes")),
+        F.struct(F.lit(SpaceClass.SURPLUS.value).alias("class"), part.alias("bytes")),
+    )
+    goes = F.coalesce(~F.col("orphan_in_doubt"), F.lit(False))
+    remains = F.coalesce("had", F.lit(False)) & ~goes
+    each = rows.withColumns({"sizes": sizes, "estimated": (part > 0) & (part < F.col("bytes"))})
+    flat = each.select(
+        *_FILE, *LEDGER, "estimated", remains.alias("remains"), F.explode("sizes").alias("size")
+    )
+    return flat.select(*_FILE, *LEDGER, "estimated", "remains", "size.*").where("bytes > 0")
+
+
+def _of_files(files: DataFrame) -> DataFrame:
+    """What is of no ledger."""
+    from pyspark.sql import functions as F
+
+    of_format = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
+    unclear = F.when(
+        F.col("young") & (F.col("state") != EntryLogState.UNREADABLE.value), SpaceClass.NOT_YET_MAPPED.value
+    ).otherwise(SpaceClass.OWNER_UNKNOWN.value)
+    of_rest = F.when(
+        F.col("kind") == LogFileKind.COMPACTING.value, SpaceClass.NOT_YET_MAPPED.value
+    ).otherwise(unclear)
+    named = F.when(F.col("kind") == LogFileKind.LOG.value, F.coalesce("entry_bytes", F.lit(0))).otherwise(
+        F.lit(0)
+    )
+    sizes = F.array(
+        F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS.value).alias("class"), of_format.alias("bytes")),
+        F.struct(of_rest.alias("class"), (F.col("bytes") - of_format - named).alias("bytes")),
+    )
+    flat = files.select(*_FILE, F.explode(sizes).alias("size"))
+    return flat.select(
+        *_FILE,
+        F.lit(None).cast("long").alias("scope_id"),
+        F.lit(None).cast("long").alias("ledger_id"),
+        "size.*",
+        F.lit(False).alias("estimated"),
+        F.lit(False).alias("remains"),
+    ).where("bytes != 0")
