@@ -11,6 +11,7 @@ from typing import Any
 
 from auditor.cli.colour import coloured, wants_colour
 from auditor.cli.terminal import columns
+from auditor.cli.verbosity import say
 from auditor.model.finding import Severity
 from auditor.reports.plain_text import printable
 from auditor.runs.selection import SelectedRun, Selection, sampled
@@ -42,6 +43,8 @@ def print_text(run: Any, wanted: TextWanted) -> None:
     terminal = sys.stdout.isatty()
     for part in _parts(run, wanted, terminal):
         print(coloured(part) if wants_colour() else part)
+    if not wanted.findings_wanted(terminal) and sum(run.report.counts.values()):
+        say(f"every finding: bkaudit report {shlex.quote(printable(run.path))} --all")
 
 
 def _parts(run: Any, wanted: TextWanted, terminal: bool) -> Iterator[str]:
@@ -63,5 +66,3 @@ def _parts(run: Any, wanted: TextWanted, terminal: bool) -> Iterator[str]:
         elif not terminal:
             yield ""
     yield first_screen.render(run.report, run.path, width)
-    if not wanted.findings_wanted(terminal) and sum(run.report.counts.values()):
-        yield f"\nevery finding: bkaudit report {shlex.quote(printable(run.path))} --all"
