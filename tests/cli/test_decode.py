@@ -271,6 +271,8 @@ def dump(tmp_path: Path) -> str:
         record = {"path": f"/ledgers{path}", "data": base64.b64encode(data).decode(), "version": 0}
         numbers = dict.fromkeys(("czxid", "mzxid", "ctime", "mtime", "ephemeralOwner"), 0)
         lines.append(json.dumps({**record, **numbers}))
+    # Of a dump that does not say how it ends, a ledger that it lacks may have been cut off.
+    lines.append(json.dumps({"end": {"nodes": len(lines)}}))
     (tmp_path / "metadata.jsonl").write_text("\n".join(lines))
     return f"dump://{tmp_path}/metadata.jsonl"
 
