@@ -97,7 +97,7 @@ def test_a_shell_completes_runs_checks_forms_and_bookies(
     row: dict[str, Any] = {"bookie_id": "bk1:3181"}
     made_run(Path("runs/20261121T050749Z"), bookies=[row])
     assert completed("report", "") == ["runs/20261121T050749Z"]
-    assert completed("explain", "check", "entry-l") == ["entry-lost"]
+    assert completed("explain", "check", "entry-los") == ["entry-lost"]
     assert completed("report", "runs/x", "--format", "js") == ["json", "jsonl"]
     assert completed("explain", "bookie", "bk") == ["bk1:3181"]
     assert completed("explain", "ledger", "5", "--run", "runs/2") == ["runs/20261121T050749Z"]
