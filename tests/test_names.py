@@ -29,7 +29,7 @@ SAME_MEANING = {
 TWO_MEANINGS = {
     *("by_bookie", "changed", "chosen", "clip", "doubts_of", "escaped", "expected", "groups_of", "hidden"),
     *("in_doubt", "index_time", "instance_id_missing", "known", "ledger_sets", "listed", "moment", "named"),
-    *("opened", "parts", "picked", "plain", "repeated", "too_irregular", "znodes"),
+    *("opened", "parts", "plain", "repeated", "too_irregular", "znodes"),
 }
 """What is left to rename; nothing may be added."""
 

@@ -22,8 +22,8 @@ from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory
 from auditor.spark.source_rows import source_rows
 from auditor.tables import OF_ENTRY_LOGS
-from auditor.tables.misplaced import misplaced
-from auditor.tables.space import difference, space
+from auditor.tables.misplaced import misplaced_locations
+from auditor.tables.space import each_file_once, space
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +76,9 @@ def with_space(landing: Landing, scan: EntryLogScan, availability: DataFrame, ta
             marked,
         ),
     )
-    wrong = landing.land("misplaced", lambda: misplaced(scan.locations, availability, tables.orphans))
+    wrong = landing.land(
+        "misplaced", lambda: misplaced_locations(scan.locations, availability, tables.orphans)
+    )
     empty = (tables.known_empty - {*OF_ENTRY_LOGS}) | (landing.empty & {*OF_ENTRY_LOGS})
     return replace(
         tables, space=of_bytes, entry_logs=scan.entry_logs, misplaced=wrong, known_empty=frozenset(empty)
@@ -86,7 +88,7 @@ def with_space(landing: Landing, scan: EntryLogScan, availability: DataFrame, ta
 def space_notes(scan: EntryLogScan, tables: Tables) -> list[str]:
     """What the report says of the sum, of what was sampled, and of what could not be read."""
     assert tables.space is not None
-    sums = difference(tables.space, scan.entry_logs, scan.locations)
+    sums = _hold_sums(tables.space, scan.entry_logs, scan.locations)
     every = f"all of {'its' if sums.files == 1 else 'their'} {sums.bytes:,} bytes are"
     said = every if not sums.left_out else f"{sums.left_out:,} of {sums.bytes:,} bytes are NOT"
     notes = [
@@ -98,6 +100,37 @@ def space_notes(scan: EntryLogScan, tables: Tables) -> list[str]:
         unread = plural(sums.unread, "file or directory", "files or directories")
         notes.append(f"entry logs: {unread} could not be read")
     return notes
+
+
+class _Sums(NamedTuple):
+    """Files and their bytes, how many of these ``space`` leaves out, and how many ``unread`` files there are.
+
+    ``probed`` of the ``located`` pairs of a ledger and a log were looked up.
+    """
+
+    files: int
+    bytes: int
+    left_out: int
+    unread: int
+    located: int
+    probed: int
+
+
+def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> _Sums:
+    """Hold the rows of ``space`` to the lengths of the files; 0 left out is what must come of it."""
+    from pyspark.sql import functions as F
+
+    once = each_file_once(entry_logs)
+    files = once.agg(F.count("*"), F.coalesce(F.sum("bytes"), F.lit(0))).first()
+    total = space.agg(F.coalesce(F.sum("bytes"), F.lit(0))).first()
+    unread = entry_logs.where(F.col("bytes").isNull() & F.col("ledger_id").isNull())
+    pairs = locations.where(F.col("log_id").isNotNull()).agg(F.count("*"), F.count("probe")).first()
+    assert files is not None
+    assert total is not None
+    assert pairs is not None
+    left_out = int(files[1]) - int(total[0])
+    paths = unread.select("path").distinct().count()
+    return _Sums(int(files[0]), int(files[1]), left_out, paths, int(pairs[0]), int(pairs[1]))
 
 
 def _ledger_directories(bookies: BookieScan, bookie_id: str) -> list[str]:

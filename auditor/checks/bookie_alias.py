@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, picked, suspect_where, together
+from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, suspect_where, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.alias_facts import Rule
 from auditor.model.finding import Severity
@@ -94,8 +94,8 @@ def _finding(members: list[Row], edges: list[Row]) -> Row:
         f"{bookie_id} is not registered and looks like one bookie with {', '.join(others)} "
         f"({', '.join(rules)}); {number_of(depending, 'ledger depends', 'ledgers depend')} on it",
         {
-            "ids": picked(members, *_MEMBER),
-            "edges": picked(edges, "one", "other", "rule", "joins", "evidence", "against"),
+            "ids": sorted_facts(members, *_MEMBER),
+            "edges": sorted_facts(edges, "one", "other", "rule", "joins", "evidence", "against"),
             "attribution_suspect": suspect,
         },
         severity=Severity.NOTE if depending == 0 else None,

@@ -54,10 +54,10 @@ def number_of(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def picked(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
+def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
     """These fields of the rows, in the order of their values; what is null comes first.
 
-    >>> picked([{"path": "b", "at": 1}, {"path": "a", "at": 2}], "path")
+    >>> sorted_facts([{"path": "b", "at": 1}, {"path": "a", "at": 2}], "path")
     [{'path': 'a'}, {'path': 'b'}]
     """
     each = [{name: row[name] for name in fields} for row in rows]

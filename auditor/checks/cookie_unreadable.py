@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
@@ -50,7 +50,7 @@ def cookie_unreadable(roster: Roster) -> Iterator[Row]:
     ]
     bad = [{**row, "damage": _damage(row)} for row in (*stored, *on_disk) if _damage(row) is not None]
     for bookie_id, rows in together(bad, lambda row: row["bookie_id"]).items():
-        cookies = picked(rows, "place", "damage")
+        cookies = sorted_facts(rows, "place", "damage")
         number = number_of(len(cookies), "cookie", "cookies")
         first = f"{cookies[0]['place']}: {cookies[0]['damage']}"
         yield bookie_finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.checks.content_evidence import points_elsewhere
 from auditor.model.finding import Confidence, Severity
@@ -69,7 +69,7 @@ def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
             f"{number_of(number, 'directory', 'directories')} counted for {owner} "
             f"{'holds' if number == 1 else 'hold'} what {', '.join(ids)} should hold and lacks: "
             f"{number_of(better, 'ledger', 'ledgers')}, entry for entry",
-            {"directories": picked(rows, *_CONTENT)},
+            {"directories": sorted_facts(rows, *_CONTENT)},
             confidence=Confidence.SUSPECT,
         )
 

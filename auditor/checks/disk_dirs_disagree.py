@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
@@ -53,7 +53,7 @@ def disk_dirs_disagree(roster: Roster) -> Iterator[Row]:
             yield bookie_finding(
                 bookie_id,
                 f"the VERSION files of {bookie_id} name {number}",
-                {"directories": picked(rows, "path", "role", *_LISTS)},
+                {"directories": sorted_facts(rows, "path", "role", *_LISTS)},
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.alias_facts import Rule
 from auditor.model.finding import Severity
@@ -68,5 +68,5 @@ def disk_id_mismatch(roster: Roster) -> Iterator[Row]:
         yield bookie_finding(
             place,
             f"{number} in the place of {place} {carry} the cookie of {', '.join(named)}",
-            {"directories": picked(rows, "path", "role", "names", "owner")},
+            {"directories": sorted_facts(rows, "path", "role", "names", "owner")},
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
@@ -60,7 +60,7 @@ def disk_shared(roster: Roster) -> Iterator[Row]:
             "bookie_id": rows[0]["cookie_bookie_id"],
             "configured": rows[0]["configured"],
             "places": places,
-            "found": picked(rows, "path", "place", "role"),
+            "found": sorted_facts(rows, "path", "place", "role"),
         }
         for rows in together(configured, _cookie).values()
         if len(places := {row["place"] or row["path"] for row in rows}) > 1

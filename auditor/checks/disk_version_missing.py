@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding, number_of, picked, together
+from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
@@ -58,7 +58,7 @@ def disk_version_missing(roster: Roster) -> Iterator[Row]:
         if row["version_absent"] and row["role"] != "unknown" and row["place"] is not None
     ]
     for place, rows in together(lacking, lambda row: row["place"]).items():
-        directories = picked(rows, "path", "role", "empty")
+        directories = sorted_facts(rows, "path", "role", "empty")
         number = number_of(len(rows), "directory", "directories")
         have = "has" if len(rows) == 1 else "have"
         paths = ", ".join(row["path"] for row in directories)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding, picked, together
+from auditor.checks.bookie_findings import bookie_finding, sorted_facts, together
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
@@ -60,5 +60,5 @@ def instance_mismatch(roster: Roster) -> Iterator[Row]:
         yield bookie_finding(
             bookie_id,
             f"instance id on {bookie_id or '?'} is {instances}, that of the cluster is {cluster}",
-            {"cluster_instance_id": cluster, "cookies": picked(rows, "place", "instance_id")},
+            {"cluster_instance_id": cluster, "cookies": sorted_facts(rows, "place", "instance_id")},
         )

@@ -33,7 +33,7 @@ MISPLACED = commented(
 _HAD = [IndexState.OK.value, IndexState.CUT.value, IndexState.LIMBO.value]
 
 
-def misplaced(locations: DataFrame, availability: DataFrame, orphans: DataFrame) -> DataFrame:
+def misplaced_locations(locations: DataFrame, availability: DataFrame, orphans: DataFrame) -> DataFrame:
     """Rows of `MISPLACED`; the arguments are the tables of these names."""
     from pyspark.sql import functions as F
 

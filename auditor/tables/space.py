@@ -1,7 +1,8 @@
 """space: whose every byte of every entry log is, one row a log, ledger and class.
 
 A ledger's bytes in a log are one of the classes below, or two where a part of its entries is surplus; what is
-of no ledger belongs to the file. The rows of a file add up to its length: `difference` holds them to it.
+of no ledger belongs to the file. The rows of a file add up to its length: `auditor.audit.space_scan` holds
+them to it.
 
 Cost follows ledgers per log, never entries: bytes come from ledgers maps, and whether a log is still needed
 for a ledger from what the index has there (`auditor.sources.bookies.entry_logs.locations`).
@@ -9,7 +10,7 @@ for a ledger from what the index has there (`auditor.sources.bookies.entry_logs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -79,38 +80,7 @@ def space(
     return of_ledgers.unionByName(_of_files(files).select(*SPACE.names))
 
 
-class Sums(NamedTuple):
-    """Files and their bytes, how many of these ``space`` leaves out, and how many ``unread`` files there are.
-
-    ``probed`` of the ``located`` pairs of a ledger and a log were looked up.
-    """
-
-    files: int
-    bytes: int
-    left_out: int
-    unread: int
-    located: int
-    probed: int
-
-
-def difference(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> Sums:
-    """Hold the rows of ``space`` to the lengths of the files; 0 left out is what must come of it."""
-    from pyspark.sql import functions as F
-
-    once = _counted_once(entry_logs)
-    files = once.agg(F.count("*"), F.coalesce(F.sum("bytes"), F.lit(0))).first()
-    total = space.agg(F.coalesce(F.sum("bytes"), F.lit(0))).first()
-    unread = entry_logs.where(F.col("bytes").isNull() & F.col("ledger_id").isNull())
-    pairs = locations.where(F.col("log_id").isNotNull()).agg(F.count("*"), F.count("probe")).first()
-    assert files is not None
-    assert total is not None
-    assert pairs is not None
-    left_out = int(files[1]) - int(total[0])
-    paths = unread.select("path").distinct().count()
-    return Sums(int(files[0]), int(files[1]), left_out, paths, int(pairs[0]), int(pairs[1]))
-
-
-def _counted_once(entry_logs: DataFrame) -> DataFrame:
+def each_file_once(entry_logs: DataFrame) -> DataFrame:
     """The rows of files, without second names of a log that is there."""
     from pyspark.sql import functions as F
 
@@ -136,7 +106,7 @@ def _files(entry_logs: DataFrame, directories: DataFrame) -> DataFrame:
     )
     since = (place <= UNFLUSHED) & F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
     return (
-        _counted_once(entry_logs)
+        each_file_once(entry_logs)
         .join(F.broadcast(marked), "directory", "left")
         .withColumns({"current": last, "young": last | since})
     )
