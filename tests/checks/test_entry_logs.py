@@ -1,0 +1,78 @@
+"""Entry logs that collection deletes, and those that a few bytes keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from auditor.model.states import SpaceClass
+from auditor.tables import Tables
+from tests.checks.tables_builder import Row, find, frame, tables
+
+HEADERS = {"class": SpaceClass.HEADERS_AND_MAPS.value, "bytes": 1024}
+
+
+def asked(spark: SparkSession, *logs: tuple[int, list[Row]], **others: Any) -> Tables:
+    """Logs of bk1: each an id and rows of the table space, beside 1,024 bytes of header."""
+    rows = [
+        {"bookie_id": "bk1", "directory": "/l", "path": f"/l/current/{log_id:x}.log", "log_id": log_id}
+        | {"kind": "log", "estimated": False, "remains": False, "scope_id": 0, **row}
+        | {"current": any(each.get("current") for each in of_log)}
+        for log_id, of_log in logs
+        for row in [{**HEADERS, "scope_id": None}, *of_log]
+    ]
+    known = tables(spark, bookies=[{"bookie_id": "bk1"}], **others)
+    return replace(known, space=frame(spark, "space", rows))
+
+
+def live(ledger_id: int, size: int) -> Row:
+    return {"ledger_id": ledger_id, "class": SpaceClass.LIVE.value, "bytes": size, "remains": True}
+
+
+def gone(ledger_id: int, size: int, kind: SpaceClass = SpaceClass.SUPERSEDED) -> Row:
+    return {"ledger_id": ledger_id, "class": kind.value, "bytes": size}
+
+
+def test_a_log_of_which_no_ledger_is_left_is_deleted_next(spark: SparkSession) -> None:
+    rows = asked(
+        spark,
+        (1, [gone(7, 500), gone(8, 300, SpaceClass.ORPHAN)]),
+        (2, [gone(7, 500), live(9, 1)]),
+        (3, [live(9, 1000)]),
+        (4, [{**gone(7, 500), "class": SpaceClass.OWNER_UNKNOWN.value}]),
+        (5, [{**gone(7, 500), "current": True}]),
+    )
+    [found] = find("entry-log-reclaimable", rows)
+    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "note", "confirmed")
+    assert found.evidence["logs"] == 1
+    assert found.evidence["sample"][0]["path"] == "/l/current/1.log"
+
+
+def test_a_bookie_whose_every_log_is_needed_has_no_such_finding(spark: SparkSession) -> None:
+    rows = asked(spark, (1, [live(9, 1000)]), (2, [live(9, 10), live(10, 5)]))
+    assert find("entry-log-reclaimable", rows) == []
+    assert find("entry-log-pinned", rows) == []
+
+
+def test_bytes_that_a_ledger_keeps_are_told_by_the_threshold_that_frees_them(spark: SparkSession) -> None:
+    rows = asked(
+        spark,
+        (1, [gone(7, 900), live(9, 100)]),  # a tenth is needed: minor compaction
+        (2, [gone(7, 600), live(9, 400)]),  # major
+        (3, [gone(7, 100), live(9, 900)]),  # none
+        (4, [gone(7, 1000)]),  # nobody keeps it
+    )
+    [found] = find("entry-log-pinned", rows)
+    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "note", "confirmed")
+    sizes = {name: found.evidence[f"{name}_bytes"] for name in ("held", "minor", "major", "stranded")}
+    assert sizes == {"held": 1600, "minor": 900, "major": 600, "stranded": 100}
+    assert found.evidence["logs"] == 3
+
+
+def test_whose_disk_is_in_doubt_is_suspected_alone(spark: SparkSession) -> None:
+    rows = asked(spark, (1, [gone(7, 900)]), (2, [gone(7, 900), live(9, 100)]))
+    doubted = replace(rows, bookies=frame(spark, "bookies", [{"bookie_id": "bk1", "suspect": True}]))
+    assert [each.confidence for each in find("entry-log-reclaimable", doubted)] == ["suspect"]
+    assert [each.confidence for each in find("entry-log-pinned", doubted)] == ["suspect"]
