@@ -32,8 +32,8 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         the last of its ledgers goes: one small ledger that lives long keeps a log of a gigabyte.
 
     How sure:
-        Confirmed. Suspect where a directory's cookie and place name two bookies. A log with bytes whose owner
-        is unknown is not counted.
+        Confirmed: the bookie's index and its logs say it together. Suspect where a directory's cookie and
+        place name two bookies. A log with bytes whose owner is unknown is not counted.
 
     What to do:
         Where the disk is short: see that compaction runs, and what the named ledgers are of. Thresholds are

@@ -31,8 +31,9 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         that bookie: it stopped, or its listing of the metadata breaks off.
 
     How sure:
-        Confirmed. Suspect where `metadata-suspect` doubts what the metadata lacks, and where a directory's
-        cookie and place name two bookies. A log with bytes whose owner is unknown is not counted.
+        Confirmed: the bookie's index and its logs say it together. Suspect where `metadata-suspect` doubts
+        what the metadata lacks, and where a directory's cookie and place name two bookies. A log with bytes
+        whose owner is unknown is not counted.
 
     What to do:
         Wait for a collection (gcWaitTime, 15 minutes unless set), or start one: a PUT to /api/v1/bookie/gc of

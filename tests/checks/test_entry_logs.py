@@ -76,3 +76,9 @@ def test_whose_disk_is_in_doubt_is_suspected_alone(spark: SparkSession) -> None:
     doubted = replace(rows, bookies=frame(spark, "bookies", [{"bookie_id": "bk1", "suspect": True}]))
     assert [each.confidence for each in find("entry-log-reclaimable", doubted)] == ["suspect"]
     assert [each.confidence for each in find("entry-log-pinned", doubted)] == ["suspect"]
+
+
+def test_without_bytes_there_is_nothing_to_say(spark: SparkSession) -> None:
+    rows = asked(spark)
+    assert find("entry-log-reclaimable", rows) == []
+    assert find("entry-log-pinned", rows) == []
