@@ -38,12 +38,13 @@ def test_a_run_that_saw_all_has_no_blind_spot() -> None:
 def test_what_a_check_rests_on_it_needs() -> None:
     for check in BY_ID.values():
         if check.rests_on not in (Basis.METADATA, Basis.OWNERS):  # a cluster without owners misses nothing
-            assert check.needs & {Need.COPIES, Need.DISKS}, check.id
+            assert check.needs & {Need.COPIES, Need.DISKS, Need.ENTRY_LOGS}, check.id
 
 
 def test_checks_of_marks_and_of_storage_say_so() -> None:
     assert {id for id in BY_ID if of_marks(id)} <= set(MARKS)
-    assert {each.id for each in BY_ID.values() if each.group == "storage"} <= {*COPIES}
+    of_logs = {*checks_that_need(Need.ENTRY_LOGS)}
+    assert {each.id for each in BY_ID.values() if each.group == "storage"} <= {*COPIES} | of_logs
 
 
 def test_etcd_keeps_neither_marks_nor_times() -> None:
