@@ -84,6 +84,7 @@ def summarise(
         live=metadata.live,
         positions=metadata.positions(),
         bookie_sources=list(bookies.sources),
+        entry_logs=tables.entry_logs is not None,
         operations=_operations(metadata, bookies, counts, reads),
         gaps=holes.gaps,
         in_doubt=holes.in_doubt,

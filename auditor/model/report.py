@@ -127,6 +127,7 @@ class RunFacts:
     None where there is no earlier run to compare with; ``suppressions`` are the entries of the suppressions
     file, in its order; ``accepted`` is what they accept of what is not decided; ``reused`` is None where all
     was read.
+    ``entry_logs`` says whether the bookies' entry logs were read.
     ``resumed`` is when the oldest table was written that a run which broke off had left and this one
     took, None where it took none.
     """
@@ -138,6 +139,7 @@ class RunFacts:
     live: bool
     positions: list[str]
     bookie_sources: list[str]
+    entry_logs: bool
     operations: dict[str, int]
     gaps: list[str]
     in_doubt: InDoubt | None

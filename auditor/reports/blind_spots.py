@@ -66,6 +66,9 @@ def blind_spots(run: RunView) -> list[BlindSpot]:
         found.append(
             BlindSpot(checks_that_need(Need.WITNESS), f"{why}: no bookie was asked what its index lacks")
         )
+    if not report.run.entry_logs:
+        why = "entry logs were not read: --entry-logs reads them"
+        found.append(BlindSpot(checks_that_need(Need.ENTRY_LOGS), why))
     if report.cluster.instance_id is None:
         found.append(
             BlindSpot(checks_that_need(Need.INSTANCE_ID), "the cluster has no instance id to compare with")

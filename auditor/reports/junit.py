@@ -83,6 +83,8 @@ def _not_looked_at(report: Report, check: Check) -> str | None:
     """Why a run that found nothing of a check cannot say that there is nothing; None where it can."""
     if report.cluster.layout == "etcd" and check.needs & {Need.MARKS, Need.TIMES}:
         return "etcd keeps no marks, locks and times"
+    if Need.ENTRY_LOGS in check.needs and not report.run.entry_logs:
+        return "entry logs were not read: --entry-logs reads them"
     if report.complete:
         return None
     if check.rests_on is Basis.METADATA and not check.needs & {Need.COPIES, Need.DISKS, Need.WITNESS}:

@@ -192,6 +192,7 @@ def _run() -> dict[str, Any]:
             "live": {"type": "boolean"},
             "positions": _list(_TEXT),
             "bookie_sources": _list(_TEXT),
+            "entry_logs": {"type": "boolean", "description": "whether the bookies' entry logs were read"},
             "operations": {"type": "object", "additionalProperties": _COUNT},
             "gaps": _list(_TEXT),
             "resumed": {

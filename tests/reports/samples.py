@@ -123,6 +123,7 @@ def report(
     reused: Reused | None = None,
     resumed: int | None = None,
     accepted: Accepted | None = None,
+    entry_logs: bool = True,
 ) -> Report:
     return Report.make(
         RunFacts(
@@ -133,6 +134,7 @@ def report(
             live=True,
             positions=["0x16f", "0x171"],
             bookie_sources=["/mnt/bookies"],
+            entry_logs=entry_logs,
             operations={"getChildren": 210, "multiRead": 3, "open": 340},
             gaps=gaps or [],
             in_doubt=None,

@@ -47,6 +47,13 @@ def test_checks_of_marks_and_of_storage_say_so() -> None:
     assert {each.id for each in BY_ID.values() if each.group == "storage"} <= {*COPIES} | of_logs
 
 
+def test_entry_logs_that_were_not_read_say_nothing() -> None:
+    unread = replace(SEEN, report=changed(entry_logs=False))
+    assert of(unread) == {
+        "entry logs were not read: --entry-logs reads them": {*checks_that_need(Need.ENTRY_LOGS)}
+    }
+
+
 def test_etcd_keeps_neither_marks_nor_times() -> None:
     etcd = replace(WHOLE, cluster=replace(WHOLE.cluster, layout="etcd"))
     found = of(replace(SEEN, report=etcd, marks_listed=False))

@@ -70,6 +70,9 @@ def test_what_was_not_found_is_skipped_where_not_all_was_looked_at() -> None:
     base = report(coverage=coverage(True))
     etcd = cases(replace(base, cluster=replace(base.cluster, layout="etcd")))
     assert kinds(etcd["mark-stuck"]) == [Skipped]
+    unread = cases(report(coverage=coverage(True), entry_logs=False))
+    assert kinds(unread["entry-log-missing"]) == [Skipped]
+    assert kinds(complete["entry-log-missing"]) == []
 
 
 def test_what_is_known_and_since_when_is_said() -> None:

@@ -19,6 +19,7 @@ URGENT = (
     "instance-mismatch",
     "metadata-suspect",
     "alias-gc-danger",
+    "entry-log-header-wrong",
     "bookie-alias",
     "disk-content-mismatch",
     "disk-version-missing",
