@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
-from auditor.tables import ClusterFacts, Roster, Tables
+from auditor.tables import OF_ENTRY_LOGS, ClusterFacts, Roster, Tables
 from auditor.tables.published import TABLES
 from auditor.tables.roster import ROSTER_TABLES
 
@@ -102,7 +102,7 @@ def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Seq
     frames = {name: frame(spark, name, rows.get(name, ())) for name in SCHEMAS}
     cluster = cluster or facts()
     roster = Roster.read(lambda name: _full(name, TABLES[name].names, rows.get(name, ())), cluster)
-    return Tables(cluster=cluster, roster=roster, known_empty=frozenset(), **frames)
+    return Tables(cluster=cluster, roster=roster, known_empty=frozenset(OF_ENTRY_LOGS), **frames)
 
 
 def frame(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
