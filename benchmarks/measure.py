@@ -7,9 +7,11 @@ the machine only ever adds to a time. Lines say how much was worked on: both sid
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 ROUNDS = 3
 
@@ -86,3 +88,8 @@ def drop_pages(paths: Iterable[str | bytes | os.PathLike[str]]) -> None:
         descriptor = os.open(path, os.O_RDONLY)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(descriptor)
+
+
+def cat(path: Path) -> None:
+    """Read a file once, and throw it away: what its reader is held to."""
+    subprocess.run(["cat", str(path)], stdout=subprocess.DEVNULL, check=True)

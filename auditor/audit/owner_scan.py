@@ -21,6 +21,7 @@ from auditor.model.amounts import plural
 from auditor.model.history import RunSummary
 from auditor.model.options import AuditOptions
 from auditor.sources.metadata.options import polite
+from auditor.sources.metadata.stores import is_live
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.spark_source import OwnerSource
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
@@ -40,8 +41,6 @@ _OPEN = {
     "unnamed": "without custom metadata",
 }
 """Standings of ledgers that no owner names and that are not called unowned."""
-
-_SAVED = ("zk-snapshot:", "dump:", "etcd-snapshot:")
 
 
 def check_owners(options: AuditOptions) -> None:
@@ -167,7 +166,8 @@ class OwnerScan:
     def _apart(self) -> str | None:
         """Why owners and ledgers may be of two moments."""
         assert self.uri is not None
-        if self._own or (self._metadata.live and not self.uri.store.startswith(_SAVED)):
+        tree = APPLICATIONS[self.uri.application].trees[0]
+        if self._own or (self._metadata.live and is_live(self.uri.tree(tree))):
             return None
         if self.uri.store.partition("?")[0] == self._metadata.uri.partition("?")[0]:
             return None  # one file, or one server's files

@@ -20,8 +20,7 @@ from auditor.model.amounts import moment
 from auditor.model.options import AuditOptions
 from auditor.model.version import program_version
 from auditor.sources.file_systems import REPORT
-from auditor.sources.metadata.stores import STORES
-from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.sources.metadata.stores import is_live
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def resumption_of(run: RunDirectory, metadata: str, options: AuditOptions) -> Re
         return Resumption()
     age = max(0, time.time_ns() // 1_000_000 - oldest) / 1000
     since = moment(oldest)
-    if STORES[parse_metadata_uri(metadata).scheme].live and age > options.resume_within:
+    if is_live(metadata) and age > options.resume_within:
         run.forget()
         return Resumption(
             None,
@@ -75,7 +74,7 @@ def unfinished_run(runs: Path, identity: dict[str, Any], within: float) -> str |
     alone. What lies there and is no run of this program is passed over.
     """
     asked = json.loads(json.dumps(identity))
-    live = STORES[parse_metadata_uri(identity["metadata"]).scheme].live
+    live = is_live(identity["metadata"])
     found: list[tuple[float, str]] = []
     for manifest in runs.glob(f"*/{MANIFEST}"):
         if (manifest.parent / REPORT).exists():

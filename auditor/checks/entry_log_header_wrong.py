@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.log_samples import SHOWN
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from auditor.tables import Tables
-
-SHOWN = 10
 
 
 @check(

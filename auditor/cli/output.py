@@ -24,7 +24,8 @@ from auditor.cli.streams import output_errors
 from auditor.cli.text import TextWanted, print_text
 from auditor.cli.verbosity import say
 from auditor.errors import AuditorError, UsageError
-from auditor.reports.forms import FORMS, ReportSource
+from auditor.model.report_source import ReportSource
+from auditor.reports.forms import FORMS
 from auditor.runs.whole_file import write_whole
 from auditor.sources.file_systems import REPORT
 

@@ -8,34 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
-from auditor.model.finding import Finding
-from auditor.model.report import Report
-from auditor.model.standing import Standings
-
-
-class ReportSource(Protocol):
-    """What a form may ask of a finished run; `auditor.notebook.run.Run` is one."""
-
-    path: str
-    report: Report
-
-    @property
-    def findings(self) -> Iterable[Finding]:
-        """Every finding, in the order of reports, read as it goes and never held."""
-
-    def standings(self) -> Standings:
-        """How the findings that the report shows stand against the run before."""
-
-    def standings_in_order(self) -> Standings:
-        """The same of all findings, to be asked for in their order."""
-
-    def last_complete(self) -> int | None:
-        """When the newest complete run of this cluster was done, in ms; None where none is known."""
-
-    def html_page(self) -> str:
-        """The run as one HTML page."""
+from auditor.model.report_source import ReportSource
 
 
 @dataclass(frozen=True, slots=True)

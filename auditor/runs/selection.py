@@ -5,34 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Protocol
 
 from auditor.model.finding import Finding, Severity
-from auditor.model.report import Report
+from auditor.model.report_source import ReportSource
 from auditor.model.standing import Standing, Standings
-
-
-class WholeRun(Protocol):
-    """What a selection asks of a finished run; `auditor.runs.reader.RunReader` with standings is one."""
-
-    path: str
-    report: Report
-
-    @property
-    def findings(self) -> Iterable[Finding]:
-        """Every finding, in the order of reports."""
-
-    def standings(self) -> Standings:
-        """How the findings of the report stand against the run before."""
-
-    def standings_in_order(self) -> Standings:
-        """The same of all findings, to be asked for in their order."""
-
-    def last_complete(self) -> int | None:
-        """When the newest complete run of this cluster was done."""
-
-    def html_page(self) -> str:
-        """The run as one HTML page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +78,7 @@ def _regex(pattern: str) -> str:
 class SelectedRun:
     """A finished run with some of its findings, for the forms that list all of them."""
 
-    def __init__(self, run: WholeRun, selection: Selection) -> None:
+    def __init__(self, run: ReportSource, selection: Selection) -> None:
         self.path = run.path
         self.report = run.report
         self._run = run
@@ -140,7 +116,7 @@ class SelectedRun:
         return self._run.html_page()
 
 
-def sampled(run: WholeRun, severity: Severity | None = None) -> Iterator[tuple[Finding, Standing | None]]:
+def sampled(run: ReportSource, severity: Severity | None = None) -> Iterator[tuple[Finding, Standing | None]]:
     """The findings that the report shows, each with its standing; of one severity, where one is given."""
     standing_of = run.standings()
     for finding in run.report.findings:

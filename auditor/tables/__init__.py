@@ -98,14 +98,9 @@ class Tables:
 
     @property
     def unregistered(self) -> DataFrame:
-        """The rows of ``bookies`` that an ensemble names and surely nobody registered."""
-        return self.clear_bookies.where("named and registered is null")
-
-    @property
-    def clear_bookies(self) -> DataFrame:
-        """The rows of ``bookies`` whose lack of a cookie or a registration is known to be one."""
+        """The rows of ``bookies`` that are `Roster.unregistered`."""
         from pyspark.sql import functions as F
 
-        unclear = sorted(self.cluster.unclear_bookies)
-        rows = self.bookies.where(~F.col("bookie_id").isin(unclear)) if unclear else self.bookies
-        return rows.where(F.lit(self.cluster.bookies_listed))
+        return self.bookies.where(
+            F.col("bookie_id").isin([row["bookie_id"] for row in self.roster.unregistered])
+        )

@@ -81,6 +81,18 @@ def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
     return store
 
 
+def is_live(uri: str) -> bool:
+    """Whether a metadata URI names a running store, which changes while it is read.
+
+    >>> is_live("zk://h1:2181/ledgers"), is_live("dump:///audit/metadata.jsonl")
+    (True, False)
+
+    Raises:
+        UsageError: a URI that cannot be meant.
+    """
+    return STORES[parse_metadata_uri(uri).scheme].live
+
+
 def recognise(uri: str) -> None:
     """Look at the first bytes of a saved store, long before it is read: is it what its URI says?
 
