@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from auditor.codecs.availability.expected import Seats, expected
+from auditor.codecs.availability.expected import Seats, fold_seats
 from auditor.sources.metadata.ledger_replicas import binary
 from auditor.spark.session import build_session
 from benchmarks.measure import Line, alternate
@@ -128,7 +128,7 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ledger = np.repeat(np.arange(count), ENSEMBLE)
         index = np.tile(np.arange(ENSEMBLE), count)
         of_all = np.zeros_like(ledger)
-        found = expected(
+        found = fold_seats(
             Seats(
                 ledger=ledger,
                 member=index,

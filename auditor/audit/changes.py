@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.errors import RunError, UsageError
-from auditor.findings.changes import Looked, changed
+from auditor.findings.changes import Looked, findings_with_changes
 from auditor.findings.suppress import Suppress, read_suppressions, suppressed
 from auditor.findings.table import order
 from auditor.model.finding import Severity
@@ -129,7 +129,7 @@ def compare_with_previous(
         before = None
         if previous.run is not None:
             before = landing.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
-        rows = changed(findings, before, _looked(tables, holes), cluster.instance_id, finished)
+        rows = findings_with_changes(findings, before, _looked(tables, holes), cluster.instance_id, finished)
         return suppressed(rows, entries, baselines, _day(finished)).orderBy(*order())
 
     rows = landing.land("changes", table)

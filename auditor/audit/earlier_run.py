@@ -23,7 +23,7 @@ from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import Earlier, IndexPart
 from auditor.sources.metadata.store import History
-from auditor.sources.reuse.earlier_files import extremes, opened
+from auditor.sources.reuse.earlier_files import extremes, open_earlier_file
 from auditor.sources.reuse.earlier_ledgers import EarlierLedgers, find_ledgers
 
 LAST = "last"
@@ -241,7 +241,7 @@ def _check_files(table: str, noted: Mapping[str, int]) -> None:
 
 
 def _file(table: str, name: str) -> _File:
-    with opened(table, name, SCHEMA) as file:
+    with open_earlier_file(table, name, SCHEMA) as file:
         ends = extremes(file, "bookie_id")
     known = [each for each in ends if each is not None]
     if len(known) < len(ends):

@@ -9,11 +9,11 @@ from auditor.model.bookie_alias import alias_edges, identities
 from auditor.tables.identities import (
     EDGES,
     IDENTITIES,
-    compared,
+    compare_contents,
     edge_rows,
     facts,
     identity_rows,
-    known,
+    known_by_id,
     shared_contents,
 )
 
@@ -29,10 +29,10 @@ def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, un
     """
     told = ("bookies", "registrations", "cookies", "directories")
     rows = facts(*(landing.run.read_rows(f"tables/{name}") for name in told))
-    ids = known(rows)
+    ids = known_by_id(rows)
     # Most clusters have no id that is gone, and then no ledger needs to be asked.
     gone = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
     shared = shared_contents(ledgers, unequal, bookies).collect() if gone else []
-    edges = alias_edges(ids, compared([row.asDict() for row in shared], rows))
+    edges = alias_edges(ids, compare_contents([row.asDict() for row in shared], rows))
     landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
     landing.rows("identity_edges", edge_rows(edges), EDGES)

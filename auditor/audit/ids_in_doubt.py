@@ -15,7 +15,7 @@ REASONS = 5
 """So many reasons a report gives for ids in doubt."""
 
 
-def in_doubt(doubtful: DataFrame) -> InDoubt | None:
+def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
     """How many ids may be there unseen, and why; None where there are none. Runs up to two queries."""
     from pyspark.sql import functions as F
 

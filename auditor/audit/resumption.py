@@ -16,7 +16,7 @@ from typing import Any
 
 from auditor.audit.landing import MANIFEST, RunDirectory
 from auditor.errors import RunError
-from auditor.model.amounts import moment
+from auditor.model.amounts import format_time
 from auditor.model.options import AuditOptions
 from auditor.model.version import program_version
 from auditor.sources.file_systems import REPORT
@@ -44,7 +44,7 @@ def resumption_of(run: RunDirectory, metadata: str, options: AuditOptions) -> Re
     if oldest is None:
         return Resumption()
     age = max(0, time.time_ns() // 1_000_000 - oldest) / 1000
-    since = moment(oldest)
+    since = format_time(oldest)
     if is_live(metadata) and age > options.resume_within:
         run.forget()
         return Resumption(

@@ -9,7 +9,7 @@ from auditor.audit.accepted import accepted_of
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.changes import RunChanges
 from auditor.audit.earlier_run import Since
-from auditor.audit.ids_in_doubt import in_doubt
+from auditor.audit.ids_in_doubt import count_ids_in_doubt
 from auditor.audit.index_scan import BookieScan
 from auditor.audit.metadata_scan import MetadataScan
 from auditor.audit.owner_scan import OwnerScan
@@ -191,7 +191,7 @@ def holes_of(tables: Tables, metadata: MetadataScan, doubtful: DataFrame) -> Hol
 
     ``doubtful`` is the table doubtful_ids.
     """
-    return Holes(_gaps(tables, metadata), in_doubt(doubtful))
+    return Holes(_gaps(tables, metadata), count_ids_in_doubt(doubtful))
 
 
 def _gaps(tables: Tables, metadata: MetadataScan) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.alias_by_contents import LEAST_LEDGERS
 from auditor.model.columns import LEDGER
@@ -118,7 +118,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " holds what ",
-            counted(F.col("ledgers"), "ledger asks", "ledgers ask"),
+            quantity(F.col("ledgers"), "ledger asks", "ledgers ask"),
             " of ",
             F.col("ids"),
             ", which is not registered: its garbage collector will delete ",

@@ -46,7 +46,7 @@ def suspect_where(condition: bool) -> Confidence:
 
 
 def number_of(number: int, one: str, many: str) -> str:
-    """A number of things, as `auditor.checks.finding_rows.counted` writes it.
+    """A number of things, as `auditor.checks.finding_rows.quantity` writes it.
 
     >>> number_of(1, "ledger names", "ledgers name"), number_of(0, "ledger names", "ledgers name")
     ('1 ledger names', '0 ledgers name')

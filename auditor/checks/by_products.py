@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-def by_bookie(rows: DataFrame, *sums: str) -> DataFrame:
+def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
     """One row per bookie: ``total`` rows that are sure, ``doubted`` ones, a ``sample``, and sums of both
     kinds.
 
@@ -71,7 +71,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
         F.col("count").alias("entries"),
         F.coalesce(bytes.cast("bigint"), F.lit(0)).alias("bytes"),
     )
-    found = by_bookie(rows, "entries", "bytes")
+    found = count_per_bookie(rows, "entries", "bytes")
     every = F.col("total") + F.col("doubted")
     return finding_rows(
         found,
@@ -80,13 +80,13 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " holds ",
-            counted(F.col("entries") + F.col("doubted_entries"), "entry", "entries"),
+            quantity(F.col("entries") + F.col("doubted_entries"), "entry", "entries"),
             " of ",
-            counted(every, "ledger", "ledgers"),
+            quantity(every, "ledger", "ledgers"),
             f" {what}, about ",
             F.col("bytes") + F.col("doubted_bytes"),
             " bytes by the ledgers' lengths, such as ",
-            listed(F.col("sample")),
+            comma_list(F.col("sample")),
             doubts(),
         ),
         evidence={
@@ -103,7 +103,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
 
 
 def doubts() -> Column:
-    """The end of a sentence about a row of `by_bookie`: how many of its ledgers count apart."""
+    """The end of a sentence about a row of `count_per_bookie`: how many of its ledgers count apart."""
     from pyspark.sql import functions as F
 
     some = words("; ", F.col("doubted"), " of these ledgers are in doubt: not closed, or changing")

@@ -113,7 +113,7 @@ class Check:
             raise TypeError(f"{self.id} is of no group: {self.group}")
         if missing := [name for name in SECTIONS if not self.sections.get(name)]:
             raise TypeError(f"{self.id} does not document: {', '.join(missing)}")
-        if repeated := manual.repeated(self._manual):
+        if repeated := manual.repeated_headings(self._manual):
             raise TypeError(f"{self.id} documents more than once: {', '.join(repeated)}")
         try:
             manual.commands(self.sections["Commands"])

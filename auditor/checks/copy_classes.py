@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.finding_rows import counted, finding_rows, ledger_name, listed, suspect_if, words
+from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, quantity, suspect_if, words
 from auditor.checks.queue import in_queue, with_queue
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
@@ -46,7 +46,7 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
             " left (ack quorum ",
             F.col("ack_quorum"),
             "); absent: ",
-            listed(_absent()),
+            comma_list(_absent()),
             _could_become(),
             in_queue(tables),
         ),
@@ -78,7 +78,7 @@ def _copies_left() -> Column:
     from pyspark.sql import functions as F
 
     left = F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
-    return F.when(left == 0, F.lit("no copy")).otherwise(counted(left, "copy", "copies"))
+    return F.when(left == 0, F.lit("no copy")).otherwise(quantity(left, "copy", "copies"))
 
 
 def _absent() -> Column:
@@ -86,12 +86,12 @@ def _absent() -> Column:
 
     return F.transform(
         F.array_sort("missing"),
-        lambda entry: words(counted(entry["count"], "entry", "entries"), " on ", entry["bookie_id"]),
+        lambda entry: words(quantity(entry["count"], "entry", "entries"), " on ", entry["bookie_id"]),
     )
 
 
 def _could_become() -> Column:
     from pyspark.sql import functions as F
 
-    sentence = words("; could be ", F.col("potential_class"), ", not known: ", listed(unknown_bookies()))
+    sentence = words("; could be ", F.col("potential_class"), ", not known: ", comma_list(unknown_bookies()))
     return F.when(F.col("class") != F.col("potential_class"), sentence).otherwise("")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, ledger_name, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, suspect_if, words
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " holds ",
-            counted(F.col("count"), "entry", "entries"),
+            quantity(F.col("count"), "entry", "entries"),
             " of ledger ",
             ledger_name(),
             ", is in none of its ensembles, and the ledger is ",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
 from auditor.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
             " ledger ",
             ledger_name(),
             ": acknowledged entries are not yet on ",
-            listed(F.array_sort(F.col("lagging.bookie_id"))),
+            comma_list(F.array_sort(F.col("lagging.bookie_id"))),
         ),
         evidence={
             "state": "state",

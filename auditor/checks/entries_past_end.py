@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, group_list, ledger_name, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, group_list, ledger_name, quantity, words
 from auditor.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def entries_past_end(tables: Tables) -> DataFrame:
             " ends at entry ",
             F.col("last_entry_id"),
             ", and ",
-            counted(F.col("past_end_last") - F.col("last_entry_id"), "entry", "entries"),
+            quantity(F.col("past_end_last") - F.col("last_entry_id"), "entry", "entries"),
             " from ",
             F.col("behind"),
             " on are held by an ack quorum (",
             F.col("ack_quorum"),
             "): ",
-            listed(F.col("past_end.bookie_id")),
+            comma_list(F.col("past_end.bookie_id")),
         ),
         evidence={
             "last_entry": "last_entry_id",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
 from auditor.checks.log_samples import SHOWN
 from auditor.model.finding import Severity
 
@@ -72,7 +72,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " has ",
-            counted(F.col("logs"), "entry log", "entry logs"),
+            quantity(F.col("logs"), "entry log", "entry logs"),
             " whose ledgers map is wrong, so that collection may delete entries that are needed; ",
             F.col("sample")[0]["path"],
             ": ",

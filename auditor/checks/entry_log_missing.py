@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
 
@@ -66,7 +66,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " has entries of ",
-            counted(F.col("total"), "ledger", "ledgers"),
+            quantity(F.col("total"), "ledger", "ledgers"),
             " in its index that are not in its entry logs: ",
             F.col("missing"),
             " in logs that are gone, ",
@@ -74,7 +74,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             " past the end of a log, ",
             F.col("other"),
             " where the log has something else; such as ",
-            listed(F.col("sample")),
+            comma_list(F.col("sample")),
         ),
         evidence={
             "ledgers": "total",

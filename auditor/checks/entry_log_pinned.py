@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
-from auditor.checks.log_samples import MAJOR, MINOR, by_bookie, logs
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
+from auditor.checks.log_samples import MAJOR, MINOR, logs, logs_per_bookie
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         return F.coalesce(F.sum(F.when(condition, freed)), F.lit(0))
 
     held = logs(tables).where("remain > 0 and remain < entries")
-    rows = by_bookie(
+    rows = logs_per_bookie(
         held,
         F.sum(freed).alias("held_bytes"),
         of(share < MINOR).alias("minor_bytes"),
@@ -71,7 +71,7 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " has ",
-            counted(F.col("logs"), "entry log", "entry logs"),
+            quantity(F.col("logs"), "entry log", "entry logs"),
             " with ",
             F.col("held_bytes"),
             " bytes of ledgers that are gone, kept by other ledgers; ",

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
 from auditor.checks.gc_guards import distrusted_bookies
-from auditor.checks.log_samples import by_bookie, logs
+from auditor.checks.log_samples import logs, logs_per_bookie
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
-    found = by_bookie(logs(tables).where("remain = 0"))
+    found = logs_per_bookie(logs(tables).where("remain = 0"))
     rows = with_attribution(found, tables).join(F.broadcast(distrusted), "bookie_id", "left")
     return finding_rows(
         rows,
@@ -60,7 +60,7 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " has ",
-            counted(F.col("logs"), "entry log", "entry logs"),
+            quantity(F.col("logs"), "entry log", "entry logs"),
             " of which no ledger is left, ",
             F.col("bytes"),
             " bytes: its next collection deletes what they hold",

@@ -89,14 +89,14 @@ def name_of_ledger(scope_id: Column, ledger_id: Column) -> Column:
     return words(ledger_id, F.when(scope_id != 0, words(" of scope ", scope_id)).otherwise(""))
 
 
-def counted(number: Column, one: str, many: str) -> Column:
+def quantity(number: Column, one: str, many: str) -> Column:
     """ "1 entry", "2 entries"."""
     from pyspark.sql import functions as F
 
     return F.when(number == 1, F.lit(f"1 {one}")).otherwise(words(number, f" {many}"))
 
 
-def listed(items: Column) -> Column:
+def comma_list(items: Column) -> Column:
     """The texts of an array, with commas between."""
     from pyspark.sql import functions as F
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.finding_rows import listed, words
+from auditor.checks.finding_rows import comma_list, words
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -103,9 +103,11 @@ def doubted_orphans(tables: Tables) -> DataFrame:
     )
 
 
-def in_doubt() -> Column:
+def doubt_clause() -> Column:
     """The end of a sentence about a row of `doubted_orphans`: its doubts, and which part of the store."""
     from pyspark.sql import functions as F
 
     which = F.when(F.col("doubt").isNotNull(), words(" (", F.col("doubt"), ")")).otherwise("")
-    return F.when(F.size("doubts") > 0, words("; in doubt: ", listed(F.col("doubts")), which)).otherwise("")
+    return F.when(F.size("doubts") > 0, words("; in doubt: ", comma_list(F.col("doubts")), which)).otherwise(
+        ""
+    )

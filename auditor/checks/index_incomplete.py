@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.finding_rows import finding_rows, quantity, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
 
@@ -66,9 +66,9 @@ def index_incomplete(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " serves ",
-            counted(F.col("entries"), "entry", "entries"),
+            quantity(F.col("entries"), "entry", "entries"),
             " of ",
-            counted(F.col("total"), "ledger", "ledgers"),
+            quantity(F.col("total"), "ledger", "ledgers"),
             " that its index on disk lacks",
         ),
         evidence={"ledgers": "total", "entries_served": "entries", "sample": "sample"},

@@ -58,7 +58,7 @@ def logs(tables: Tables) -> DataFrame:
     )
 
 
-def by_bookie(rows: DataFrame, *others: Column) -> DataFrame:
+def logs_per_bookie(rows: DataFrame, *others: Column) -> DataFrame:
     """One row a bookie: ``logs``, their ``bytes``, the largest of them as ``sample``, and ``others``."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F

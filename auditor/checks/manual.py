@@ -38,10 +38,10 @@ def sections(page: str) -> dict[str, str]:
     return {name: inspect.cleandoc(text) for name, text in _SECTION.findall(page)}
 
 
-def repeated(page: str) -> list[str]:
+def repeated_headings(page: str) -> list[str]:
     """Headings that a page has more than once: of such a section only the last text would be seen.
 
-    >>> repeated("Title.\\n\\nLimits:\\n    One.\\n\\nLimits:\\n    Two.\\n")
+    >>> repeated_headings("Title.\\n\\nLimits:\\n    One.\\n\\nLimits:\\n    Two.\\n")
     ['Limits']
     """
     counts = Counter(name for name, _ in _SECTION.findall(page))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Confidence, Severity
 
@@ -61,9 +61,9 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
         found.where(F.col("total") >= _MANY),
         confidence=Confidence.SUSPECT if tables.cluster.live else Confidence.CONFIRMED,
         message=words(
-            counted(F.col("total"), "directory", "directories"),
+            quantity(F.col("total"), "directory", "directories"),
             " of the replication queue have no mark in them, such as ",
-            listed(F.col("sample")),
+            comma_list(F.col("sample")),
         ),
         evidence={"directories": "total", "oldest": "oldest", "sample": "sample"},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
@@ -75,11 +75,11 @@ def mark_missing(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " is not registered, and of ",
-            counted(F.col("depending"), "ledger", "ledgers"),
+            quantity(F.col("depending"), "ledger", "ledgers"),
             " that depend on it ",
             F.col("total"),
             " have no mark, such as ",
-            listed(F.col("sample")),
+            comma_list(F.col("sample")),
         ),
         evidence={
             "unmarked": "total",

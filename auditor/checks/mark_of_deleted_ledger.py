@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
 from auditor.checks.mark_states import deleted_marks
 from auditor.model.finding import Severity
 
@@ -55,7 +55,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
             "ledger ",
             ledger_name(),
             " is marked for ",
-            listed(F.col("replicas")),
+            comma_list(F.col("replicas")),
             " and has no metadata",
         ),
         evidence={"path": "path", "replicas": "replicas", "since": "since"},

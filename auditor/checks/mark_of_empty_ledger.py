@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.by_products import by_bookie, doubts
+from auditor.checks.by_products import count_per_bookie, doubts
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.checks.mark_states import marks_by_bookie, waiting_marks
 from auditor.model.finding import Severity
 
@@ -58,15 +58,15 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
     every = F.col("total") + F.col("doubted")
     return finding_rows(
-        by_bookie(marks),
+        count_per_bookie(marks),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(
-            counted(every, "closed ledger without entries has", "closed ledgers without entries have"),
+            quantity(every, "closed ledger without entries has", "closed ledgers without entries have"),
             " been marked for ",
             F.col("bookie_id"),
             " for more than a day, and no worker holds them; such as ",
-            listed(F.col("sample")),
+            comma_list(F.col("sample")),
             doubts(),
         ),
         evidence={

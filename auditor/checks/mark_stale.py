@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.by_products import by_bookie, doubts
+from auditor.checks.by_products import count_per_bookie, doubts
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, suspect_if, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.checks.mark_states import marks_by_bookie
 from auditor.model.finding import Severity
 
@@ -56,7 +56,7 @@ def mark_stale(tables: Tables) -> DataFrame:
 
     marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")
-    found = by_bookie(marks.select("*", returned), "returned")
+    found = count_per_bookie(marks.select("*", returned), "returned")
     every = F.col("total") + F.col("doubted")
     back = F.col("returned") + F.col("doubted_returned")
     return finding_rows(
@@ -64,7 +64,7 @@ def mark_stale(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("total") == 0),
         message=words(
-            counted(every, "ledger is", "ledgers are"),
+            quantity(every, "ledger is", "ledgers are"),
             " marked for ",
             F.col("bookie_id"),
             " and healthy: of ",
@@ -72,7 +72,7 @@ def mark_stale(tables: Tables) -> DataFrame:
             " all that the marks name are back, and ",
             every - back,
             " were repaired; such as ",
-            listed(F.col("sample")),
+            comma_list(F.col("sample")),
             doubts(),
         ),
         evidence={

@@ -43,7 +43,7 @@ def waiting_marks(tables: Tables) -> DataFrame:
 
 
 def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) -> DataFrame:
-    """One row for each bookie that a mark names, as `auditor.checks.by_products.by_bookie` counts them.
+    """One row for each bookie that a mark names, as `auditor.checks.by_products.count_per_bookie` has them.
 
     scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger moved between the scans), and ``columns``.
     """

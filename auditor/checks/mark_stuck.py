@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
 from auditor.checks.mark_states import waiting_marks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
@@ -75,7 +75,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
             "ledger ",
             ledger_name(),
             " has been marked for ",
-            listed(F.col("replicas")),
+            comma_list(F.col("replicas")),
             " for ",
             hours,
             " hours and no worker holds it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
@@ -57,9 +57,9 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " is known only to ",
-            counted(F.col("total"), "mark", "marks"),
+            quantity(F.col("total"), "mark", "marks"),
             ", such as that of ledger ",
-            listed(F.col("sample")),
+            comma_list(F.col("sample")),
         ),
         evidence={"marks": "total", "sample": "sample"},
     )

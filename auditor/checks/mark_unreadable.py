@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, words
 from auditor.checks.samples import with_samples
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
@@ -56,6 +56,6 @@ def mark_unreadable(tables: Tables) -> DataFrame:
     return finding_rows(
         rows,
         ledger_id="ledger_id",
-        message=words("mark or lock at ", listed(F.col("sample")), ": ", F.col("reason")),
+        message=words("mark or lock at ", comma_list(F.col("sample")), ": ", F.col("reason")),
         evidence={"paths": "sample", "total": "total", "reason": "reason"},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.samples import with_samples
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
@@ -63,9 +63,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         rows,
         ledger_id="ledger_id",
         message=words(
-            counted(F.col("total"), "znode is", "znodes are"),
+            quantity(F.col("total"), "znode is", "znodes are"),
             " not at the path of a ledger: ",
-            listed(F.col("sample")),
+            comma_list(F.col("sample")),
         ),
         evidence={
             "count": "total",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, listed, suspect_if, words
+from auditor.checks.finding_rows import comma_list, finding_rows, suspect_if, words
 from auditor.checks.gc_guards import distrusted_bookies
-from auditor.model.amounts import moment
+from auditor.model.amounts import format_time
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             " ledgers on ",
             F.col("bookie_id"),
             " have no metadata; do not let it collect garbage: ",
-            listed(F.col("rules")),
+            comma_list(F.col("rules")),
             F.when(
                 F.col("in_doubt") > 0,
                 words("; the ids of ", F.col("in_doubt"), " are in doubt, as not all metadata could be read"),
@@ -112,6 +112,8 @@ def _second_look(cluster: ClusterFacts) -> Column:
     if known is None:
         said = F.lit("; suspect until a run an hour or more later finds the same ones")
     else:
-        said = words("; ", F.col("lasting"), f" of them were orphans in the run of {moment(known)} already")
+        said = words(
+            "; ", F.col("lasting"), f" of them were orphans in the run of {format_time(known)} already"
+        )
     others = F.array_except("rules", F.array(F.lit("orphan-share"), F.lit("vanished-ranges")))
     return F.when(F.size(others) == 0, said).otherwise("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, words
+from auditor.checks.finding_rows import finding_rows, quantity, words
 from auditor.model.finding import Severity
 from auditor.model.states import BookieRead
 
@@ -64,9 +64,9 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " is not registered and ",
-            counted(F.col("depending"), "ledger depends", "ledgers depend"),
+            quantity(F.col("depending"), "ledger depends", "ledgers depend"),
             " on it (",
-            counted(F.col("replicas"), "replica", "replicas"),
+            quantity(F.col("replicas"), "replica", "replicas"),
             "); ",
             read,
         ),

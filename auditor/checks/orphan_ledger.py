@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
-from auditor.checks.gc_guards import doubted_orphans, in_doubt
+from auditor.checks.gc_guards import doubt_clause, doubted_orphans
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def orphan_ledger(tables: Tables) -> DataFrame:
             " is on ",
             F.col("bookie_id"),
             " and not in the store",
-            in_doubt(),
+            doubt_clause(),
         ),
         evidence={"in_m0": "in_m0", "in_m1": "in_m1", "doubts": "doubts", "doubt": "doubt"},
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, ledger_name, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, suspect_if, words
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState
 
@@ -59,7 +59,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " holds ",
-            counted(F.col("count"), "entry", "entries"),
+            quantity(F.col("count"), "entry", "entries"),
             " of ",
             F.when(F.col("open"), "open ").otherwise(""),
             "ledger ",

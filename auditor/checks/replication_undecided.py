@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.copy_classes import judged_with_class, unknown_bookies
-from auditor.checks.finding_rows import finding_rows, ledger_name, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import UnknownCopy
 
@@ -92,4 +92,4 @@ def _where(why: str, said: str) -> Column:
     from pyspark.sql import functions as F
 
     bookies = F.transform(F.filter("unknown", lambda copies: copies["why"] == why), lambda c: c["bookie_id"])
-    return F.when(F.size(bookies) > 0, words(said, listed(F.array_sort(F.array_distinct(bookies)))))
+    return F.when(F.size(bookies) > 0, words(said, comma_list(F.array_sort(F.array_distinct(bookies)))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import counted, finding_rows, listed, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
 
@@ -48,12 +48,12 @@ def stray_file(tables: Tables) -> DataFrame:
         rows,
         bookie_id="bookie_id",
         message=words(
-            counted(F.col("total"), "file", "files"),
+            quantity(F.col("total"), "file", "files"),
             " among the indexes of ",
             F.col("bookie_id"),
             F.when(F.col("total") == 1, " is").otherwise(" are"),
             " none of its own: ",
-            listed(F.col("sample")),
+            comma_list(F.col("sample")),
         ),
         evidence={"count": "total", "paths": "sample"},
     )

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import click
 
 from auditor.cli.kinds import KINDS, LIMIT
-from auditor.cli.plain import plain
+from auditor.cli.plain import jsonable
 from auditor.errors import DecodeError, RuleError, UsageError
 
 
@@ -34,9 +34,9 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
     try:
         value = decoder.decode(source, **{name: settings[name] for name in decoder.settings})
     except RuleError as error:
-        click.echo(json.dumps(plain(error.value), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(jsonable(error.value), indent=2, ensure_ascii=False))
         raise
-    click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    click.echo(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
 
 
 def _whole(kind: str, file: BinaryIO) -> bytes:

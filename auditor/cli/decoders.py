@@ -109,7 +109,7 @@ def decode_bookie_frame(data: bytes, entries: bool) -> Any:
         raise DecodeError(damage.what, begins + damage.offset, damage.reason) from damage
     return {
         "txn_id": heard.txn_id,
-        "status": bookie_wire.named(heard.status),
+        "status": bookie_wire.status_text(heard.status),
         "ledger_id": None if heard.ledger_id is None else str(heard.ledger_id),
         "availability": None if listed is None else _groups(listed, entries),
     }

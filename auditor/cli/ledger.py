@@ -75,7 +75,7 @@ def list_(metadata: str, ledger_scope_id: int | None, credentials: str | None) -
 
 
 def _shown(stored: StoredLedger) -> dict[str, Any]:
-    from auditor.cli.plain import plain
+    from auditor.cli.plain import jsonable
 
     return {
         "scope_id": str(stored.ledger.scope),
@@ -85,7 +85,7 @@ def _shown(stored: StoredLedger) -> dict[str, Any]:
         "version": stored.version,
         "ctime": stored.ctime,
         "mtime": stored.mtime,
-        "metadata": plain(stored.metadata),
+        "metadata": jsonable(stored.metadata),
         "damage": stored.damage,
         "rules": list(stored.rules),
     }

@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def plain(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """Turn dataclasses into objects, tuples into lists, bytes into ``{"base64": ...}``.
 
-    >>> plain({"a": (b"x", None)})
+    >>> jsonable({"a": (b"x", None)})
     {'a': [{'base64': 'eA=='}, None]}
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        return {item.name: jsonable(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {name: plain(item) for name, item in zip(value._fields, value, strict=True)}
+        return {name: jsonable(item) for name, item in zip(value._fields, value, strict=True)}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [jsonable(item) for item in value]
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     return value

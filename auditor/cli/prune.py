@@ -13,7 +13,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
-from auditor.model.amounts import moment, plural, size
+from auditor.model.amounts import format_time, plural, size
 
 _LOCKS = ".bkaudit-*.lock"
 _COUNT = click.IntRange(0)
@@ -60,7 +60,9 @@ def prune(
     for decision in found:
         path = Path(decision.run.path)
         why = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
-        click.echo(f"{'keep' if why else 'take away':<9}  {moment(decision.run.finished)}  {path.name}{why}")
+        click.echo(
+            f"{'keep' if why else 'take away':<9}  {format_time(decision.run.finished)}  {path.name}{why}"
+        )
         if not why:
             freed += sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             if yes:

@@ -61,7 +61,7 @@ def _parts(run: Any, wanted: TextWanted, terminal: bool) -> Iterator[str]:
                 yield f"{section}\n"
         else:
             yield from text.for_pipe(findings, wanted.suppressed)
-        if not wanted.suppressed and (hidden := text.hidden(run.report)):
+        if not wanted.suppressed and (hidden := text.suppressed_note(run.report)):
             yield f"{hidden}\n"
         elif not terminal:
             yield ""

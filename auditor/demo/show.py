@@ -44,7 +44,7 @@ class Shown:
         return not self.not_found and not self.not_known
 
 
-def known() -> set[Key]:
+def expected_findings() -> set[Key]:
     """The findings of the sample cluster, worked out from its list of faults."""
     text = (files("auditor.demo") / "sample" / "known.json").read_text("utf-8")
     return {(id, ledger, bookie) for id, ledger, bookie in json.loads(text)}
@@ -65,14 +65,14 @@ def show(out: str, options: AuditOptions, progress: Progress, spark: SparkSessio
         cluster = unpack(work, now)
         plant(cluster)
         with EmbeddedZooKeeper(work / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
-            server.load(znodes(cluster))
+            server.load(sample_znodes(cluster))
             uri = f"zk://{server.hosts}{ROOT}"
             report = Audit(uri, [str(cluster.bookies)], out, options).run(spark, progress)
     found = {(finding.id, _text(finding.ledger_id), finding.bookie_id) for finding in open_run(out).findings}
-    return Shown(report, _ordered(known() - found), _ordered(found - known()))
+    return Shown(report, _ordered(expected_findings() - found), _ordered(found - expected_findings()))
 
 
-def znodes(cluster: SampleCluster) -> list[Znode]:
+def sample_znodes(cluster: SampleCluster) -> list[Znode]:
     """The sample's tree, parents first, as the embedded server loads it."""
     return [
         Znode(path, data, 0, 0, 0, 0, 0, _EPHEMERAL if path in cluster.ephemeral else _PERSISTENT)

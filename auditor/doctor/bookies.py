@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from auditor.doctor.journals import index_time, journal_lines, look_at_journals
+from auditor.doctor.journals import expected_index_time, journal_lines, look_at_journals
 from auditor.doctor.store import Metadata
 from auditor.model.amounts import age, duration, plural, size
 from auditor.model.doctor import Line, State
@@ -104,7 +104,9 @@ def _lines(
         yield _rights(on_disk) if kinds.directories else _collected_rights()
         looks = {name: look_at_journals(each) for name, each in found.items() if each.index_directories}
         yield from journal_lines(found, looks)
-        times = {name: index_time(each, looks.get(name)) for name, each in found.items() if each.found}
+        times = {
+            name: expected_index_time(each, looks.get(name)) for name, each in found.items() if each.found
+        }
         yield _times(times, metadata, options)
     if ROCKSDB in told.storages:
         yield _scratch(on_disk)

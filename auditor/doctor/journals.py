@@ -54,7 +54,7 @@ def look_at_journals(bookie: AttributedBookie) -> JournalLook:
     return JournalLook("; ".join(reasons) or None, newest or None, tuple(below), below_bytes)
 
 
-def index_time(bookie: AttributedBookie, look: JournalLook | None) -> int | None:
+def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> int | None:
     """How new what an audit would know of a bookie is, ms, as far as listings tell; None: it is collected."""
     journals = bookie.journals
     if look is None or look.reason is None:

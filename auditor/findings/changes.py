@@ -37,7 +37,7 @@ class Looked:
     entry_logs: bool = False
 
 
-def changed(
+def findings_with_changes(
     findings: DataFrame, before: DataFrame | None, looked: Looked, instance_id: str | None, finished: int
 ) -> DataFrame:
     """Every finding with its change, and the rows of ``before`` that are found no more.

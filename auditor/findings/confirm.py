@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
-from auditor.tables.moved import unsettled
+from auditor.tables.moved import unsettled_ledgers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +34,7 @@ def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
     if moved is None:
         return findings
     concerned = ~F.col("id").isin(*OF_DELETED)
-    rows = findings.join(unsettled(moved), [*LEDGER], "left")
+    rows = findings.join(unsettled_ledgers(moved), [*LEDGER], "left")
     kept = rows.where(~(concerned & F.coalesce("deleted", F.lit(False))))
     changed = concerned & F.col("deleted").isNotNull()
     doubted = changed & (F.col("confidence") == Confidence.CONFIRMED.value)

@@ -12,10 +12,10 @@ from auditor.model.finding import Confidence, Finding, Group, Missing, Severity
 _GROUP = struct.Struct(">qqii")
 
 
-def groups_of(data: bytes) -> tuple[Group, ...]:
+def group_tuples(data: bytes) -> tuple[Group, ...]:
     """A table's 24-byte groups as numbers: first start, last start, size, period.
 
-    >>> groups_of(bytes(7) + b"\\x04" + bytes(7) + b"\\x04" + bytes(3) + b"\\x01" + bytes(4))
+    >>> group_tuples(bytes(7) + b"\\x04" + bytes(7) + b"\\x04" + bytes(3) + b"\\x01" + bytes(4))
     ((4, 4, 1, 0),)
     """
     return tuple((first, last, size, period) for first, last, size, period in _GROUP.iter_unpack(data))
@@ -31,7 +31,7 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
         ledger_id=row["ledger_id"],
         bookie_id=row["bookie_id"],
         missing=tuple(
-            Missing(part["bookie_id"], groups_of(part["groups"]), part["count"]) for part in row["missing"]
+            Missing(part["bookie_id"], group_tuples(part["groups"]), part["count"]) for part in row["missing"]
         ),
         unknown=tuple(row["unknown"]),
         message=row["message"],

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
-from auditor.tables.moved import unsettled
+from auditor.tables.moved import unsettled_ledgers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,7 +60,7 @@ def confirm_by_two_runs(
     then = then.where(F.col("confidence") != Confidence.UNKNOWN.value).select(
         *_SUBJECT, F.col("missing").alias("was_missing"), first.alias("first")
     )
-    changed = unsettled(moved).select(*LEDGER, F.lit(True).alias("changed"))
+    changed = unsettled_ledgers(moved).select(*LEDGER, F.lit(True).alias("changed"))
     times = bookies.where("index_time is not null").agg(
         F.map_from_entries(F.collect_list(F.struct("bookie_id", "index_time"))).alias("times")
     )

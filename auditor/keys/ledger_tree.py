@@ -137,12 +137,12 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     return Place("other")
 
 
-def hidden(kind: LayoutKind, rel: str) -> Place:
+def unread_place(kind: LayoutKind, rel: str) -> Place:
     """Which ledgers may lie unseen at or below ``rel``, which could not be read: its ``low`` to ``high``.
 
-    >>> hidden(LayoutKind.HIERARCHICAL, "00/0001").low, hidden(LayoutKind.HIERARCHICAL, "notes").low
-    (10000, None)
-    >>> hidden(LayoutKind.FLAT, "") == Place("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
+    >>> [unread_place(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
+    [10000, None]
+    >>> unread_place(LayoutKind.FLAT, "") == Place("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
     True
     """
     if rel.rstrip("/") in ("", etcd.LEDGERS if kind is LayoutKind.ETCD else ""):

@@ -9,10 +9,10 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _DURATIONS = ((86400, "days"), (3600, "h"), (60, "min"))
 
 
-def moment(ms: int) -> str:
+def format_time(ms: int) -> str:
     """A time, from milliseconds since 1970; its number where no calendar reaches.
 
-    >>> moment(1795237669000)
+    >>> format_time(1795237669000)
     '2026-11-21 05:07:49 UTC'
     """
     try:
@@ -46,10 +46,10 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def bounded(names: Sequence[str], shown: int) -> str:
+def first_names(names: Sequence[str], shown: int) -> str:
     """The first few names, and how many more there are.
 
-    >>> bounded(["a", "b", "c"], 2)
+    >>> first_names(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
     more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
@@ -92,5 +92,5 @@ def age(ms: int, now: int) -> str:
     '2026-11-21 07:00:00 UTC, 2.0 h ago'
     """
     if ms > now:
-        return f"{moment(ms)}, {duration((ms - now) / 1000)} ahead of this machine's clock"
-    return f"{moment(ms)}, {duration((now - ms) / 1000)} ago"
+        return f"{format_time(ms)}, {duration((ms - now) / 1000)} ahead of this machine's clock"
+    return f"{format_time(ms)}, {duration((now - ms) / 1000)} ago"

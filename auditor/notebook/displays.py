@@ -24,7 +24,7 @@ class LedgerDisplay(LedgerView):
         return cls(**{field.name: getattr(view, field.name) for field in fields(view)})
 
     def __repr__(self) -> str:
-        return cells.plain(ledger.render(self))
+        return cells.terminal_text(ledger.render(self))
 
     def _repr_html_(self) -> str:
         return cells.ledger_cell(self)
@@ -39,7 +39,7 @@ class BookieDisplay(BookieView):
         return cls(**{field.name: getattr(view, field.name) for field in fields(view)})
 
     def __repr__(self) -> str:
-        return cells.plain(bookie.render(self))
+        return cells.terminal_text(bookie.render(self))
 
     def _repr_html_(self) -> str:
         return cells.bookie_cell(self)

@@ -140,7 +140,7 @@ class Run(RunReader):
     def __repr__(self) -> str:
         from auditor.reports import cells, first_screen
 
-        return cells.plain(first_screen.render(self.report, self.path))
+        return cells.terminal_text(first_screen.render(self.report, self.path))
 
     def _repr_html_(self) -> str:
         from auditor.reports.cells import run_cell

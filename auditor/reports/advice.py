@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from auditor.checks import BY_ID, Check
-from auditor.model.amounts import moment
+from auditor.model.amounts import format_time
 from auditor.model.finding import Confidence, Finding
 from auditor.model.finding_with_history import FindingWithHistory
 from auditor.model.standing import Standing
@@ -136,13 +136,15 @@ def how_sure(check: Check, finding: Finding) -> str:
     """Why a finding is confirmed, or why it is not."""
     earlier = finding.evidence.get("earlier_run")
     if finding.confidence == Confidence.CONFIRMED and earlier:
-        return f"Confirmed by two runs; the first was {earlier['name']}, of {moment(earlier['finished'])}."
+        return (
+            f"Confirmed by two runs; the first was {earlier['name']}, of {format_time(earlier['finished'])}."
+        )
     if finding.confidence == Confidence.CONFIRMED:
         return _sentences(check)[0]
-    return f"{finding.confidence}: {'; '.join(doubts_of(check, finding))}"
+    return f"{finding.confidence}: {'; '.join(doubt_sentences(check, finding))}"
 
 
-def doubts_of(check: Check, finding: Finding) -> list[str]:
+def doubt_sentences(check: Check, finding: Finding) -> list[str]:
     """The doubts that a finding has itself, else what findings of its check may have."""
     doubts = [_DOUBTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
     if finding.evidence.get("attribution_suspect"):
@@ -164,10 +166,10 @@ def since_when(standing: Standing | None) -> str | None:
         return None
     words: dict[str, str] = {
         Change.NEW: "new in this run",
-        Change.WORSE: f"{moment(standing.first_seen)}; worse than in the run before",
-        Change.BETTER: f"{moment(standing.first_seen)}; better than in the run before",
+        Change.WORSE: f"{format_time(standing.first_seen)}; worse than in the run before",
+        Change.BETTER: f"{format_time(standing.first_seen)}; better than in the run before",
     }
-    said = words.get(standing.change, moment(standing.first_seen))
+    said = words.get(standing.change, format_time(standing.first_seen))
     return said if standing.suppressed is None else f"{said}; suppressed: {standing.suppressed}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auditor.checks import ALL, Need
-from auditor.model.amounts import bounded
+from auditor.model.amounts import first_names
 from auditor.model.run_view import RunView
 
 UNCLEAR_SHOWN = 5
@@ -49,7 +49,7 @@ def blind_spots(run: RunView) -> list[BlindSpot]:
         )
     if run.bookies_hidden is not None or run.unclear_bookies:
         why = run.bookies_hidden or "a cookie or a registration could not be read"
-        where = "" if run.bookies_hidden is not None else bounded(run.unclear_bookies, UNCLEAR_SHOWN)
+        where = "" if run.bookies_hidden is not None else first_names(run.unclear_bookies, UNCLEAR_SHOWN)
         found.append(BlindSpot(checks_that_need(Need.ALL_BOOKIES), why, where))
     if not seen.bookies.read and not run.directories:
         why = "no --bookies was given" if report.metadata_only else "no bookie was read"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 
 from auditor.checks import BY_ID
-from auditor.model.amounts import moment
+from auditor.model.amounts import format_time
 from auditor.model.bookie_view import (
     AliasView,
     BookieView,
@@ -202,4 +202,4 @@ def _wrapped(text: str, width: int, later: str) -> list[str]:
 
 
 def _time(ms: int | None) -> str:
-    return "unknown" if ms is None else moment(ms)
+    return "unknown" if ms is None else format_time(ms)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
-from auditor.model.amounts import bounded, moment, size
+from auditor.model.amounts import first_names, format_time, size
 from auditor.model.bookie_view import BookieView
 from auditor.model.finding import Confidence, Severity
 from auditor.model.ledger_view import LedgerView
@@ -40,11 +40,11 @@ _CELLS = {
 def run_cell(report: Report) -> str:
     """Verdict, counts by severity with what is at stake, coverage."""
     seen, run = report.coverage, report.run
-    unread = bounded(seen.bookies.unread, _UNREAD_SHOWN)
+    unread = first_names(seen.bookies.unread, _UNREAD_SHOWN)
     facts = [
         ("cluster", f"{report.cluster.instance_id or 'no instance id'}, layout {report.cluster.layout}"),
         ("metadata", report.cluster.metadata_uri),
-        ("moment", moment(run.scan_time)),
+        ("moment", format_time(run.scan_time)),
         ("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided"),
         ("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided"),
         (
@@ -106,10 +106,10 @@ def bookie_cell(bookie: BookieView) -> str:
     return _block(_lines(bookie_text.render(bookie)))
 
 
-def plain(text: str) -> str:
+def terminal_text(text: str) -> str:
     """Text for a terminal: its lines, of visible characters only.
 
-    >>> plain("bk-1\\x1b[31m\\nbk-2")
+    >>> terminal_text("bk-1\\x1b[31m\\nbk-2")
     'bk-1?[31m\\nbk-2'
     """
     return "\n".join(printable(line) for line in text.split("\n"))
@@ -167,7 +167,7 @@ def _text(text: str) -> str:
 def _lines(text: str) -> str:
     # A notebook's page may give preformatted text any face; a long text scrolls in its own frame.
     style = "font-family:monospace;line-height:1.3;max-height:36em;overflow:auto"
-    return f'<pre style="{style}">{escape(plain(text))}</pre>'
+    return f'<pre style="{style}">{escape(terminal_text(text))}</pre>'
 
 
 def _block(*parts: str) -> str:

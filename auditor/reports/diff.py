@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from auditor.model.amounts import moment
+from auditor.model.amounts import format_time
 from auditor.model.difference import ChangedFinding, Difference
 from auditor.model.history import RunSummary
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import Change
 from auditor.reports.folding import folded
-from auditor.reports.markdown import escaped
+from auditor.reports.markdown import escape_markdown
 from auditor.reports.plain_text import printable
 
 SCHEMA = "bookkeeper-auditor/diff/2"
@@ -62,22 +62,21 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
 def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
     """The same as Markdown, for a mail or a ticket."""
     lines = [
-        f"**{escaped(_verdict(difference))}**",
+        f"**{escape_markdown(_verdict(difference))}**",
         "",
         "| | run | finished | found |",
         "|---|---|---|---|",
     ]
     for label, run in (("old", difference.old), ("new", difference.new)):
-        lines.append(
-            f"| {label} | {escaped(run.name)} | {moment(run.finished)} | {escaped(_standing(run))} |"
-        )
-    lines += ["", *(f"- Warning: {escaped(warning)}" for warning in difference.warnings)]
+        name, standing = escape_markdown(run.name), escape_markdown(_standing(run))
+        lines.append(f"| {label} | {name} | {format_time(run.finished)} | {standing} |")
+    lines += ["", *(f"- Warning: {escape_markdown(warning)}" for warning in difference.warnings)]
     for change, count in difference.counts.items():
         found = shown.get(change, [])
         if not found:
             continue
         lines += ["", f"### {count:,} {TITLES[change]}", ""]
-        lines += [f"- {escaped(_sentence(finding))}" for finding in found]
+        lines += [f"- {escape_markdown(_sentence(finding))}" for finding in found]
         if count > len(found):
             lines.append(f"- and {count - len(found):,} more")
     return "\n".join(lines)
@@ -106,7 +105,7 @@ def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
 def _run(label: str, run: RunSummary, width: int) -> list[str]:
     # A NUL is a blank that is not broken at.
     standing = ", ".join(part.replace(" ", "\0") for part in _standing(run).split(", "))
-    said = f"{run.name}, finished {moment(run.finished)}: {standing}"
+    said = f"{run.name}, finished {format_time(run.finished)}: {standing}"
     return folded(said, width, f"{label:<11}", " " * 11)
 
 
@@ -139,7 +138,7 @@ def _sentence(finding: ChangedFinding) -> str:
         if finding.previous_missing not in (None, finding.missing):
             said += f", were {finding.previous_missing:,}"
     if finding.change != Change.NEW:
-        said += f"; first seen {moment(finding.first_seen)}"
+        said += f"; first seen {format_time(finding.first_seen)}"
     return said + (f" [suppressed: {printable(finding.suppressed)}]" if finding.suppressed else "")
 
 

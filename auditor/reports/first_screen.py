@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 
-from auditor.model.amounts import bounded, moment, plural, size
+from auditor.model.amounts import first_names, format_time, plural, size
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.history import about_comparison
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report, Tally
 from auditor.model.states import Verdict
 from auditor.reports.folding import columns_of, folded
-from auditor.reports.in_doubt import in_doubt
+from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import printable
 from auditor.reports.reused import reused
 
@@ -137,7 +137,7 @@ def accepted_gaps(report: Report) -> str | None:
     if not any(accepted.values()):
         return None
     parts = [
-        *([f"not read: {bounded(accepted['bookies'], _NAMES_SHOWN)}"] if accepted["bookies"] else []),
+        *([f"not read: {first_names(accepted['bookies'], _NAMES_SHOWN)}"] if accepted["bookies"] else []),
         f"{plural(accepted['ledgers'], 'ledger')} and {plural(accepted['replicas'], 'replica')} not decided",
     ]
     return f"as known, by suppressions: {'; '.join(parts)}"
@@ -168,10 +168,10 @@ def _names(label: str, head: str, before: str, names: Sequence[str], width: int,
     """A line with as many names as it holds, and how many there are besides."""
     words = [name.replace(" ", "\0") for name in names]
     for shown in range(min(len(names), _NAMES_SHOWN), 1, -1):
-        found = _line(label, f"{head}{before}{bounded(words, shown)}", width, None)
+        found = _line(label, f"{head}{before}{first_names(words, shown)}", width, None)
         if len(found) <= lines:
             return found
-    return _line(label, f"{head}{before if names else ''}{bounded(words, 1)}", width, lines)
+    return _line(label, f"{head}{before if names else ''}{first_names(words, 1)}", width, lines)
 
 
 def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
@@ -196,7 +196,7 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
             limits.facts,
         ),
         *_line("metadata", cluster.metadata_uri, width, limits.facts),
-        *_line("moment", f"{moment(run.scan_time)}; {_scans(report)}", width, None),
+        *_line("moment", f"{format_time(run.scan_time)}; {_scans(report)}", width, None),
         *_line("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width),
         *(_no_bookies(seen.bookies.expected, width) if report.metadata_only else covered),
         *_names("read only", "", "", made or ["nothing was asked of a live store"], width, limits.operations),
@@ -205,12 +205,12 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
         lines += _line("accepted", accepted, width, None)
     if run.resumed is not None:
         lines += _line(
-            "resumed", f"with tables of a run that broke off, from {moment(run.resumed)} on", width, None
+            "resumed", f"with tables of a run that broke off, from {format_time(run.resumed)} on", width, None
         )
     if run.reused:
         lines += _line("not again", reused(run.reused), width, limits.facts)
     if run.in_doubt:
-        lines += _line("in doubt", in_doubt(run.in_doubt), width, limits.gaps)
+        lines += _line("in doubt", doubtful_ids_line(run.in_doubt), width, limits.gaps)
     if run.gaps:
         lines += _line(
             "not read",
@@ -298,7 +298,7 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
             "changed",
             f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed, "
             f"{changes['better']:,} better, {changes['same']:,} as before, since "
-            f"{moment(changes['finished'])}{unseen}",
+            f"{format_time(changes['finished'])}{unseen}",
             width,
             None,
         )
@@ -307,8 +307,8 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
     total = sum(entry["count"] for entry in entries)
     expired = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
     standing = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
-    said = [f"{total:,}: {bounded(standing, _REASONS_SHOWN)}"] if total else []
-    said += [f"expired: {bounded(expired, _REASONS_SHOWN)}"] if expired else []
+    said = [f"{total:,}: {first_names(standing, _REASONS_SHOWN)}"] if total else []
+    said += [f"expired: {first_names(expired, _REASONS_SHOWN)}"] if expired else []
     return lines + (_line("suppressed", "; ".join(said), width, limits.suppressed) if said else [])
 
 

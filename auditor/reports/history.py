@@ -9,7 +9,7 @@ from dataclasses import asdict
 from io import StringIO
 from typing import Literal
 
-from auditor.model.amounts import moment
+from auditor.model.amounts import format_time
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary, cluster_key
 from auditor.reports.folding import columns_of, padded
@@ -33,7 +33,7 @@ def text(runs: Sequence[RunSummary]) -> str:
     for run in runs:
         changed = [str(run.changes[key]) if run.changes else "-" for key in _CHANGES[:3]]
         found = [str(run.severities[severity]) for severity in _SEVERITIES]
-        rows.append((moment(run.finished)[:-4], run.verdict, *found, *changed, printable(run.name)))
+        rows.append((format_time(run.finished)[:-4], run.verdict, *found, *changed, printable(run.name)))
     widths = [max(columns_of(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

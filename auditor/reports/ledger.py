@@ -24,7 +24,7 @@ from auditor.model.ledger_metadata import LedgerState
 from auditor.model.ledger_view import LedgerView
 from auditor.model.states import IndexState
 from auditor.model.witness import WitnessAnswer
-from auditor.reports.plain_text import clip
+from auditor.reports.plain_text import shorten
 from auditor.reports.ranges import entries
 from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
 
@@ -98,7 +98,7 @@ def _metadata(ledger: LedgerView) -> list[str]:
             f"ack quorum {ledger.ack_quorum}",
         ]
     lines.append(f"  written   created {_time(ledger.ctime)}, changed {_time(ledger.mtime)}")
-    attached = [clip(f"{key} = {value}", WIDTH - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
+    attached = [shorten(f"{key} = {value}", WIDTH - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
     if len(ledger.attached) > ATTACHED_SHOWN:
         attached.append(f"and {len(ledger.attached) - ATTACHED_SHOWN:,} more")
     told = (

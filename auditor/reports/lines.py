@@ -5,7 +5,7 @@ SEVERITY check object: what [confidence, ...]
 
 from __future__ import annotations
 
-from auditor.model.amounts import moment
+from auditor.model.amounts import format_time
 from auditor.model.finding import Finding
 from auditor.model.standing import Standing
 from auditor.reports.plain_text import missing_text, printable
@@ -40,6 +40,6 @@ def _tags(finding: Finding, standing: Standing | None) -> list[str]:
     tags = [str(finding.confidence)]
     if standing is not None:
         tags += [standing.change] if standing.change != "same" else []
-        tags += [f"since {moment(standing.first_seen)[:10]}"] if standing.change != "new" else []
+        tags += [f"since {format_time(standing.first_seen)[:10]}"] if standing.change != "new" else []
         tags += [f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else []
     return tags

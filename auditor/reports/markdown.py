@@ -9,11 +9,11 @@ import re
 from itertools import groupby
 
 from auditor.checks import BY_ID
-from auditor.model.amounts import bounded, moment
+from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
-from auditor.reports.in_doubt import in_doubt
+from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 from auditor.reports.reused import reused
 
@@ -45,10 +45,10 @@ def render(report: Report, standings: Standings = no_standing) -> str:
 _CUT = "\n\nMore was found: `bkaudit report RUN` shows it.\n"
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that stays text in CommonMark and in GitHub's and GitLab's kinds of it.
 
-    >>> escaped("<b>*x*</b> @all #1 http://evil")
+    >>> escape_markdown("<b>*x*</b> @all #1 http://evil")
     '&lt;b&gt;\\\\*x\\\\*&lt;/b&gt; &#64;all &#35;1 http\\\\://evil'
     """
     text = printable(text if len(text) <= _FIELD else f"{text[:_FIELD]}...")
@@ -71,26 +71,26 @@ def _head(report: Report) -> str:
     if changes := report.run.changes:
         unseen = f"; {changes['unseen']:,} not looked at" if changes["unseen"] else ""
         lines.append(
-            f"Since {moment(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
+            f"Since {format_time(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
             f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
             f"{unseen}."
         )
     if expired := [each for each in report.run.suppressions if each["expired"]]:
         have = "suppression has" if len(expired) == 1 else "suppressions have"
-        lines.append(f"{len(expired):,} {have} expired, as: {escaped(expired[0]['reason'])}")
-    lines += [f"Note: {escaped(note)}" for note in report.run.notes[:SHOWN]]
+        lines.append(f"{len(expired):,} {have} expired, as: {escape_markdown(expired[0]['reason'])}")
+    lines += [f"Note: {escape_markdown(note)}" for note in report.run.notes[:SHOWN]]
     return "\n\n".join(lines)
 
 
 def _coverage(report: Report) -> str:
     run, cluster, seen = report.run, report.cluster, report.coverage
-    unread = bounded([escaped(name) for name in seen.bookies.unread], SHOWN)
+    unread = first_names([escape_markdown(name) for name in seen.bookies.unread], SHOWN)
     if report.metadata_only:
         unread = "all of them, for no --bookies was given: only the metadata was looked at"
     rows = [
-        ("cluster", escaped(cluster.instance_id or "no instance id")),
-        ("metadata", escaped(cluster.metadata_uri)),
-        ("moment", moment(run.scan_time)),
+        ("cluster", escape_markdown(cluster.instance_id or "no instance id")),
+        ("metadata", escape_markdown(cluster.metadata_uri)),
+        ("moment", format_time(run.scan_time)),
         ("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided"),
         ("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided"),
         (
@@ -100,11 +100,11 @@ def _coverage(report: Report) -> str:
         ),
     ]
     if run.reused:
-        rows.append(("not read again", escaped(reused(run.reused))))
+        rows.append(("not read again", escape_markdown(reused(run.reused))))
     if run.in_doubt:
-        rows.append(("in doubt", escaped(in_doubt(run.in_doubt))))
+        rows.append(("in doubt", escape_markdown(doubtful_ids_line(run.in_doubt))))
     if run.gaps:
-        rows.append(("not read", f"{len(run.gaps):,} places, as {escaped(run.gaps[0])}"))
+        rows.append(("not read", f"{len(run.gaps):,} places, as {escape_markdown(run.gaps[0])}"))
     return "\n".join(["| looked at | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])
 
 
@@ -147,14 +147,16 @@ def _section(report: Report, severity: Severity, id: str, found: list[Finding], 
     count = f"{total:,}" if total == len(shown) else f"{len(shown):,} of {total:,} shown"
     lines = [f"### {id} ({severity}; {count})", ""]
     if check := BY_ID.get(id):
-        lines += [escaped(check.title), ""]
+        lines += [escape_markdown(check.title), ""]
     return "\n".join([*lines, *(_item(each, standings(each.fingerprint)) for each in shown)])
 
 
 def _item(finding: Finding, standing: Standing | None) -> str:
     # Text that begins with no letter, which could begin a list or a heading, gets a head too.
-    head = "" if names_subject(finding) else f"**{escaped(', '.join(subject(finding))) or 'cluster'}**: "
-    lines = [f"- {head}{escaped(finding.message)}{escaped(tags(finding, standing))}"]
+    head = (
+        "" if names_subject(finding) else f"**{escape_markdown(', '.join(subject(finding))) or 'cluster'}**: "
+    )
+    lines = [f"- {head}{escape_markdown(finding.message)}{escape_markdown(tags(finding, standing))}"]
     if finding.missing:
-        lines.append(f"  - {escaped(missing_text(finding, _BOOKIES_SHOWN))}")
+        lines.append(f"  - {escape_markdown(missing_text(finding, _BOOKIES_SHOWN))}")
     return "\n".join(lines)

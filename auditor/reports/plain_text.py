@@ -21,10 +21,10 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def clip(text: str, limit: int = 120) -> str:
+def shorten(text: str, limit: int = 120) -> str:
     """Text of at most so many characters, all of them visible; both ends are kept, as ids differ at both.
 
-    >>> clip("bk-17.storage.example.com:3181", 20)
+    >>> shorten("bk-17.storage.example.com:3181", 20)
     'bk-17.sto...com:3181'
     """
     if len(text) > limit:  # cut first: a text may be long

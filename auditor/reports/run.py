@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from auditor.checks import ALL, BY_ID, Check
-from auditor.model.amounts import bounded, moment, plural
+from auditor.model.amounts import first_names, format_time, plural
 from auditor.model.exit_code import exit_code
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.report import Report
 from auditor.model.run_view import RunView
 from auditor.model.states import BookieRead, Verdict
 from auditor.reports import first_screen
-from auditor.reports.advice import advice, blanks_of, doubts_of, since_when
+from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.folding import folded
-from auditor.reports.in_doubt import in_doubt
+from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import printable
 from auditor.reports.reused import reused
 
@@ -49,7 +49,7 @@ def render(run: RunView, width: int) -> str:
 def _verdict(run: RunView, width: int) -> list[str]:
     report, facts = run.report, run.report.run
     seconds = max(0, facts.finished - facts.started) / 1000
-    lines = _line("run", f"{run.path}, ended {moment(facts.finished)}, took {seconds:,.0f} s", width)
+    lines = _line("run", f"{run.path}, ended {format_time(facts.finished)}, took {seconds:,.0f} s", width)
     lines += _line("verdict", first_screen.verdict(report), width)
     lines += _line("why", _why(report), width)
     if run.fail_on is not None:
@@ -112,7 +112,7 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
     one_fact = ["  any bookie: no --bookies was given"]
     lines = one_fact if run.report.metadata_only else _unread_bookies(run, width)
     if doubt := run.report.run.in_doubt:
-        lines += folded(f"in doubt: {in_doubt(doubt)}", width, "  ", "    ", lines=2)
+        lines += folded(f"in doubt: {doubtful_ids_line(doubt)}", width, "  ", "    ", lines=2)
     for gap in run.report.run.gaps:
         lines += folded(gap, width, "  ", "    ", lines=2)
     for note in run.report.run.notes:
@@ -138,7 +138,7 @@ def _blind(run: RunView, width: int) -> list[str]:
     lines = []
     for spot in blind_spots(run):
         where = f"of {spot.where}" if spot.where else "at all"
-        ids = bounded(spot.ids, IDS_SHOWN)
+        ids = first_names(spot.ids, IDS_SHOWN)
         lines += folded(f"nothing {where}: {spot.why}; it concerns {ids}", width, "  ", "    ")
     return ["could not be seen", *lines] if lines else []
 
@@ -155,7 +155,7 @@ def _doubts(report: Report, width: int) -> list[str]:
         shown = [
             each for each in report.findings if each.id == id and each.confidence != Confidence.CONFIRMED
         ]
-        doubts = list(dict.fromkeys(doubt for each in shown for doubt in doubts_of(check, each)))
+        doubts = list(dict.fromkeys(doubt for each in shown for doubt in doubt_sentences(check, each)))
         more = f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
         count = ", ".join(f"{number:,} {confidence}" for confidence, number in unsure.items())
         lines += folded(f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{more}", width, "  ", "    ")

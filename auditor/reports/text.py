@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from auditor.checks import BY_ID
-from auditor.model.amounts import bounded, moment, plural
+from auditor.model.amounts import first_names, format_time, plural
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
@@ -72,7 +72,7 @@ def for_pipe(findings: OfSeverity, suppressed: bool = True) -> Iterator[str]:
                 yield line(finding, standing)
 
 
-def hidden(report: Report) -> str | None:
+def suppressed_note(report: Report) -> str | None:
     """How many findings are not shown because a suppression names them; None for none."""
     count = sum(tally["suppressed"] for tally in report.run.tally)
     return f"{plural(count, 'suppressed finding')} hidden: --show-suppressed shows them" if count else None
@@ -118,7 +118,9 @@ def _finding(finding: Finding, width: int, standing: Standing | None) -> list[st
     if len(finding.missing) > BOOKIES_SHOWN:
         lines.append(f"      and {len(finding.missing) - BOOKIES_SHOWN:,} more bookies")
     if finding.unknown:
-        lines += folded(f"unknown on {bounded(finding.unknown, BOOKIES_SHOWN)}", width, "      ", "        ")
+        lines += folded(
+            f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}", width, "      ", "        "
+        )
     return lines
 
 
@@ -127,6 +129,6 @@ def _tags(finding: Finding, standing: Standing | None) -> str:
     tags = [str(finding.confidence)] if finding.confidence != "confirmed" else []
     if standing is not None:
         tags += [standing.change] if standing.change != "same" else []
-        tags += [f"since {moment(standing.first_seen)[:10]}"] if standing.change != "new" else []
+        tags += [f"since {format_time(standing.first_seen)[:10]}"] if standing.change != "new" else []
         tags += [f"suppressed: {printable(standing.suppressed)}"] if standing.suppressed is not None else []
     return f" [{', '.join(tags)}]" if tags else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from auditor.model.amounts import moment
+from auditor.model.amounts import format_time
 from auditor.model.states import MarkRow
 from auditor.runs.tables import RunTables
 
@@ -52,4 +52,4 @@ def _sentences(rows: Iterable[dict[str, Any]], gaps: bool) -> tuple[str, ...]:
 
 def _since(row: dict[str, Any]) -> str:
     ms = row.get("ctime") or row.get("mtime")
-    return moment(ms) if ms else "an unknown time"
+    return format_time(ms) if ms else "an unknown time"

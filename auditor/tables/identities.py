@@ -137,12 +137,12 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     return due.groupBy("gone").agg(F.count("*").alias("due")).join(pairs, "gone", "left").fillna(0)
 
 
-def known(rows: Iterable[Mapping[str, Any]]) -> dict[str, Known]:
+def known_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, Known]:
     """Rows of `facts` as the rules take them, by id."""
-    return {row["bookie_id"]: _known(row) for row in rows}
+    return {row["bookie_id"]: _known_bookie(row) for row in rows}
 
 
-def _known(row: Mapping[str, Any]) -> Known:
+def _known_bookie(row: Mapping[str, Any]) -> Known:
     cookie = row["cookie"]
     return Known(
         registered=row["registered"],
@@ -162,7 +162,9 @@ def _known(row: Mapping[str, Any]) -> Known:
     )
 
 
-def compared(rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]) -> ContentComparison:
+def compare_contents(
+    rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]
+) -> ContentComparison:
     """Rows of `shared_contents` as the rules take them; ``facts`` say whose index was read whole."""
     whole = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
@@ -193,7 +195,7 @@ def identity_rows(facts: Iterable[Mapping[str, Any]], identity: Mapping[str, str
             name: row[name]
             for name in ("bookie_id", "named", "marked", "registered", "host", "port", "hosts", "disks")
         }
-        | {"identity": name, "stranded": _stranded(group)}
+        | {"identity": name, "stranded": _is_stranded(group)}
         | {"aliases": [other["bookie_id"] for other in group if other is not row]}
         | {"cookie_names": row["cookie"]["bookie_host"] if row["cookie"] else None}
         for name, group in members.items()
@@ -202,6 +204,6 @@ def identity_rows(facts: Iterable[Mapping[str, Any]], identity: Mapping[str, str
     return sorted(rows, key=lambda row: str(row["bookie_id"]))
 
 
-def _stranded(group: Sequence[Mapping[str, Any]]) -> bool:
+def _is_stranded(group: Sequence[Mapping[str, Any]]) -> bool:
     lost = any(row["named"] and not row["registered"] for row in group)
     return lost and sum(row["named"] or row["registered"] for row in group) > 1

@@ -128,10 +128,10 @@ def _judged_alone(
         set_apart(ledger, bookies, answer)
         return answer
     except CoverageLimitError as limit:
-        return too_irregular(ledger, pairs, limit)
+        return irregular_judgement(ledger, pairs, limit)
 
 
-def too_irregular(ledger: LedgerFacts, pairs: list[Pair], limit: CoverageLimitError) -> Judgement:
+def irregular_judgement(ledger: LedgerFacts, pairs: list[Pair], limit: CoverageLimitError) -> Judgement:
     """Beyond the bound of a comparison nothing is known of these replicas, and the row says so."""
     unknown: list[tuple[str, Groups, str]] = [
         (pair.bookie_id, pair.expected, UnknownCopy.UNREADABLE) for pair in pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.model.columns import LEDGER
-from auditor.tables.moved import made
+from auditor.tables.moved import new_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,4 +26,4 @@ def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
     if moved is None:
         return marks
     keys = [*LEDGER]
-    return marks.join(made(moved), keys, "left_anti").select(*marks.columns)
+    return marks.join(new_ids(moved), keys, "left_anti").select(*marks.columns)

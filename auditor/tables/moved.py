@@ -53,24 +53,24 @@ def moved(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None = Non
     return odd.withColumn("doubt", missed).select(*MOVED.names)
 
 
-def listed(ledgers: DataFrame) -> DataFrame:
+def scan_ids(ledgers: DataFrame) -> DataFrame:
     """The ids that a scan lists as ledgers, whatever their metadata say."""
     from pyspark.sql import functions as F
 
     return ledgers.where(F.col("status").isin(*LISTED)).select(*LEDGER)
 
 
-def deleted(moved: DataFrame) -> DataFrame:
+def deleted_ids(moved: DataFrame) -> DataFrame:
     """The ids of ledgers that the first scan lists and the second does not."""
     return moved.where("listed and version_again is null").select(*LEDGER)
 
 
-def made(moved: DataFrame) -> DataFrame:
+def new_ids(moved: DataFrame) -> DataFrame:
     """The ids of ledgers that the second scan lists and the first does not."""
     return moved.where("listed and version is null").select(*LEDGER)
 
 
-def unsettled(moved: DataFrame) -> DataFrame:
+def unsettled_ledgers(moved: DataFrame) -> DataFrame:
     """The ledgers of the first scan that the second does not show as they were, one row each.
 
     scope_id, ledger_id, deleted (the second scan does not have it at all, and can not have missed it).
@@ -92,7 +92,7 @@ def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
 
     if moved is None:
         return rows.withColumn("moved", F.lit(False))
-    joined = rows.join(unsettled(moved), [*LEDGER], "left")
+    joined = rows.join(unsettled_ledgers(moved), [*LEDGER], "left")
     kept = joined.where("deleted is null or not deleted")
     return kept.withColumn("moved", F.col("deleted").isNotNull()).drop("deleted")
 

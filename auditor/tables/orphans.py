@@ -12,7 +12,7 @@ from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.columns import LEDGER
 from auditor.model.states import ON_DISK
 from auditor.tables.doubtful_ids import with_doubts
-from auditor.tables.moved import deleted, listed, made
+from auditor.tables.moved import deleted_ids, new_ids, scan_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -52,14 +52,14 @@ def orphans(
     from pyspark.sql import functions as F
 
     had = unequal.where(F.col("index_state").isin(*ON_DISK))
-    known = listed(ledgers)
+    known = scan_ids(ledgers)
     # Of all ledgers only those that an unequal pair is of: what is joined stays as small as the pairs are.
     never = had.join(known.join(had.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti")
     gone = never.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
     candidates = had.select(*_PAIR)
     if again is not None and moved is not None:
-        left = indexes.where(_had()).join(deleted(moved), [*LEDGER])
-        gone = gone.join(made(moved), [*LEDGER], "left_anti").unionByName(
+        left = indexes.where(_had()).join(deleted_ids(moved), [*LEDGER])
+        gone = gone.join(new_ids(moved), [*LEDGER], "left_anti").unionByName(
             left.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
         )
         candidates = candidates.unionByName(left.select(*_PAIR))

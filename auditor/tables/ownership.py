@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from auditor.model.columns import commented
 from auditor.tables.doubtful_ids import with_doubts
-from auditor.tables.moved import deleted, made
+from auditor.tables.moved import deleted_ids, new_ids
 from auditor.tables.owner_claims import application_of, claim_of
 
 if TYPE_CHECKING:
@@ -166,9 +166,9 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None, chroot: str) -> DataFr
     )
     if moved is None:
         return rows.withColumn("settled", F.lit(True))
-    gone = deleted(moved).where("scope_id = 0").select("ledger_id", F.lit(True).alias("gone"))
+    gone = deleted_ids(moved).where("scope_id = 0").select("ledger_id", F.lit(True).alias("gone"))
     rows = rows.join(gone, "ledger_id", "left").withColumn("settled", F.col("gone").isNull()).drop("gone")
-    new = made(moved).where("scope_id = 0").select("ledger_id")
+    new = new_ids(moved).where("scope_id = 0").select("ledger_id")
     new = new.withColumns({"there": F.lit(True), "settled": F.lit(False)})
     return rows.unionByName(new, allowMissingColumns=True)
 

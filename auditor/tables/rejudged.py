@@ -21,10 +21,10 @@ from auditor.tables.judged import (
     LEDGER_COLUMNS,
     SAID,
     facts_of,
+    irregular_judgement,
     pair_of,
     pairs_by_ledger,
     rows_of,
-    too_irregular,
 )
 from auditor.tables.judgement import BookieState, groups_of
 from auditor.tables.testimony import BOUND, judge_again, questions
@@ -148,7 +148,7 @@ def _again(
         try:
             answers.append(judge_again(ledger, pairs, row["said"], askable, bookies, grace_ms))
         except CoverageLimitError as limit:
-            answers.append(too_irregular(ledger, pairs, limit))
+            answers.append(irregular_judgement(ledger, pairs, limit))
     return rows_of(rows, answers, [_kept(row["said"]) for row in rows])
 
 

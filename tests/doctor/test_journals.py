@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auditor.doctor.bookies import look_at_bookies
-from auditor.doctor.journals import index_time, look_at_journals
+from auditor.doctor.journals import expected_index_time, look_at_journals
 from auditor.model.doctor import Line, State
 from auditor.model.options import AuditOptions
 from auditor.sources.bookies.owners import AttributedBookie, attribute
@@ -49,7 +49,7 @@ def test_journals_that_are_there_are_fine_and_what_lies_below_the_marks_is_told(
     assert below.said.startswith("1 journal file below the marks, ")
     look = look_at_journals(bookie(place))
     newest = max(file.stat().st_mtime_ns // 1_000_000 for file in place.rglob("*.txn"))
-    assert (look.reason, look.modified, index_time(bookie(place), look)) == (None, newest, newest)
+    assert (look.reason, look.modified, expected_index_time(bookie(place), look)) == (None, newest, newest)
 
 
 def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> None:
@@ -60,7 +60,7 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
     assert whole.way_out is not None
     assert named.said.endswith("1a1fc8020c3.txn, which lastMark names, is not there")
     look = look_at_journals(bookie(place))
-    assert index_time(bookie(place), look) == MARK  # never when the mark was written
+    assert expected_index_time(bookie(place), look) == MARK  # never when the mark was written
 
 
 def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
     assert whole.state is State.OK
     assert whole.said.endswith("1 went down cleanly, and all is in the index")
     written = (place / "ledgers0/current/lastMark").stat().st_mtime_ns // 1_000_000
-    assert index_time(bookie(place), look_at_journals(bookie(place))) == written
+    assert expected_index_time(bookie(place), look_at_journals(bookie(place))) == written
 
 
 def test_a_journal_directory_that_is_not_in_the_source_is_told(place: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from auditor.findings.changes import Looked, changed
+from auditor.findings.changes import Looked, findings_with_changes
 from auditor.findings.suppress import Suppress, suppressed
 from auditor.runs.difference import RunDifference
 from auditor.tables.published import TABLES
@@ -78,7 +78,7 @@ def test_spark_and_diff_agree(
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
-    rows = suppressed(changed(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
+    rows = suppressed(findings_with_changes(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
     said = [each.asDict() for each in rows.collect()]
     write_run(tmp_path / "new", said, classes=classes, bookies=bookies, run=run)
 
@@ -130,7 +130,7 @@ def test_a_suspect_that_is_confirmed_by_now_is_worse_and_only_once(
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
-    rows = suppressed(changed(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
+    rows = suppressed(findings_with_changes(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
     said = {each["ledger_id"]: each.asDict() for each in rows.collect()}
     assert [(said[place]["change"], said[place]["known_confidence"]) for place in range(len(cases))] == [
         case[2:] for case in cases

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.keys import etcd, scoped
-from auditor.keys.ledger_tree import LayoutKind, Place, classify, from_path, hidden, to_path
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, from_path, to_path, unread_place
 from auditor.model.ledger_id import LedgerId
 
 FLAT, LEGACY, HIERARCHICAL, LONG, ETCD = LayoutKind
@@ -282,15 +282,15 @@ def test_a_name_of_a_million_digits_costs_little() -> None:
 @pytest.mark.parametrize("kind", list(LayoutKind))
 def test_below_what_could_not_be_read_lies_what_could_lie_there(kind: LayoutKind) -> None:
     every = (MIN, MAX, None)
-    top = hidden(kind, "")
+    top = unread_place(kind, "")
     assert (top.low, top.high, top.scope_id) == every
-    assert hidden(kind, "an-operators-own").low is None
+    assert unread_place(kind, "an-operators-own").low is None
     if kind is ETCD:
-        assert hidden(kind, "ledgers") == top == hidden(kind, "ledgers/")
-        assert hidden(kind, "ledgers/notes").low is None
+        assert unread_place(kind, "ledgers") == top == unread_place(kind, "ledgers/")
+        assert unread_place(kind, "ledgers/notes").low is None
     elif kind is not FLAT:
         inner = to_path(kind, 12_345).rpartition("/")[0]
-        assert (hidden(kind, inner).low, hidden(kind, inner).high) == (10_000, 19_999)
-        assert hidden(kind, f"{inner}x").low is None
-    ledger = hidden(kind, to_path(kind, 12_345))
+        assert (unread_place(kind, inner).low, unread_place(kind, inner).high) == (10_000, 19_999)
+        assert unread_place(kind, f"{inner}x").low is None
+    ledger = unread_place(kind, to_path(kind, 12_345))
     assert (ledger.low, ledger.high, ledger.scope_id) == (12_345, 12_345, 0)

@@ -141,7 +141,7 @@ def test_a_directory_whose_files_are_as_they_were_is_not_opened(
 ) -> None:
     other_entries(tmp_path / "bookie", 1)
     assert taken(tmp_path / "bookie", earlier) == {0, 2, 4}
-    monkeypatch.setattr("auditor.sources.bookies.rocksdb.rows.opened", None)
+    monkeypatch.setattr("auditor.sources.bookies.rocksdb.rows.open_rocksdb", None)
     part = IndexPart("bk-a:3181", (seen(tmp_path / "bookie")[0],), (), earlier=earlier)
     assert read([part]).num_rows == 3
 

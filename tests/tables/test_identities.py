@@ -11,7 +11,14 @@ from auditor.model.alias_by_contents import ContentComparison, Contents
 from auditor.model.alias_facts import Known
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.cookie import Cookie
-from auditor.tables.identities import compared, edge_rows, facts, identity_rows, known, shared_contents
+from auditor.tables.identities import (
+    compare_contents,
+    edge_rows,
+    facts,
+    identity_rows,
+    known_by_id,
+    shared_contents,
+)
 from tests.checks.tables_builder import Row, entries, ledger, tables
 
 if TYPE_CHECKING:
@@ -55,7 +62,7 @@ def test_all_that_is_known_of_an_id_is_in_one_row(spark: SparkSession) -> None:
             {"path": "/d/4", "cookie_bookie_id": OLD},
         ],
     )  # fmt: skip
-    assert known(facts_of(asked)) == {
+    assert known_by_id(facts_of(asked)) == {
         OLD: Known(),
         NEW: Known(
             True,
@@ -86,7 +93,7 @@ def shared(
         unequal=[{"scope_id": 0, "index_state": "ok"} | dict(row) for row in unequal],
     )
     rows = shared_contents(asked.ledgers, asked.unequal, asked.bookies)
-    return compared(rows_of(rows), facts_of(asked))
+    return compare_contents(rows_of(rows), facts_of(asked))
 
 
 def naming(number: int, *segments: list[str], groups: bytes = DUE, scope: int = 0) -> Row:
@@ -168,14 +175,14 @@ def test_rows_say_what_the_rules_found(spark: SparkSession) -> None:
         ],
     )
     rows = facts_of(asked)
-    edges = alias_edges(known(rows))
+    edges = alias_edges(known_by_id(rows))
     assert edge_rows(edges) == [
         {
             "one": OLD, "other": NEW, "rule": "endpoint-is-id", "joins": True,
             "evidence": "bookie-7 is registered at 10.0.0.1:3181", "against": None, "apart": False,
         }
     ]  # fmt: skip
-    said = identity_rows(rows, identities(known(rows), edges))
+    said = identity_rows(rows, identities(known_by_id(rows), edges))
     assert [(row["bookie_id"], row["identity"], row["aliases"], row["stranded"]) for row in said] == [
         (OLD, OLD, [NEW], True),
         (NEW, OLD, [OLD], True),

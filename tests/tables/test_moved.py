@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.findings.confirm import confirm
 from auditor.tables.doubtful_ids import doubtful_ids
-from auditor.tables.moved import deleted, made, moved
+from auditor.tables.moved import deleted_ids, moved, new_ids
 from tests.tables.rows import ledger, ledgers
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def test_ledgers_are_deleted_made_and_changed_each_in_its_scope(spark: SparkSess
     )
     rows = moved(first, second)
     assert ids(rows) == [(0, 1), (1, 2), (1, 3)]
-    assert ids(deleted(rows)) == [(0, 1)]
-    assert ids(made(rows)) == [(1, 2)]
+    assert ids(deleted_ids(rows)) == [(0, 1)]
+    assert ids(new_ids(rows)) == [(1, 2)]
 
 
 def test_a_misplaced_znode_is_not_the_ledger_of_its_id(spark: SparkSession) -> None:
@@ -43,7 +43,7 @@ def test_a_misplaced_znode_is_not_the_ledger_of_its_id(spark: SparkSession) -> N
     assert [(row["listed"], row["version"], row["version_again"]) for row in rows.collect()] == [
         (False, 7, None)
     ]
-    assert ids(deleted(rows)) == []
+    assert ids(deleted_ids(rows)) == []
 
 
 def test_what_a_scan_may_have_missed_is_in_doubt_and_not_withdrawn(spark: SparkSession) -> None:

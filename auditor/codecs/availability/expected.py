@@ -41,13 +41,13 @@ class ExpectedReplicas:
     groups: GroupBatch
 
 
-def expected(seats: Seats) -> ExpectedReplicas:
+def fold_seats(seats: Seats) -> ExpectedReplicas:
     """Fold the seats of each (ledger, bookie) into one canonical set.
 
     >>> def column(*values): return np.array(values, np.int64)
     >>> one = Seats(column(0, 0, 0), column(7, 8, 9), column(0, 0, 0), column(9, 9, 9), column(0, 1, 2),
     ...             column(3, 3, 3), column(2, 2, 2))
-    >>> replicas = expected(one)
+    >>> replicas = fold_seats(one)
     >>> replicas.member.tolist(), replicas.groups.first.tolist()
     ([7, 8, 9], [0, 2, 0, 9, 1])
     """

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.availability.maximal import LONGEST, maximal, set_heads
-from auditor.codecs.availability.pattern_changes import PatternChanges, changed, changes
-from auditor.codecs.availability.repeats import repeated
+from auditor.codecs.availability.pattern_changes import PatternChanges, breaks_pattern, changes
+from auditor.codecs.availability.repeats import repeating_groups
 
 __all__ = ["GROUP", "GroupBatch", "fold", "fold_entries", "fold_runs", "fold_slots"]
 
@@ -129,7 +129,7 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
     bounds = bounds - low
     heads = set_heads(bounds)
     cut = heads[held[heads] & held[heads + 1]]
-    groups = None if len(cut) else repeated(held, heads)
+    groups = None if len(cut) else repeating_groups(held, heads)
     if groups is not None:
         batch = fold(GroupBatch(*groups, np.searchsorted(groups[0], bounds)))
     else:
@@ -147,7 +147,7 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     """The fold where no runs touch, each its own group: the same rules with fewer passes."""
     if not len(start) or int(size.max()) > LONGEST:
         return fold_runs(start, size, offsets)
-    rows = changed(np.diff(start), size)
+    rows = breaks_pattern(np.diff(start), size)
     head = np.zeros(len(start), np.bool_)
     head[set_heads(offsets)] = True
     rows |= head

@@ -54,15 +54,15 @@ def changes(entries: Longs, heads: Longs) -> Iterator[PatternChanges]:
         begins = distance != 1
         begins[_within(heads, low, high) - low] = True
         at = np.concatenate((known, np.flatnonzero(begins) + low))
-        yield _changed(entries, heads, at, len(known) - 1)
+        yield _changes_among(entries, heads, at, len(known) - 1)
         known = at[-3:]
-    yield _changed(entries, heads, np.append(known, len(entries)), len(known) - 1)
+    yield _changes_among(entries, heads, np.append(known, len(entries)), len(known) - 1)
 
 
-def changed(distance: Longs, size: Longs) -> NDArray[np.bool_]:
+def breaks_pattern(distance: Longs, size: Longs) -> NDArray[np.bool_]:
     """Which of these runs do not continue, by their sizes and their distances from the one before each.
 
-    >>> changed(np.array([3, 3, 4]), np.array([2, 2, 2, 2])).tolist()
+    >>> breaks_pattern(np.array([3, 3, 4]), np.array([2, 2, 2, 2])).tolist()
     [True, True, False, True]
     """
     rows = np.ones(len(size), np.bool_)
@@ -73,11 +73,11 @@ def changed(distance: Longs, size: Longs) -> NDArray[np.bool_]:
     return rows
 
 
-def _changed(entries: Longs, heads: Longs, at: Longs, seen: int) -> PatternChanges:
+def _changes_among(entries: Longs, heads: Longs, at: Longs, seen: int) -> PatternChanges:
     """The changes among the runs that begin ``at``; the last is open, the first ``seen`` were told before."""
     size = at[1:] - at[:-1]
     first = entries[at[:-1]]
-    rows = changed(first[1:] - first[:-1], size)
+    rows = breaks_pattern(first[1:] - first[:-1], size)
     head = np.zeros(len(size), np.bool_)
     head[np.searchsorted(at, _within(heads, int(at[0]), int(at[-1])))] = True
     rows |= head

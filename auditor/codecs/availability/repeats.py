@@ -22,13 +22,13 @@ Groups = tuple[Longs, Longs, Longs, Longs]
 """First start, last start, size and period of some groups."""
 
 
-def repeated(held: Held, heads: Longs) -> Groups | None:
+def repeating_groups(held: Held, heads: Longs) -> Groups | None:
     """The groups of slots, or None where little repeats, and to look at every run is as good.
 
     Slot i is ``held[i + 1]``: one item more at either end is false. Sets begin at the slots ``heads``, and no
     run goes on from set to set. Groups come in order, each ends before the next begins, and is of one set.
 
-    >>> [part.tolist() for part in repeated(np.arange(100) % 3 == 2, np.array([0])) or ()]
+    >>> [part.tolist() for part in repeating_groups(np.arange(100) % 3 == 2, np.array([0])) or ()]
     [[1, 4, 97], [1, 94, 97], [1, 1, 1], [0, 3, 0]]
     """
     period = _period(held[:SAMPLE])

@@ -112,11 +112,11 @@ def _runs(one: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int) -
     return start[real], end[real], int(extra.sum())
 
 
-def chosen(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
+def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
     """The maximal runs of the steps to keep: start, end and interval of each; none crosses an interval.
 
     >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
-    >>> [part.tolist() for part in chosen(steps, steps.value == 0)]
+    >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
     [[1], [3], [0]]
     """
     at = np.flatnonzero(keep)

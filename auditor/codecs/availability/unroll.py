@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.codecs.availability.maximal import LONGEST
-from auditor.codecs.availability.sweep import MOST_RUNS, Steps, chosen
+from auditor.codecs.availability.sweep import MOST_RUNS, Steps, runs_of_steps
 from auditor.errors import CoverageLimitError
 
 _Parts = tuple[Longs, Longs, Longs, Longs]
@@ -29,7 +29,7 @@ def unrolled(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     >>> unrolled(steps, steps.value == 0).groups().tolist()
     [(1, 2999999999998, 2, 3)]
     """
-    start, end, interval = chosen(steps, keep)
+    start, end, interval = runs_of_steps(steps, keep)
     low, high, window = steps.low[interval], steps.high[interval], steps.window[interval]
     whole = (start == low) & (end == low + window)
     end = np.where(whole, high, end)

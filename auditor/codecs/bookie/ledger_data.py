@@ -69,12 +69,12 @@ def flags(data: bytes) -> int:
     return int.from_bytes(data, "big", signed=True)
 
 
-def plain(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+def are_plain(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which values say no more than that the ledger exists, fenced or not, and its key: nearly all of them.
 
     Value i is ``values[offsets[i]:offsets[i + 1]]``. The others need `decode`.
 
-    >>> plain(np.frombuffer(bytes.fromhex("080110001a00"), np.uint8), np.array([0, 6])).tolist()
+    >>> are_plain(np.frombuffer(bytes.fromhex("080110001a00"), np.uint8), np.array([0, 6])).tolist()
     [True]
     """
     starts, lengths = offsets[:-1], np.diff(offsets)

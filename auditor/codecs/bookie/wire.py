@@ -164,10 +164,10 @@ def answer(message: bytes) -> BookieAnswer:
     )
 
 
-def named(status: int) -> str:
+def status_text(status: int) -> str:
     """A status in words, for a reader who will look it up.
 
-    >>> named(502), named(999)
+    >>> status_text(502), status_text(999)
     ('EUA (502)', 'status 999')
     """
     return f"{Status(status).name} ({status})" if status in list(Status) else f"status {status}"

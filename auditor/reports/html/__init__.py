@@ -28,7 +28,7 @@ from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports.html import words
 from auditor.reports.html.bookies import bookies_shown
-from auditor.reports.html.findings import chosen, finding_shown
+from auditor.reports.html.findings import finding_shown, rows_that_fit
 from auditor.reports.html.overview import overview
 from auditor.reports.html.pictures import picture
 from auditor.reports.html.trend import trend
@@ -77,12 +77,12 @@ def render(
 
     style, script = _file("style.css"), _file("script.js")
     return pages.get_template("page.html.j2").render(
-        named=shlex.quote(words.clip(named, 200)),
+        named=shlex.quote(words.shorten(named, 200)),
         style=style,
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        rows=chosen([finding.id for finding in findings], row, FINDINGS_BYTES),
+        rows=rows_that_fit([finding.id for finding in findings], row, FINDINGS_BYTES),
         **overview(report, notes),
         **bookies_shown(figures),
         pictures=[picture(ledger, report.findings, named) for ledger in ledgers[:LEDGERS_SHOWN]],

@@ -14,7 +14,7 @@ from auditor.checks import BY_ID
 from auditor.model.finding import Finding
 from auditor.model.standing import Standing
 from auditor.reports.first_screen import command_for
-from auditor.reports.html.words import clip
+from auditor.reports.html.words import shorten
 from auditor.reports.ranges import entries
 
 BOOKIES_SHOWN = 3  # with missing entries, and unknown ones, in one finding
@@ -24,7 +24,7 @@ _MESSAGE, _ID, _ENTRIES, _EVIDENCE = 300, 80, 120, 400  # characters
 def finding_shown(finding: Finding, standing: Standing | None, run: str) -> dict[str, Any]:
     """What the row of a finding says, of a run that commands name ``run``; every text of it is bounded."""
     lacking = [
-        (clip(part.bookie_id, _ID), clip(entries(part.groups, part.count), _ENTRIES))
+        (shorten(part.bookie_id, _ID), shorten(entries(part.groups, part.count), _ENTRIES))
         for part in finding.missing[:BOOKIES_SHOWN]
     ]
     return {
@@ -35,25 +35,27 @@ def finding_shown(finding: Finding, standing: Standing | None, run: str) -> dict
         "documented": finding.id in BY_ID,  # a later version may know more checks
         "scope_id": finding.scope_id,
         "ledger_id": finding.ledger_id,
-        "bookie_id": None if finding.bookie_id is None else clip(finding.bookie_id, _ID),
-        "message": clip(finding.message, _MESSAGE),
+        "bookie_id": None if finding.bookie_id is None else shorten(finding.bookie_id, _ID),
+        "message": shorten(finding.message, _MESSAGE),
         "lacking": lacking,
         "lacking_left": len(finding.missing) - len(lacking),
-        "unknown": [clip(name, _ID) for name in finding.unknown[:BOOKIES_SHOWN]],
+        "unknown": [shorten(name, _ID) for name in finding.unknown[:BOOKIES_SHOWN]],
         "unknown_left": max(len(finding.unknown) - BOOKIES_SHOWN, 0),
-        "evidence": clip(json.dumps(finding.evidence, sort_keys=True), _EVIDENCE) if finding.evidence else "",
+        "evidence": shorten(json.dumps(finding.evidence, sort_keys=True), _EVIDENCE)
+        if finding.evidence
+        else "",
         "command": command_for(finding, run),
         "fingerprint": finding.fingerprint,
         "standing": standing,
     }
 
 
-def chosen(checks: Sequence[str], row: Callable[[int], str], room: int) -> list[Markup]:
+def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -> list[Markup]:
     """As many rows as fit into ``room`` bytes, in their order; no more than one other is rendered.
 
     ``checks`` has the check of every row. Every check's first row comes before any check's second one.
 
-    >>> chosen(["a", "a", "a", "b"], lambda number: f"{number};", room=6)
+    >>> rows_that_fit(["a", "a", "a", "b"], lambda number: f"{number};", room=6)
     [Markup('0;'), Markup('1;'), Markup('3;')]
     """
     by_check: defaultdict[str, list[int]] = defaultdict(list)

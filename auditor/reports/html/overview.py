@@ -9,7 +9,7 @@ from typing import Any
 from auditor.checks import BY_ID
 from auditor.model.finding import Confidence, Severity
 from auditor.model.report import Report
-from auditor.reports.html.words import clip
+from auditor.reports.html.words import shorten
 from auditor.reports.reused import reused
 
 _LISTED = 20  # gaps, notes, positions, sources, unread bookies
@@ -27,8 +27,8 @@ def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
         "verdict_text": _VERDICTS.get(report.verdict, report.verdict),
         "complete": report.complete,
         "cluster": {
-            "instance_id": clip(report.cluster.instance_id or "no instance id"),
-            "metadata_uri": clip(report.cluster.metadata_uri, _TEXT),
+            "instance_id": shorten(report.cluster.instance_id or "no instance id"),
+            "metadata_uri": shorten(report.cluster.metadata_uri, _TEXT),
             "layout": report.cluster.layout,
         },
         "run": run,
@@ -47,7 +47,7 @@ def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
         "suppressions": run.suppressions,
         "gaps": _some(run.gaps),
         "notes": _some([*run.notes, *notes]),
-        "reused": clip(reused(run.reused), _TEXT) if run.reused else None,
+        "reused": shorten(reused(run.reused), _TEXT) if run.reused else None,
         "read_again": _some(run.reused["notes"] if run.reused else []),
         "positions": _some(dict.fromkeys(run.positions)),
         "sources": _some(run.bookie_sources),
@@ -57,7 +57,10 @@ def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
 
 def _some(texts: Any) -> dict[str, Any]:
     listed = list(texts)
-    return {"texts": [clip(text, _TEXT) for text in listed[:_LISTED]], "left": max(len(listed) - _LISTED, 0)}
+    return {
+        "texts": [shorten(text, _TEXT) for text in listed[:_LISTED]],
+        "left": max(len(listed) - _LISTED, 0),
+    }
 
 
 def _severities(report: Report) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from auditor.model.ledger_metadata import LedgerState
 from auditor.model.ledger_view import LedgerView
 from auditor.model.states import IndexState
 from auditor.reports.first_screen import command_for
-from auditor.reports.html.words import clip, plural
+from auditor.reports.html.words import plural, shorten
 from auditor.reports.ranges import entries
 from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
 
@@ -128,7 +128,7 @@ def _words(ledger: LedgerView, replica: Replica) -> str:
     if len(replica.extra):
         parts.append(f"holds, not expected there: {_entries(replica.extra)}")
     if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
-        parts.append(f"its index is {view.state}{f': {clip(view.reason)}' if view.reason else ''}")
+        parts.append(f"its index is {view.state}{f': {shorten(view.reason)}' if view.reason else ''}")
     elif len(replica.expected) and view.state == IndexState.ABSENT:
         parts.append("was read and has no index of this ledger")
     if not len(replica.lacking) and len(replica.expected):
@@ -138,4 +138,4 @@ def _words(ledger: LedgerView, replica: Replica) -> str:
 
 def _entries(groups: Groups) -> str:
     listed: list[Group] = [(a, b, c, d) for a, b, c, d in groups.tolist()]
-    return clip(entries(listed, coverage.count(groups)), 240)
+    return shorten(entries(listed, coverage.count(groups)), 240)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from auditor.model.amounts import moment, percent, plural, size
-from auditor.reports.plain_text import clip
+from auditor.model.amounts import format_time, percent, plural, size
+from auditor.reports.plain_text import shorten
 
-__all__ = ["clip", "grouped", "moment", "percent", "plural", "prose", "size"]
+__all__ = ["format_time", "grouped", "percent", "plural", "prose", "shorten", "size"]
 
 
 def grouped(value: int) -> str:

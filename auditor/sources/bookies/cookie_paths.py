@@ -23,18 +23,18 @@ class Matched(Generic[Key]):
     reasons: dict[str, str]
 
 
-def parts(path: str) -> tuple[str, ...]:
+def path_parts(path: str) -> tuple[str, ...]:
     """
-    >>> parts("/data/bk3/ledgers0/")
+    >>> path_parts("/data/bk3/ledgers0/")
     ('data', 'bk3', 'ledgers0')
     """
     return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
-def shared(path: Sequence[str], inside: Sequence[str]) -> int:
+def shared_parts(path: Sequence[str], inside: Sequence[str]) -> int:
     """How many parts two paths share, counted from the end.
 
-    >>> shared(("data", "disk1", "ledgers"), ("bk1", "disk1", "ledgers"))
+    >>> shared_parts(("data", "disk1", "ledgers"), ("bk1", "disk1", "ledgers"))
     2
     """
     count = 0
@@ -59,7 +59,7 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Mat
     best: dict[str, tuple[int, Key]] = {}
     reasons: dict[str, str] = {}
     for path in dict.fromkeys(paths):
-        lengths = {key: shared(parts(path), inside) for key, inside in directories.items()}
+        lengths = {key: shared_parts(path_parts(path), inside) for key, inside in directories.items()}
         longest = max(lengths.values(), default=0)
         longest_keys = [key for key, length in lengths.items() if length == longest]
         if longest == 0:

@@ -18,7 +18,7 @@ from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.cookie_paths import parts, shared
+from auditor.sources.bookies.cookie_paths import path_parts, shared_parts
 from auditor.sources.bookies.journal.replay import NONE, Journals, journals_of
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import BookiePaths, Owned, paths_of
@@ -183,7 +183,7 @@ def _row(owner: str | None, directory: Owned, paths: BookiePaths) -> AttributedD
 def _configured(cookie: Cookie, inside: Sequence[str]) -> str | None:
     """The path in a directory's own cookie that is meant by it: the one that shares most with its path."""
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
-    lengths = {path: shared(parts(path), inside) for path in paths}
+    lengths = {path: shared_parts(path_parts(path), inside) for path in paths}
     longest = max(lengths.values(), default=0)
     nearest = [path for path, length in lengths.items() if length == longest]
     return nearest[0] if longest and len(nearest) == 1 else None

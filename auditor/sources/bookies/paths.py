@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from auditor.model.cookie import Cookie
-from auditor.sources.bookies.cookie_paths import match, parts, shared
+from auditor.sources.bookies.cookie_paths import match, path_parts, shared_parts
 from auditor.sources.bookies.inventory import Declared
 from auditor.sources.bookies.places import DirectoryFound
 
@@ -87,7 +87,7 @@ def _is_journal(directory: Owned, cookie: Cookie) -> bool:
         return all(each.role == "journal" for each in directory.declared)
 
     def nearest(paths: Iterable[str]) -> int:
-        return max((shared(parts(path), directory.found.inside) for path in paths), default=0)
+        return max((shared_parts(path_parts(path), directory.found.inside) for path in paths), default=0)
 
     return nearest(cookie.journal_paths) > nearest((*cookie.ledger_dirs, *(cookie.index_dirs or ())))
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from auditor.sources.metadata.packed_file import opened
+from auditor.sources.metadata.packed_file import open_packed
 
 HEAD = 4096
 """Bytes that are looked at."""
@@ -84,7 +84,7 @@ def file_kind(path: Path) -> FileKind:
                 "a directory of ZooKeeper snapshots", "zk-snapshot:///DIRECTORY?root=/ledgers reads it"
             )
         return FileKind("a directory")
-    with opened(path) as (file, unpacked):
+    with open_packed(path) as (file, unpacked):
         kind = kind_of_bytes(file.read(HEAD))
     if unpacked is None:
         return kind

@@ -30,8 +30,8 @@ def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
         "rules": _rules(columns),
         **damage_arrays(columns),
         **{name: pa.array(getattr(columns, name), mask=unread) for name in _NUMBERS},
-        "state": named(STATE_NAMES, columns.state),
-        "digest_type": named(DIGEST_NAMES, columns.digest_type),
+        "state": name_column(STATE_NAMES, columns.state),
+        "digest_type": name_column(DIGEST_NAMES, columns.digest_type),
         "metadata_ctime": pa.array(columns.ctime, mask=~columns.has_ctime),
         "custom_metadata": _custom(columns),
         "segments": _segments(columns),
@@ -50,10 +50,10 @@ def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     }
 
 
-def named(names: Sequence[str | None], places: Longs) -> pa.Array:
+def name_column(names: Sequence[str | None], places: Longs) -> pa.Array:
     """A column of names, each given by its place.
 
-    >>> named(["ok", None], np.array([0, 1, 0])).to_pylist()
+    >>> name_column(["ok", None], np.array([0, 1, 0])).to_pylist()
     ['ok', None, 'ok']
     """
     return pa.array(names, pa.string()).take(pa.array(places))
@@ -69,12 +69,12 @@ def _rules(columns: LedgerColumns) -> pa.Array:
 
 
 def _custom(columns: LedgerColumns) -> pa.Array:
-    keys = named(columns.key_names, columns.custom_keys)
+    keys = name_column(columns.key_names, columns.custom_keys)
     return pa.MapArray.from_arrays(_offsets(columns.custom_counts), keys, columns.custom_values)
 
 
 def _segments(columns: LedgerColumns) -> pa.Array:
-    members = named(columns.bookies, columns.members)
+    members = name_column(columns.bookies, columns.members)
     ensembles = pa.ListArray.from_arrays(_offsets(columns.member_counts), members)
     segments = pa.StructArray.from_arrays([pa.array(columns.segment_firsts), ensembles], fields=list(SEGMENT))
     return pa.ListArray.from_arrays(_offsets(columns.segment_counts), segments)

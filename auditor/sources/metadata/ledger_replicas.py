@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.codecs.availability.expected import Seats, expected
+from auditor.codecs.availability.expected import Seats, fold_seats
 from auditor.codecs.availability.groups import Longs, offsets_of
 from auditor.codecs.ledger_metadata.columns import STATE_NAMES, LedgerColumns
 from auditor.model.ledger_metadata import LedgerState
@@ -37,7 +37,7 @@ def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListA
     ledger = ledger_of_segment[segment]
     judged, open_end = _judged_ends(columns, undecidable, ledger_of_segment)
     size = np.maximum(seats_of_segment, 1)[segment]
-    found = expected(
+    found = fold_seats(
         Seats(
             ledger=ledger,
             member=member[place],

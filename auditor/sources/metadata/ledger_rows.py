@@ -16,11 +16,11 @@ from auditor.codecs.availability.groups import Longs
 from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.columns import LedgerColumns
-from auditor.keys.ledger_tree import LayoutKind, Place, classify, hidden
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, unread_place
 from auditor.keys.plain_paths import ledger_ids
 from auditor.model.columns import commented
 from auditor.model.states import LISTED, LedgerStatus
-from auditor.sources.metadata.ledger_arrays import RULE, SEGMENT, damage_arrays, metadata_arrays, named
+from auditor.sources.metadata.ledger_arrays import RULE, SEGMENT, damage_arrays, metadata_arrays, name_column
 from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
 from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
 
@@ -125,7 +125,7 @@ def _decoded(
         # The path of a ledger is text for sure.
         "path": paths.octets.taken(at).arrow().cast(pa.string()),
         **_standing(batch, at),
-        "status": named(_STATUS, status),
+        "status": name_column(_STATUS, status),
         **damage_arrays(columns),
     }
     if "replicas" not in schema.names:
@@ -185,7 +185,7 @@ def _scope_of(place: Place) -> int | None:
 
 
 def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> dict[str, Any]:
-    spans = [hidden(layout, path[start:]) for path, _ in batch.gaps]
+    spans = [unread_place(layout, path[start:]) for path, _ in batch.gaps]
     return {
         "scope_id": [_scope_of(place) for place in spans],
         "path": [path for path, _ in batch.gaps],

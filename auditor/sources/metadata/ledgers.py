@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, StoreError, UsageError
 from auditor.keys import etcd, scoped
-from auditor.keys.ledger_tree import LayoutKind, Place, classify, hidden, to_path
+from auditor.keys.ledger_tree import LayoutKind, Place, classify, to_path, unread_place
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
 from auditor.sources.metadata.layout import choose_layout
@@ -101,7 +101,9 @@ def list_ledgers(
                     elif place.kind == "malformed":
                         yield path, "its path and its id disagree, or it is no ledger's path"
                 for path, reason in batch.gaps:
-                    if (path, reason) not in anywhere and _may_be_in(hidden(layout, path[below:]), scope_id):
+                    if (path, reason) not in anywhere and _may_be_in(
+                        unread_place(layout, path[below:]), scope_id
+                    ):
                         yield path, reason
 
 

@@ -127,7 +127,7 @@ def _stream(path: Path, kind: str) -> NativeFile:
 
 
 @contextmanager
-def opened(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader[Any], UnpackedFile | None]]:
+def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader[Any], UnpackedFile | None]]:
     """A file from ``offset`` on; where it is packed, unpacked, and what knows of damage. Raises OSError."""
     kind = packing_of(path)
     if kind is None:
@@ -150,7 +150,7 @@ def held_bytes(path: Path) -> int:
     if packing_of(path) is None:
         return path.stat().st_size
     size = 0
-    with opened(path) as (file, unpacked):
+    with open_packed(path) as (file, unpacked):
         while passed := len(file.read(PIECE)):
             size += passed
     return size + (unpacked is not None and unpacked.damage is not None)

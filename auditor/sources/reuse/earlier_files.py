@@ -13,7 +13,7 @@ from auditor.sources.file_systems import run_files
 
 
 @contextmanager
-def opened(table: str, name: str, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
+def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
     """A file of ``table``, which must have the columns of ``schema``; pages are checked as they are read.
 
     Raises:

@@ -25,7 +25,7 @@ from auditor.errors import RunError
 from auditor.keys.etcd import key_bytes
 from auditor.model.states import LISTED, UNLISTED
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.sources.reuse.earlier_files import extremes, opened
+from auditor.sources.reuse.earlier_files import extremes, open_earlier_file
 
 PIECE_ROWS = 5_000
 """Rows of a piece: for each the server goes through all of its keys, as it does for a page of so many."""
@@ -129,7 +129,7 @@ def pieces(
 def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Rows of ledgers in their places, never none, few and small enough for a piece."""
     for name, _ in earlier.files:
-        with opened(earlier.table, name, LEDGERS) as file:
+        with open_earlier_file(earlier.table, name, LEDGERS) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
                 listed = pc.is_in(batch["status"], pa.array(LISTED))
                 rows = batch if pc.all(listed).as_py() else batch.filter(listed)
@@ -140,7 +140,7 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
 
 def _looked_at(table: str, name: str) -> tuple[LedgerFile | None, bool]:
     """The file if it has ledgers in their places, and whether it has nothing else."""
-    with opened(table, name, LEDGERS) as file:
+    with open_earlier_file(table, name, LEDGERS) as file:
         paths, statuses = extremes(file, "path"), extremes(file, "status")
         if None not in paths and not any(_may_be_odd(each) for each in statuses):
             first = min((each[0] for each in paths if each is not None), default=None)

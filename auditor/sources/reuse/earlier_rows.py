@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from auditor.errors import RunError
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.parts import Earlier
-from auditor.sources.reuse.earlier_files import opened
+from auditor.sources.reuse.earlier_files import open_earlier_file
 
 BATCH_ROWS = 4096
 """Rows in memory at once: those of ledgers full of holes are large."""
@@ -74,7 +74,7 @@ class EarlierRows:
         """All rows of all files, and the number of the first row of each batch."""
         first = 0
         for name in self._earlier.files:
-            with opened(self._earlier.table, name, SCHEMA) as file:
+            with open_earlier_file(self._earlier.table, name, SCHEMA) as file:
                 last = first + file.metadata.num_rows
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(columns), use_threads=False):
                     yield first, batch

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability import repeats
 from auditor.codecs.availability.fold import fold_slots
 from auditor.codecs.availability.groups import offsets_of
-from auditor.codecs.availability.repeats import repeated
+from auditor.codecs.availability.repeats import repeating_groups
 from tests.codecs.scalar import greedy, packed, runs_of_entries
 
 
@@ -45,7 +45,7 @@ def test_striped_slots_fold_as_the_plain_loop_folds_their_entries(ledgers: list[
 def test_a_striped_ledger_is_a_group_and_what_stands_at_its_edges(size: int, start: int) -> None:
     held = np.zeros(9_002, np.bool_)
     held[1:-1] = (np.arange(9_000) + start) % 3 < size
-    groups = repeated(held, np.array([0]))
+    groups = repeating_groups(held, np.array([0]))
     assert groups is not None
     assert len(groups[0]) <= 4
     assert set(groups[3].tolist()) == {0, 3}
@@ -63,14 +63,14 @@ def test_a_striped_ledger_is_a_group_and_what_stands_at_its_edges(size: int, sta
 def test_slots_that_do_not_repeat_closely_are_left_alone(
     held: NDArray[np.bool_],
 ) -> None:
-    assert repeated(np.pad(held, 1), np.array([0])) is None
+    assert repeating_groups(np.pad(held, 1), np.array([0])) is None
 
 
 def test_a_pattern_that_ends_behind_the_sample_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "SAMPLE", 300)
     held = np.random.default_rng(7).random(9_000) < 0.5
     held[:300] = np.arange(300) % 3 < 2
-    assert repeated(np.pad(held, 1), np.array([0])) is None
+    assert repeating_groups(np.pad(held, 1), np.array([0])) is None
     entries = np.flatnonzero(held).tolist()
     assert fold_slots(held.astype(np.int64), np.array([0, 9_000])).values() == [
         packed(greedy(runs_of_entries(entries)))

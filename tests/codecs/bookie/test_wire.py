@@ -17,7 +17,7 @@ from auditor.codecs.bookie.wire import (
     answer,
     frame_length,
     list_request,
-    named,
+    status_text,
 )
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 from auditor.errors import DecodeError, UsageError
@@ -122,7 +122,7 @@ def test_what_a_server_lists_is_what_is_read(txn_id: int, ledger_id: int, entrie
 @given(txn_ids, st.integers(1, 2**31 - 1), ledger_ids)
 def test_every_refusal_is_read_known_or_not(txn_id: int, status: int, ledger_id: int) -> None:
     assert answer(written(txn_id, status, ledger_id, None)) == BookieAnswer(txn_id, status, ledger_id)
-    assert str(status) in named(status)
+    assert str(status) in status_text(status)
 
 
 @pytest.mark.parametrize(

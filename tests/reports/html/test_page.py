@@ -14,7 +14,7 @@ from auditor.errors import CoverageLimitError
 from auditor.model.figures import BookieFigure, Figures
 from auditor.model.finding import Severity
 from auditor.reports.html import LIMIT, render
-from auditor.reports.html.findings import chosen
+from auditor.reports.html.findings import rows_that_fit
 from tests.reports.html.pages import FIGURES, LOUD, MARKUP, giant, history, small
 from tests.reports.samples import coverage, report, tally
 from tests.reports.test_ledger import LEDGER
@@ -124,9 +124,9 @@ def test_every_check_s_page_can_be_shown() -> None:
 def test_the_first_row_of_every_check_comes_before_any_second_one() -> None:
     rows = ["a" * 10, "A" * 10, "b" * 10, "é" * 5]
     checks = ["a", "a", "b", "c"]
-    assert [row[0] for row in chosen(checks, rows.__getitem__, 30)] == ["a", "b", "é"]
-    assert [row[0] for row in chosen(checks, rows.__getitem__, 40)] == ["a", "A", "b", "é"]
-    assert chosen(checks, rows.__getitem__, 9) == []
+    assert [row[0] for row in rows_that_fit(checks, rows.__getitem__, 30)] == ["a", "b", "é"]
+    assert [row[0] for row in rows_that_fit(checks, rows.__getitem__, 40)] == ["a", "A", "b", "é"]
+    assert rows_that_fit(checks, rows.__getitem__, 9) == []
 
 
 def test_a_ledger_too_irregular_to_compare_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

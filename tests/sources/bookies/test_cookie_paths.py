@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.cookie_paths import match, parts, shared
+from auditor.sources.bookies.cookie_paths import match, path_parts, shared_parts
 
 names = st.sampled_from(["data", "disk1", "disk2", "ledgers", "ledgers0"])
 paths = st.lists(names, min_size=1, max_size=3).map(lambda each: "/" + "/".join(each))
@@ -18,9 +18,13 @@ def test_every_path_is_matched_with_one_directory_of_its_own_or_has_a_reason(
     assert sorted([*matched.found, *matched.reasons]) == sorted(asked)
     assert len(set(matched.found.values())) == len(matched.found)
     for path, key in matched.found.items():
-        mine = shared(parts(path), directories[key])
-        others = [shared(parts(path), inside) for other, inside in directories.items() if other != key]
-        rivals = [shared(parts(other), directories[key]) for other in matched.found if other != path]
+        mine = shared_parts(path_parts(path), directories[key])
+        others = [
+            shared_parts(path_parts(path), inside) for other, inside in directories.items() if other != key
+        ]
+        rivals = [
+            shared_parts(path_parts(other), directories[key]) for other in matched.found if other != path
+        ]
         assert mine > max([0, *others, *rivals])
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auditor.sources.metadata.packed_file import GZIP, PIECE, ZSTD, held_bytes, opened, packing
+from auditor.sources.metadata.packed_file import GZIP, PIECE, ZSTD, held_bytes, open_packed, packing
 
 TEXT = b"".join(b"line %d of some\n" % number for number in range(3_000))
 ZSTD_WITH_CHECKSUM = Path(__file__).parents[2] / "data" / "packed" / "lines.zst"
@@ -23,7 +23,7 @@ def packed(kind: str, data: bytes) -> bytes:
 
 
 def read(path: Path, offset: int = 0) -> tuple[bytes, str | None]:
-    with opened(path, offset) as (file, unpacked):
+    with open_packed(path, offset) as (file, unpacked):
         return file.read(), unpacked.damage if unpacked else None
 
 

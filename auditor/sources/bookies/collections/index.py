@@ -31,7 +31,7 @@ def collected_availability(
 
     owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
     paths = [
-        escaped(f"{collection.path}/{file.path}")
+        literal_path(f"{collection.path}/{file.path}")
         for collection, manifest in collections
         if manifest.id in owned
         for file in manifest.tables["availability"]
@@ -51,10 +51,10 @@ def collected_availability(
     return joined.withColumns(here).select(*SCHEMA.names)
 
 
-def escaped(path: str) -> str:
+def literal_path(path: str) -> str:
     r"""A path as Spark takes it where it would take a pattern.
 
-    >>> print(escaped("/data/[a]"))
+    >>> print(literal_path("/data/[a]"))
     /data/\[a\]
     """
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

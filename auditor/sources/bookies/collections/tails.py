@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
-from auditor.sources.bookies.collections.index import escaped
+from auditor.sources.bookies.collections.index import literal_path
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.collections.writer import TAILS
 from auditor.sources.bookies.journal.tails import SCHEMA
@@ -26,7 +26,7 @@ def collected_tails(
 
     owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
     paths = [
-        escaped(f"{collection.path}/{file.path}")
+        literal_path(f"{collection.path}/{file.path}")
         for collection, manifest in collections
         if manifest.id in owned
         for file in manifest.tables["journal_tails"]

@@ -29,7 +29,7 @@ from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.listing import list_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.locations import KEY_BYTES, VALUE_BYTES
-from auditor.sources.bookies.rocksdb.scan import Rows, opened, scan
+from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
 
 PROBES = 256
 """Entries of a batch of locations that are looked up in their logs, one a ledger and log."""
@@ -86,7 +86,7 @@ def read_locations(part: IndexPart, ledger_directories: Sequence[str]) -> Iterat
 
 def _rocksdb(part: IndexPart) -> Iterator[Located]:
     path = f"{part.directories[0].path}/current/locations"
-    with opened(path) as database:
+    with open_rocksdb(path) as database:
         for rows in scan(database, path):
             yield _located(rows)
 

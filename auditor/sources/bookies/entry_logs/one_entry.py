@@ -23,7 +23,7 @@ from auditor.codecs.bookie.entry import decode_header
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.errors import DecodeError, UnreadError
 from auditor.sources.bookies.parts import ROCKSDB
-from auditor.sources.bookies.rocksdb.scan import opened
+from auditor.sources.bookies.rocksdb.scan import open_rocksdb
 
 WHAT = "entry"
 DIGEST_BYTES = {"CRC32C": 4, "CRC32": 8, "HMAC": 20, "DUMMY": 0}
@@ -44,7 +44,7 @@ def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> in
         UnreadError, DamagedError: the index cannot be read.
     """
     if storage == ROCKSDB:
-        with opened(index) as database:
+        with open_rocksdb(index) as database:
             value = database.get(_KEY.pack(ledger_id, entry_id))
     else:
         value = _part(Path(index), HEADER_BYTES + _LOCATION.size * entry_id, _LOCATION.size)

@@ -62,12 +62,12 @@ def replay_marks(directories: Iterable[Marks], journals: int) -> tuple[LastMark,
     )
 
 
-def index_time(directories: Iterable[Marks], journals: int) -> int | None:
+def oldest_mark_time(directories: Iterable[Marks], journals: int) -> int | None:
     """The moment, ms, from which on entries may be in the journals only; None where a mark does not say it.
 
-    >>> index_time([{"lastMark": LastMark(5, 9)}, {"lastMark": LastMark(3, 12)}], 1)
+    >>> oldest_mark_time([{"lastMark": LastMark(5, 9)}, {"lastMark": LastMark(3, 12)}], 1)
     3
-    >>> index_time([{"lastMark": LastMark(5, 9)}, {}], 1) is None
+    >>> oldest_mark_time([{"lastMark": LastMark(5, 9)}, {}], 1) is None
     True
     """
     names = [mark_name(journal, journals) for journal in range(journals)]

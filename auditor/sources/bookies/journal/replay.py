@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from auditor.sources.bookies.journal.last_marks import index_time, replay_marks
+from auditor.sources.bookies.journal.last_marks import oldest_mark_time, replay_marks
 from auditor.sources.bookies.paths import BookiePaths, Owned
 
 
@@ -65,7 +65,7 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
     return Journals(
         directories=directories,
         trouble="; ".join(troubles) or None,
-        index_time=index_time(marks, len(paths.journal)) if paths.journal else None,
+        index_time=oldest_mark_time(marks, len(paths.journal)) if paths.journal else None,
         stopped=min(known) if clean and len(known) == len(written) else None,
         marked=max(known, default=None),
     )

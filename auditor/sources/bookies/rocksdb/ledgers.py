@@ -79,7 +79,7 @@ def _read(rows: Rows, flags: StorageFlags, odd: Odd) -> Indexed:
     ids, at = ids[ledgers], at[ledgers]
     said = np.full(len(ids), KNOWN, np.uint8)
     reasons = {}
-    plain = ledger_data.plain(values.data, values.offsets.astype(np.int64))[at]
+    plain = ledger_data.are_plain(values.data, values.offsets.astype(np.int64))[at]
     for index in np.flatnonzero(~plain):
         try:
             data = ledger_data.decode(values.item(int(at[index])))

@@ -50,7 +50,7 @@ class LedgerSets(NamedTuple):
         return LedgerSets(self.ids[start:stop], part, self.failed)
 
 
-def ledger_sets(batches: Iterable[Rows], odd: Odd, signed_ids: bool = False) -> Iterator[LedgerSets]:
+def fold_locations(batches: Iterable[Rows], odd: Odd, signed_ids: bool = False) -> Iterator[LedgerSets]:
     """Fold the rows of ``locations`` into one set a ledger; what is none of its rows goes to ``odd``.
 
     ``signed_ids``: negative ids are ledgers too, after all others, as in scopes other than 0. Their entries

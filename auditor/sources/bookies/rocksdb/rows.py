@@ -31,8 +31,8 @@ from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
 from auditor.sources.bookies.rocksdb.copy import states
 from auditor.sources.bookies.rocksdb.join import Joined, joined
 from auditor.sources.bookies.rocksdb.ledgers import BROKEN, StorageFlags, indexed_ledgers
-from auditor.sources.bookies.rocksdb.locations import ledger_sets
-from auditor.sources.bookies.rocksdb.scan import opened, scan
+from auditor.sources.bookies.rocksdb.locations import fold_locations
+from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
 from auditor.sources.bookies.rocksdb.scoped import NAME as SCOPED
 from auditor.sources.bookies.rocksdb.scoped import scoped_ledgers
 from auditor.sources.bookies.rocksdb.unexpected_rows import Odd
@@ -75,8 +75,8 @@ def read_databases(
     odd_locations, odd_ledgers = Odd(locations), Odd(ledgers)
     flags = StorageFlags()
     try:
-        with opened(locations) as locations_db, opened(ledgers) as ledgers_db:
-            held = ledger_sets(scan(locations_db, locations), odd_locations)
+        with open_rocksdb(locations) as locations_db, open_rocksdb(ledgers) as ledgers_db:
+            held = fold_locations(scan(locations_db, locations), odd_locations)
             listed = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
             for both in joined(held, listed):
                 if rows.full:
@@ -116,7 +116,7 @@ def _read_scoped(
     path = f"{directory.path}/current/{SCOPED}"
     rows, odd = _Rows(bookie_id, path, stamp), Odd(path)
     try:
-        with opened(path) as database:
+        with open_rocksdb(path) as database:
             for scope_id, ledgers in scoped_ledgers(scan(database, path), odd):
                 if rows.full:
                     yield rows.take()

@@ -56,7 +56,7 @@ class Rows(NamedTuple):
 
 
 @contextmanager
-def opened(directory: str) -> Iterator[PyRocksDB]:
+def open_rocksdb(directory: str) -> Iterator[PyRocksDB]:
     """The database in ``directory``, as it is now. Raises `DamagedError` or `UnreadError`."""
     import pyrex
 
@@ -64,7 +64,7 @@ def opened(directory: str) -> Iterator[PyRocksDB]:
         try:
             return pyrex.PyRocksDB(scratch, read_only=True)
         except pyrex.RocksDBException as error:
-            raise _typed(directory, str(error)) from None
+            raise _typed_error(directory, str(error)) from None
 
     database = open_copy(directory, open_scratch)
     try:
@@ -93,7 +93,7 @@ def scan(database: PyRocksDB, directory: str) -> Iterator[Rows]:
         for batch in batches:
             yield Rows(_strings(batch.column(0)), _strings(batch.column(1)))
     except (OSError, pyrex.RocksDBException) as error:
-        raise _typed(directory, str(error)) from None
+        raise _typed_error(directory, str(error)) from None
 
 
 def _strings(column: pa.BinaryArray) -> Strings:
@@ -104,7 +104,7 @@ def _strings(column: pa.BinaryArray) -> Strings:
     )
 
 
-def _typed(directory: str, words: str) -> UnreadError:
+def _typed_error(directory: str, words: str) -> UnreadError:
     """An error in RocksDB's words, which name the scratch directory, of the directory that it stands for."""
     words = _SCRATCH_PATH.sub(directory, words)
     if _CORRUPTION not in words:

@@ -15,7 +15,7 @@ import numpy as np
 
 from auditor.sources.bookies.rocksdb.join import Joined
 from auditor.sources.bookies.rocksdb.ledgers import BROKEN, KNOWN
-from auditor.sources.bookies.rocksdb.locations import KEY_BYTES, VALUE_BYTES, ledger_sets
+from auditor.sources.bookies.rocksdb.locations import KEY_BYTES, VALUE_BYTES, fold_locations
 from auditor.sources.bookies.rocksdb.scan import Rows, Strings
 from auditor.sources.bookies.rocksdb.unexpected_rows import Odd
 
@@ -27,7 +27,7 @@ def scoped_ledgers(batches: Iterable[Rows], odd: Odd) -> Iterator[tuple[int, Joi
     """Fold the rows of `NAME`, scope by scope; what is none of its rows goes to ``odd``."""
     pieces = (piece for rows in batches for piece in _by_scope(rows, odd))
     for scope, of_scope in groupby(pieces, key=lambda piece: piece[0]):
-        for sets in ledger_sets((rows for _, rows in of_scope), odd, signed_ids=True):
+        for sets in fold_locations((rows for _, rows in of_scope), odd, signed_ids=True):
             said = np.full(len(sets.ids), KNOWN, np.uint8)
             said[np.isin(sets.ids, list(sets.failed))] = BROKEN
             yield scope, Joined(sets.ids, sets.groups, said, sets.failed)

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from typing import ClassVar, Generic, TypeVar
 
-from auditor.codecs.bookie.wire import Status, named
+from auditor.codecs.bookie.wire import Status, status_text
 from auditor.errors import UnreadError
 from auditor.sources.bookies.rpc.connection import (
     Answer,
@@ -183,10 +183,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Heard]):
                 await asyncio.sleep(PAUSE_S * 2**attempt)
         status = self.status(answer)
         if status in _OTHER_VERSION and len(self._wires) > 1 and not self._understood:
-            connection.lose(f"the bookie refused this version of the protocol: {named(status)}")
-            raise UnreadError(connection.where, f"refused: {named(status)}")
+            connection.lose(f"the bookie refused this version of the protocol: {status_text(status)}")
+            raise UnreadError(connection.where, f"refused: {status_text(status)}")
         if status in self.REFUSALS:
-            self.given_up = f"{self.REFUSALS[status]}: {named(status)}"
+            self.given_up = f"{self.REFUSALS[status]}: {status_text(status)}"
         else:
             self._heard.append(self.note(subject, answer))
 

@@ -87,7 +87,7 @@ def each_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Rec
                 yield bookies[start].as_py(), batch.slice(start, end - start)
 
 
-def by_bookie(pairs: DataFrame, bookies: int, *order: str) -> DataFrame:
+def one_bookie_per_partition(pairs: DataFrame, bookies: int, *order: str) -> DataFrame:
     """Rows for tasks that ask: all of one bookie in one partition, in the order of these columns."""
     # With a number of its own Spark neither brings parts together nor splits one.
     return pairs.repartition(max(1, bookies), "bookie_id").sortWithinPartitions("bookie_id", *order)

@@ -20,7 +20,12 @@ from auditor.model.columns import LEDGER
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.rpc.connection import address
-from auditor.sources.bookies.rpc.conversation import Conversation, by_bookie, columns, each_bookie
+from auditor.sources.bookies.rpc.conversation import (
+    Conversation,
+    columns,
+    each_bookie,
+    one_bookie_per_partition,
+)
 from auditor.sources.bookies.rpc.listings import Heard, ListingClient
 from auditor.sources.bookies.rpc.pairs import Address, Endpoint
 from auditor.sources.metadata.ledger_replicas import binary
@@ -55,7 +60,7 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
     absent = {name: endpoint for name, endpoint in endpoints.items() if isinstance(endpoint, str)}
     reachable = pairs.where(~F.col("bookie_id").isin(list(absent)))
-    asked = by_bookie(reachable.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
+    asked = one_bookie_per_partition(reachable.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
     rows = asked.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), SPARK_SCHEMA)
     gaps = pa.Table.from_batches([_gap(name, NOWHERE, absent[name]) for name in sorted(absent)], SCHEMA)
     return rows.unionByName(pairs.sparkSession.createDataFrame(gaps, SPARK_SCHEMA))

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.groups import Groups
-from auditor.codecs.bookie.wire import BookieAnswer, Status, answer, list_request, named
+from auditor.codecs.bookie.wire import BookieAnswer, Status, answer, list_request, status_text
 from auditor.errors import DecodeError
 from auditor.sources.bookies.rpc.client import IMPOSSIBLE_LEDGER, BookieClient
 from auditor.sources.bookies.rpc.connection import Wire
@@ -126,7 +126,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Heard]):
         if answer.status == Status.ENOLEDGER:
             return Heard(subject, _NOTHING, answered=now)
         if answer.availability is None:
-            return Heard(subject, None, f"the bookie refused: {named(answer.status)}", answered=now)
+            return Heard(subject, None, f"the bookie refused: {status_text(answer.status)}", answered=now)
         self._listed = True
         self._bytes += len(answer.availability)
         try:

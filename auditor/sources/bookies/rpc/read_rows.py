@@ -15,7 +15,12 @@ import pyarrow as pa
 from auditor.codecs.bookie.wire import unaskable
 from auditor.model.columns import commented
 from auditor.model.witness import WitnessAnswer
-from auditor.sources.bookies.rpc.conversation import Conversation, by_bookie, columns, each_bookie
+from auditor.sources.bookies.rpc.conversation import (
+    Conversation,
+    columns,
+    each_bookie,
+    one_bookie_per_partition,
+)
 from auditor.sources.bookies.rpc.pairs import Endpoint
 from auditor.sources.bookies.rpc.reads import Entry, ReadClient, ReadHeard
 from auditor.sources.metadata.store import StoreOptions
@@ -45,7 +50,7 @@ def witness(requests: DataFrame, endpoints: Mapping[str, Endpoint], options: Sto
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    asked = by_bookie(requests, len(endpoints), "place")
+    asked = one_bookie_per_partition(requests, len(endpoints), "place")
     work = partial(read_rows, endpoints=dict(endpoints), options=options)
     return asked.mapInArrow(work, from_arrow_schema(WITNESS))
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from auditor.codecs.bookie.read import HEAD_BYTES, VERSION_2, ReadAnswer, read_answer, read_request
-from auditor.codecs.bookie.wire import VERSION, Status, named
+from auditor.codecs.bookie.wire import VERSION, Status, status_text
 from auditor.errors import DecodeError
 from auditor.model.witness import WitnessAnswer
 from auditor.sources.bookies.rpc.client import IMPOSSIBLE_LEDGER, BookieClient
@@ -130,7 +130,9 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadHeard]):
         said = _ANSWERS.get(answer.status, WitnessAnswer.UNKNOWN)
         if said is WitnessAnswer.NO_SUCH_LEDGER:
             self._absent.add(subject.ledger_id)
-        reason = f"the bookie refused: {named(answer.status)}" if said is WitnessAnswer.UNKNOWN else None
+        reason = (
+            f"the bookie refused: {status_text(answer.status)}" if said is WitnessAnswer.UNKNOWN else None
+        )
         return ReadHeard(subject, said, reason, int(time.time() * 1000), self.requests[subject])
 
     async def _request(self, connection: BookieConnection[Entry, ReadAnswer], subject: Entry) -> ReadAnswer:

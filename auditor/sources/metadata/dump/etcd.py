@@ -14,7 +14,7 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.dump.lines import LineStore
 from auditor.sources.metadata.dump.records import DamagedLineError, base64_of, int64s_of, json_record
-from auditor.sources.metadata.etcd.nodes import NOTE, is_ledger, key_znode, named
+from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name, is_ledger, key_znode
 from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode
 
 _NUMBERS = ("createRevision", "modRevision", "lease", "version")
@@ -71,6 +71,6 @@ class EtcdDumpStore(LineStore):
                 gaps,
             )
         revision = f"revision {max(newest.czxid, newest.mzxid)}"
-        nodes, complete, cut = named(self.root, whole.nodes), whole.frame.complete, self._cut(whole)
+        nodes, complete, cut = by_node_name(self.root, whole.nodes), whole.frame.complete, self._cut(whole)
         modified = self._modified()
         return ClusterNodes(nodes, modified, revision, gaps, (NOTE,), proves_absence=complete, cut=cut)

@@ -26,7 +26,7 @@ from auditor.sources.metadata.dump.records import (
     no_dump,
     recognise,
 )
-from auditor.sources.metadata.packed_file import held_bytes, opened, packing_of
+from auditor.sources.metadata.packed_file import held_bytes, open_packed, packing_of
 from auditor.sources.metadata.store import BATCH_ZNODES, Part, Tree, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
 
@@ -223,7 +223,7 @@ class LineStore(ABC):
         """The lines that begin in the range, by offset; a reason instead of one that is too long or gone."""
         # One byte early: a range that begins exactly at a line must not skip that line.
         offset = max(0, start - 1)
-        with self._readable(), opened(self._file, offset) as (file, unpacked):
+        with self._readable(), open_packed(self._file, offset) as (file, unpacked):
             if start:
                 offset += next_line(file)[1]
             while offset < end:

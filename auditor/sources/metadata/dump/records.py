@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from auditor.errors import StoreError
 from auditor.sources.metadata.dump.frame import is_frame
 from auditor.sources.metadata.file_kind import HEAD, is_binary, kind_of_bytes, not_a
-from auditor.sources.metadata.packed_file import opened
+from auditor.sources.metadata.packed_file import open_packed
 from auditor.sources.metadata.uri import MetadataUri
 
 LINE_LIMIT = 16 * 1024 * 1024
@@ -95,7 +95,7 @@ def first_record(path: Path) -> dict[str, Any] | None:
 
     A file that is known to be of another format is not read to its end.
     """
-    with opened(path) as (file, _):
+    with open_packed(path) as (file, _):
         if is_binary(kind_of_bytes(file.peek(HEAD))):
             return None
         length = -1

@@ -26,7 +26,7 @@ from auditor.errors import CompactedError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
-from auditor.sources.metadata.etcd.nodes import NOTE, key_znode, named
+from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name, key_znode
 from auditor.sources.metadata.etcd.pages import EtcdPages, batch_of
 from auditor.sources.metadata.etcd.spans import KeySpan, dealt, spans
 from auditor.sources.metadata.store import (
@@ -247,7 +247,7 @@ class EtcdStore:
             for keys in found
             for name, *numbers in zip(*keys, strict=True)
         ]
-        return named(self.root, znodes), gaps
+        return by_node_name(self.root, znodes), gaps
 
 
 def _edges(lot: list[KeySpan]) -> tuple[bytes, ...]:

@@ -30,10 +30,10 @@ def is_ledger(root: str, path: str) -> bool:
     return path.startswith(f"{root}/{etcd.LEDGERS}/")
 
 
-def named(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
+def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
     """Keys by their ZooKeeper names (`auditor.keys.etcd.node_name`); what has none is left out.
 
-    >>> list(named("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
+    >>> list(by_node_name("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
     ['available/b:3181']
     """
     nodes: dict[str, Znode] = {}

@@ -23,7 +23,7 @@ from auditor.codecs.etcd.mvcc import decode_key_value, key_spans, revisions
 from auditor.errors import DecodeError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.etcd.nodes import NOTE, key_znode, named
+from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name, key_znode
 from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, build_index
 from auditor.sources.metadata.file_kind import BBOLT, file_kind, not_a
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch
@@ -216,7 +216,7 @@ class EtcdSnapshotStore:
                 f"?scope=/path, taken as it is written{also}"
             )
         said = (NOTE, *(f"{self._file.name}: {said}" for said in (*notes, *reasons)))
-        self._loaded = _Loaded(size, meta, index, named(self.root, nodes), gaps, said, changed)
+        self._loaded = _Loaded(size, meta, index, by_node_name(self.root, nodes), gaps, said, changed)
         return self._loaded
 
 

@@ -72,7 +72,7 @@ def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnap
     return index
 
 
-def znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
+def read_znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
     """Some records as znodes; the record's offset instead of one whose path is no text."""
     path_at, data_at, tail_at = (
         found.path_at[rows].tolist(),
@@ -150,7 +150,7 @@ def _add(
         trees.add(Tree.WHOLE)
     base_here: set[str] = set()
     single = np.flatnonzero(~ledgers | based)
-    for in_base, znode in zip(based[single].tolist(), znodes(data, found, rows[single]), strict=True):
+    for in_base, znode in zip(based[single].tolist(), read_znodes(data, found, rows[single]), strict=True):
         if isinstance(znode, int):
             index.unreadable.append(znode)
             continue

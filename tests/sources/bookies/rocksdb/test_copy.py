@@ -14,7 +14,7 @@ import pytest
 
 from auditor.errors import DamagedError, UnreadError
 from auditor.sources.bookies.rocksdb import copy as rocksdb_copy
-from auditor.sources.bookies.rocksdb.scan import opened, scan
+from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
 from tests.sources.rocksdb_databases import (
     copy_of,
     files_of,
@@ -40,7 +40,7 @@ def database(tmp_path: Path) -> Path:
 
 def read(path: Path) -> dict[bytes, bytes]:
     found = {}
-    with opened(str(path)) as database:
+    with open_rocksdb(str(path)) as database:
         for rows in scan(database, str(path)):
             for row in range(len(rows.keys.offsets) - 1):
                 found[rows.keys.item(row)] = rows.values.item(row)
@@ -204,7 +204,7 @@ def test_the_same_damage_in_every_copy_of_a_changing_directory_is_damage(
 
 
 def test_tables_that_go_while_they_are_read_take_nothing_away(database: Path) -> None:
-    with opened(str(database)) as found:
+    with open_rocksdb(str(database)) as found:
         shutil.rmtree(database)
         assert sum(len(rows.keys.offsets) - 1 for rows in scan(found, str(database))) == 1050
 
@@ -215,7 +215,7 @@ def test_no_scratch_directory_is_left_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    with opened(str(database)):
+    with open_rocksdb(str(database)):
         assert list(scratch.iterdir()) == []
     (database / "CURRENT").unlink()
     with pytest.raises(DamagedError):
