@@ -18,7 +18,7 @@ SAME_MEANING = {
     **dict.fromkeys(
         ("from_path", "to_path", "from_name", "ledger_ids", "spelled", "classify"), "keys, by layout"
     ),
-    **dict.fromkeys(("from_json", "to_json"), "a value as JSON, and back"),
+    **dict.fromkeys(("from_json", "to_json", "to_csv"), "a value as JSON or CSV, and back"),
     **dict.fromkeys(
         ("build_index", "count_ledgers", "parse_line", "probe", "recognise"), "stores, each its own"
     ),

@@ -38,8 +38,9 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
     What to do:
         Where the disk is short: see that compaction runs, and what the named ledgers are of. Thresholds are
         minorCompactionThreshold and majorCompactionThreshold; a higher one frees more and writes more. A PUT
-        of {"majorCompaction": true} to /api/v1/bookie/gc of its HTTP endpoint starts one at once, where
-        httpServerEnabled is set: it rewrites logs, and needs free space for them first.
+        of {"forceMajor": true, "forceMinor": true} to /api/v1/bookie/gc of its HTTP endpoint starts one at
+        once, where httpServerEnabled is set: it rewrites logs, and needs free space for them first.
+        `bkaudit space RUN` has the command.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

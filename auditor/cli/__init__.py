@@ -42,6 +42,7 @@ COMMANDS = {
     "report": "Show the report of a finished run again.",
     "diff": "Say what is new, worse, better or fixed between two runs.",
     "history": "List the runs of a directory, and what changed from each to the next.",
+    "space": "Say what fills the bookies' disks, and what frees most.",
     "prune": "Take old runs of a directory away; without --yes only say which.",
     "explain": "Explain one ledger or bookie of a run, or one check.",
     "ledger": "Show or list ledgers' metadata.",

@@ -24,6 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "diff": ("bkaudit diff runs/A runs/B", "bkaudit diff runs/A runs/B --format jsonl"),
     "history": ("bkaudit history runs",),
+    "space": ("bkaudit space runs/A", "bkaudit space runs/A --by ledger --top 50 --format csv"),
     "prune": (
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --keep-weekly 5 --keep-last 3",
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --suppressions suppressions.toml --yes",

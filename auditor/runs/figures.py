@@ -31,8 +31,9 @@ _SIZE_LABELS = (
     "no bytes", "under 1 kB", "1 to 50 kB", "50 kB to 1 MB", "1 to 10 MB", "10 to 100 MB", "100 MB to 1 GB",
     "1 to 5 GB", "5 to 50 GB", "50 GB or more",
 )  # fmt: skip
-_AGES = tuple(days * _DAY_MS for days in (1, 7, 30, 90, 365, 3 * 365))
-_AGE_LABELS = (
+AGES = (_HOUR_MS, *(days * _DAY_MS for days in (1, 7, 30, 90, 365, 3 * 365)))
+"""The least age of each label but the first, ms."""
+AGE_LABELS = (
     "under an hour", "under a day", "1 to 7 days", "7 to 30 days", "30 to 90 days", "90 days to 1 year",
     "1 to 3 years", "3 years or more",
 )  # fmt: skip
@@ -133,13 +134,13 @@ def _ledgers(run: RunReader) -> Iterator[Histogram]:
         _count_quorums(quorums, batch)
     of_one_copy = "Bytes of one copy, as its metadata has them once it is closed."
     yield _ranged("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), of_one_copy)
-    yield _ranged("Ledgers by age", ages, _AGE_LABELS, (_UNKNOWN,), "From creation to the scan.")
+    yield _ranged("Ledgers by age", ages, AGE_LABELS, (UNKNOWN_AGE,), "From creation to the scan.")
     yield _frequent("Ledgers by quorum", quorums, "Ensemble / write quorum / ack quorum.")
 
 
 _NOT_CLOSED = "not closed"
 _UNREADABLE = "unreadable"
-_UNKNOWN = "unknown"
+UNKNOWN_AGE = "unknown"
 _OTHERS = "others"
 
 
@@ -157,7 +158,7 @@ def _count_ages(ages: Counter[str], batch: Any, scan_time: int) -> None:
     import pyarrow.compute as pc
 
     ages_ms = pc.subtract(scan_time, created_of(batch))
-    _count_ranges(ages, ages_ms, (_HOUR_MS, *_AGES), _AGE_LABELS, _UNKNOWN)
+    _count_ranges(ages, ages_ms, AGES, AGE_LABELS, UNKNOWN_AGE)
 
 
 def created_of(batch: Any) -> Any:

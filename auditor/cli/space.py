@@ -1,0 +1,39 @@
+"""``bkaudit space``: what fills the disks of a finished run, and what frees most."""
+
+from __future__ import annotations
+
+import click
+
+from auditor.cli import completion
+from auditor.cli.options import format_option
+from auditor.model.space_total import SPACE_BY, SpaceBy
+
+
+@click.command()
+@click.argument("run", metavar="RUN", shell_complete=completion.runs)
+@click.option(
+    "--by",
+    type=click.Choice(SPACE_BY),
+    default="bookie",
+    show_default=True,
+    help="Whose bytes are added up; application: as custom metadata names it.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="So many ledgers or applications are named, the largest; the others are one line.",
+)
+@format_option("text", "json", "csv")
+def space(run: str, by: SpaceBy, top: int, form: str) -> None:
+    """Say what fills each bookie's entry logs, and what frees most of them, with its command and risk.
+
+    RUN is a finished audit with --entry-logs. Nothing is asked of the cluster, and nothing is freed.
+    """
+    from auditor.reports import space as report
+    from auditor.runs.load_space import space_view
+    from auditor.runs.reader import RunReader
+
+    render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
+    click.echo(render(space_view(RunReader(run), by, top)))

@@ -1,0 +1,105 @@
+"""What entry logs are full of, and what frees them: text for a terminal, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from io import StringIO
+
+from auditor.model.amounts import percent, plural, size
+from auditor.model.space_total import SpaceStep, SpaceView
+from auditor.model.states import SpaceClass
+from auditor.reports.plain_text import printable
+from auditor.reports.text_table import text_table
+
+BOOKIES_SHOWN = 20
+"""Steps of so many bookies are in a text, those first that they free most of."""
+
+
+def text(view: SpaceView) -> str:
+    """The sum, a line for each bookie, ledger, application or age, and by bookie what frees most."""
+    lines = [_sum(view)]
+    if view.totals:
+        classes = list(view.classes)
+        head = (view.by, "bytes", "share", *classes)
+        lines += ["", *text_table(head, _rows(view, classes))]
+    if view.by == "bookie":
+        lines += _steps(view)
+    return "\n".join(lines)
+
+
+def _sum(view: SpaceView) -> str:
+    files = f"{plural(view.files, 'file')} of {view.file_bytes:,} bytes"
+    if view.bytes == view.file_bytes:
+        return f"{files}: all of them in one class each"
+    differ = abs(view.file_bytes - view.bytes)
+    return f"{files}, and {view.bytes:,} bytes in classes: {differ:,} bytes do NOT add up"
+
+
+def _rows(view: SpaceView, classes: list[str]) -> Iterator[tuple[str, ...]]:
+    for total in view.totals:
+        yield _row(printable(total.name), total.classes, view.bytes, classes)
+    if view.others_count:
+        yield _row(f"({view.others_count:,} others)", view.others, view.bytes, classes)
+    if len(view.totals) + bool(view.others_count) > 1:
+        yield _row("(all)", view.classes, view.bytes, classes)
+
+
+def _row(name: str, sizes: dict[str, int], whole: int, classes: list[str]) -> tuple[str, ...]:
+    bytes = sum(sizes.values())
+    cells = [size(sizes[each]) if sizes.get(each) else "-" for each in classes]
+    return name, size(bytes), percent(bytes, whole), *cells
+
+
+def _steps(view: SpaceView) -> Iterator[str]:
+    by_bookie: dict[str, list[SpaceStep]] = {}
+    for step in view.steps:
+        by_bookie.setdefault(step.bookie_id, []).append(step)
+    if not by_bookie:
+        yield "\nnothing to free was found"
+        return
+    ordered = sorted(by_bookie, key=lambda name: (-sum(step.bytes for step in by_bookie[name]), name))
+    for bookie in ordered[:BOOKIES_SHOWN]:
+        yield f"\n{printable(bookie)}: what frees most"
+        for number, step in enumerate(by_bookie[bookie], 1):
+            yield f"  {number}. {size(step.bytes)} ({step.bytes:,} bytes): {step.what}"
+            if step.command is not None:
+                yield f"     {printable(step.command)}"
+            yield f"     risk: {step.risk}"
+            if step.doubt is not None:
+                yield f"     in doubt: {step.doubt}"
+    if len(ordered) > BOOKIES_SHOWN:
+        yield f"\nand {len(ordered) - BOOKIES_SHOWN:,} more bookies: --format json has all"
+
+
+def to_csv(view: SpaceView) -> str:
+    """One row per bookie, ledger, application or age, a column per class; the last row is all others."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    names = [str(each) for each in SpaceClass]
+    writer.writerow([view.by, "bytes", *names])
+    for total in view.totals:
+        writer.writerow([total.name, total.bytes, *(total.classes.get(name, 0) for name in names)])
+    if view.others_count:
+        others = [view.others.get(name, 0) for name in names]
+        writer.writerow([f"({view.others_count} others)", sum(others), *others])
+    return out.getvalue().rstrip("\n")
+
+
+def to_json(view: SpaceView) -> str:
+    """One object: what the text says, with every step."""
+    return json.dumps(
+        {
+            "by": view.by,
+            "files": view.files,
+            "file_bytes": view.file_bytes,
+            "bytes": view.bytes,
+            "classes": view.classes,
+            "totals": [asdict(total) | {"bytes": total.bytes} for total in view.totals],
+            "others": {"count": view.others_count, "classes": view.others},
+            "steps": [asdict(step) for step in view.steps],
+        },
+        indent=2,
+    )

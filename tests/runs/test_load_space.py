@@ -1,0 +1,234 @@
+"""What fills entry logs, by bookie, ledger, application and age, held to sums by hand; what frees them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.cli import main
+from auditor.errors import RunUsageError
+from auditor.model.finding import Confidence, Finding, Severity
+from auditor.model.space_total import NO_APPLICATION, NO_BOOKIE, NO_LEDGER, NOT_LISTED, SpaceBy
+from auditor.runs import load_space
+from auditor.runs.load_space import space_view
+from auditor.runs.reader import RunReader
+from tests.made_runs import made_run
+from tests.reports.samples import report
+
+Row = dict[str, Any]
+SCAN = report().run.scan_time
+DAY = 86_400_000
+
+
+def log(path: str, size: int, kind: str = "log", bookie: str | None = "bk1:3181") -> Row:
+    number = int(path.split(".")[0], 16)
+    return {
+        "bookie_id": bookie,
+        "directory": "/l",
+        "path": path,
+        "log_id": number,
+        "kind": kind,
+        "bytes": size,
+    }
+
+
+def part(bookie: str | None, ledger: int | None, kind: str, size: int, scope: int = 0) -> Row:
+    of = {"scope_id": scope, "ledger_id": ledger} if ledger is not None else {}
+    return {"bookie_id": bookie, **of, "class": kind, "bytes": size}
+
+
+LOGS = [
+    log("0.log", 5000),
+    log("1.log", 1000),
+    log("1.log.0.compacted", 1000, "compacted"),
+    log("7.log.2.compacted", 30, "compacted"),
+    log("2.log", 70, bookie=None),
+    {**log("0.log", 0), "bytes": None, "scope_id": 0, "ledger_id": 7, "entry_bytes": 900},
+]
+SPACE = [
+    part("bk1:3181", None, "headers-and-maps", 1024),
+    part("bk1:3181", 7, "live", 3000),
+    part("bk1:3181", 7, "surplus", 76),
+    part("bk1:3181", 8, "orphan", 900),
+    part("bk1:3181", 9, "over-replicated", 1000),
+    part("bk1:3181", 9, "live", 30, scope=1),
+    part(None, 7, "owner-unknown", 70),
+]
+LEDGERS = [
+    {
+        "scope_id": 0,
+        "ledger_id": 7,
+        "status": "ok",
+        "metadata_ctime": SCAN - 2 * DAY,
+        "custom_metadata": [("application", b"pulsar"), ("component", b"managed-ledger")],
+    },
+    {"scope_id": 0, "ledger_id": 9, "status": "ok", "ctime": SCAN - 400 * DAY, "custom_metadata": []},
+    {"scope_id": 1, "ledger_id": 9, "status": "unreadable"},
+    {"status": "gap", "low": 1, "high": 2},
+]
+BY_HAND: dict[SpaceBy, dict[str, int]] = {
+    "bookie": {"bk1:3181": 6030, NO_BOOKIE: 70},
+    "ledger": {
+        "7": 3146,
+        NO_LEDGER: 1024,
+        "9": 1000,
+        "8": 900,
+        "00000000000000010000000000000009": 30,
+    },
+    "application": {"pulsar/managed-ledger": 3146, NO_APPLICATION: 1030, NO_LEDGER: 1024, NOT_LISTED: 900},
+    "age": {"1 to 7 days": 3146, "1 to 3 years": 1000, NO_LEDGER: 1024, NOT_LISTED: 900, "unknown": 30},
+}
+
+
+def finding(id: str, bookie: str, confidence: Confidence = Confidence.CONFIRMED, **evidence: Any) -> Finding:
+    return Finding(
+        id, Severity.NOTE, confidence, bookie_id=bookie, evidence=evidence, fingerprint=id + bookie
+    )
+
+
+PINNED = finding(
+    "entry-log-pinned",
+    "bk1:3181",
+    minor_bytes=800,
+    major_bytes=1200,
+    stranded_bytes=0,
+    minor_threshold=0.2,
+    major_threshold=0.8,
+)
+RECLAIMABLE = finding("entry-log-reclaimable", "bk1:3181", logs=1, bytes=1000)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
+    path = tmp_path_factory.mktemp("space") / "run"
+    made_run(path, [PINNED, RECLAIMABLE], space=SPACE, entry_logs=LOGS, ledgers=LEDGERS)
+    return RunReader(path)
+
+
+@pytest.mark.parametrize("by", BY_HAND)
+@pytest.mark.parametrize("rows", [load_space.PASS_ROWS, 1])
+def test_sums_are_those_by_hand_in_one_pass_or_in_many(
+    run: RunReader, by: SpaceBy, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_space, "PASS_ROWS", rows)
+    view = space_view(run, by)
+    assert {total.name: total.bytes for total in view.totals} == BY_HAND[by]
+    assert (view.others, view.others_count) == ({}, 0)
+    of_classes = Counter[str]()
+    for row in SPACE:
+        of_classes[row["class"]] += row["bytes"]
+    assert view.classes == of_classes
+    # The second name of a log that is there is no file of its own; that of one which is gone is.
+    assert (view.files, view.file_bytes, view.bytes) == (4, 6100, 6100)
+
+
+def test_those_that_are_not_named_are_one_sum(run: RunReader) -> None:
+    view = space_view(run, "ledger", top=2)
+    assert [total.name for total in view.totals] == ["7", NO_LEDGER]
+    assert (view.others, view.others_count) == ({"orphan": 900, "over-replicated": 1000, "live": 30}, 3)
+    assert view.bytes == 6100
+
+
+def test_applications_beyond_the_number_that_is_told_apart_are_one(
+    run: RunReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_space, "NAMES_KEPT", 1)
+    names = [total.name for total in space_view(run, "application").totals]
+    assert len(names) == 2
+    assert "(further names)" in names
+
+
+def test_ages_come_in_their_order(run: RunReader) -> None:
+    names = [total.name for total in space_view(run, "age").totals]
+    assert names == ["1 to 7 days", "1 to 3 years", NO_LEDGER, NOT_LISTED, "unknown"]
+
+
+def test_steps_are_the_largest_first_with_command_and_risk(run: RunReader) -> None:
+    steps = space_view(run, "bookie").steps
+    url = "http://bk1:8080/api/v1/bookie/gc"
+    assert [(step.bytes, step.command) for step in steps] == [
+        (1200, f"""curl -X PUT -d '{{"forceMajor": true, "forceMinor": true}}' {url}"""),
+        (1000, f"curl -X PUT {url}"),
+        (1000, None),
+        (800, f"""curl -X PUT -d '{{"forceMajor": false, "forceMinor": true}}' {url}"""),
+    ]
+    assert {step.risk.split(";")[0] for step in steps} == {"danger", "load"}
+    assert {step.doubt for step in steps} == {None}
+
+
+def test_a_bookie_whose_collector_may_err_is_told_to_start_nothing(tmp_path: Path) -> None:
+    suspected = finding("entry-log-reclaimable", "bk2:3181", Confidence.SUSPECT, logs=1, bytes=5)
+    danger = finding("metadata-suspect", "bk1:3181")
+    registered = {
+        "bookie_id": "bk2:3181",
+        "mode": "writable",
+        "used": True,
+        "host": "10.0.0.2",
+        "endpoints": [{"id": "httpserver", "host": "0.0.0.0", "port": 8000, "protocol": "http"}],
+    }
+    path = tmp_path / "run"
+    made_run(path, [RECLAIMABLE, suspected, danger], space=SPACE, entry_logs=LOGS, registrations=[registered])
+    doubts = {
+        (step.bookie_id, step.command): step.doubt for step in space_view(RunReader(path), "bookie").steps
+    }
+    assert doubts == {
+        ("bk1:3181", "curl -X PUT http://bk1:8080/api/v1/bookie/gc"): (
+            "metadata-suspect is found on this bookie: start nothing before that is clear"
+        ),
+        ("bk1:3181", None): "metadata-suspect is found on this bookie",
+        ("bk2:3181", "curl -X PUT http://10.0.0.2:8000/api/v1/bookie/gc"): "the finding is suspect",
+    }
+
+
+def bkaudit(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["space", *(str(each) for each in arguments)])
+
+
+def test_the_text_says_the_sum_beside_the_files_and_what_frees_most(run: RunReader) -> None:
+    shown = bkaudit(run.path)
+    assert shown.exit_code == 0
+    lines = shown.output.splitlines()
+    assert lines[0] == "4 files of 6,100 bytes: all of them in one class each"
+    assert lines[3].startswith("bk1:3181    6.0 kB  98.8 %")
+    assert lines[5].startswith("(all)       6.1 kB  100 %")
+    assert "bk1:3181: what frees most" in lines
+    assert (
+        "  1. 1.2 kB (1,200 bytes): major compaction rewrites entry logs of which 20 to 80 % is needed"
+        in lines
+    )
+
+
+def test_json_and_csv_have_the_same_figures(run: RunReader) -> None:
+    shown = json.loads(bkaudit(run.path, "--format", "json").output)
+    assert (shown["file_bytes"], shown["bytes"], len(shown["steps"])) == (6100, 6100, 4)
+    rows = list(
+        csv.reader(StringIO(bkaudit(run.path, "--by", "ledger", "--top", 1, "--format", "csv").output))
+    )
+    assert rows[0][:3] == ["ledger", "bytes", "live"]
+    assert [row[:2] for row in rows[1:]] == [["7", "3146"], ["(4 others)", "2954"]]
+
+
+def test_bytes_that_do_not_add_up_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    made_run(path, space=SPACE[:2], entry_logs=LOGS)
+    first = bkaudit(path).output.splitlines()[0]
+    assert first == "4 files of 6,100 bytes, and 4,024 bytes in classes: 2,076 bytes do NOT add up"
+
+
+def test_a_run_without_entry_logs_is_told_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    made_run(path)
+    (path / "tables" / "space" / "part-00000.parquet").unlink()
+    (path / "tables" / "space").rmdir()
+    with pytest.raises(RunUsageError, match="--entry-logs"):
+        space_view(RunReader(path), "bookie")
+    shown = bkaudit(path)
+    assert shown.exit_code == 2
+    assert "audit with --entry-logs" in shown.output
