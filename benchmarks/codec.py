@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.fold import fold, fold_entries, fold_slots
 from auditor.codecs.availability.groups import GroupBatch, offsets_of
-from auditor.codecs.availability.striping import striped
+from auditor.codecs.availability.striping import stripe
 from benchmarks.measure import Line, alternate
 
 Longs = NDArray[np.int64]
@@ -98,7 +98,7 @@ def many_ledgers(count: int, each: int) -> list[Case]:
         Case(f"{count:,} ledgers of {each}", lambda: fold_entries(entries, offsets), *sizes),
         Case(
             f"{count:,} ledgers of {each}, expected",
-            lambda: fold(striped(zero, last, zero + 1, zero + 3, zero + 2)).tobytes(),
+            lambda: fold(stripe(zero, last, zero + 1, zero + 3, zero + 2)).tobytes(),
             *sizes,
         ),
     ]

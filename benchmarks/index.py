@@ -26,7 +26,7 @@ from auditor.keys import index_path
 from auditor.keys.index_names import ledger_ids
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.listing import PIECE_FILES
-from auditor.sources.bookies.index_files.row_builder import GatheredRows
+from auditor.sources.bookies.index_files.row_builder import RowBuilder
 from auditor.sources.bookies.index_files.threads import read_files
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, parts
@@ -146,10 +146,10 @@ def _rows(part: IndexPart) -> int:
     return sum(len(batch) for batch in read_part(part))
 
 
-def _given(paths: list[bytes]) -> GatheredRows:
+def _given(paths: list[bytes]) -> RowBuilder:
     """Ours without the listing, from the same list as the others."""
     pieces = (paths[start : start + PIECE_FILES] for start in range(0, len(paths), PIECE_FILES))
-    rows = GatheredRows("bookie", "idx")
+    rows = RowBuilder("bookie", "idx")
     for batch in read_files((IndexFiles(ledger_ids(piece), piece) for piece in pieces), 1):
         rows.add_files(batch)
     return rows

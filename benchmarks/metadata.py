@@ -29,7 +29,7 @@ from auditor.sources.metadata.ledger_arrays import metadata_arrays
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import BATCH_ZNODES, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
-from auditor.sources.metadata.zookeeper.files import mapped
+from auditor.sources.metadata.zookeeper.files import map_file
 from benchmarks import ledger_records as made
 from benchmarks import metadata_port as port
 from benchmarks import metadata_spark
@@ -172,7 +172,7 @@ def _text(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
 
 
 def _pass(file: Path) -> int:
-    with mapped(file) as data:
+    with map_file(file) as data:
         return len(boundaries(data, nodes_begin(data), sys.maxsize, sys.maxsize).data_at)
 
 

@@ -16,7 +16,7 @@ SAME_MEANING = {
         ("render", "markdown", "samples"), "a report in the form that the module is called after"
     ),
     **dict.fromkeys(
-        ("from_path", "to_path", "from_name", "ledger_ids", "spelled", "classify"), "keys, by layout"
+        ("from_path", "to_path", "from_name", "ledger_ids", "ledger_spelt", "classify"), "keys, by layout"
     ),
     **dict.fromkeys(("from_json", "to_json", "to_csv"), "a value as JSON or CSV, and back"),
     **dict.fromkeys(

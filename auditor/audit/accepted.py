@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from auditor.audit.changes import RunChanges
 from auditor.checks import ALL
 from auditor.model.columns import LEDGER
-from auditor.model.report import Accepted
+from auditor.model.report import AcceptedGaps
 from auditor.model.states import LedgerClass
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ EXPLAINING = frozenset(
 )
 """The checks that say why something is undecided: a suppression of any other accepts no gap."""
 
-NOTHING_ACCEPTED: Accepted = {"bookies": [], "ledgers": 0, "replicas": 0}
+NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
 
-def accepted_of(compared: RunChanges, tables: Tables) -> Accepted:
+def accepted_of(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     """What suppressed findings explain of the bookies, ledgers and replicas that are not decided.
 
     A finding about a ledger explains that ledger (on its bookie, where it names one); one about a bookie

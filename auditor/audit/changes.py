@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.errors import RunError, UsageError
-from auditor.findings.changes import Looked, findings_with_changes
-from auditor.findings.suppress import Suppress, read_suppressions, suppressed
+from auditor.findings.changes import RunCoverage, findings_with_changes
+from auditor.findings.suppress import Suppress, apply_suppressions, read_suppressions
 from auditor.findings.table import order
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
@@ -121,7 +121,7 @@ def compare_with_previous(
     finished: int = landing.remember("finished", now)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     baselines = {
-        path: landing.spark.read.parquet(f"{_opened(path, options, cluster).path}/{CHANGED}")
+        path: landing.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
         for path in _baselines(entries, _day(finished))
     }
 
@@ -129,8 +129,10 @@ def compare_with_previous(
         before = None
         if previous.run is not None:
             before = landing.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
-        rows = findings_with_changes(findings, before, _looked(tables, holes), cluster.instance_id, finished)
-        return suppressed(rows, entries, baselines, _day(finished)).orderBy(*order())
+        rows = findings_with_changes(
+            findings, before, _coverage_of(tables, holes), cluster.instance_id, finished
+        )
+        return apply_suppressions(rows, entries, baselines, _day(finished)).orderBy(*order())
 
     rows = landing.land("changes", table)
     landed = rows.groupBy(*_COUNTED).count().collect()
@@ -142,7 +144,7 @@ def check_suppressions(options: AuditOptions) -> None:
     """Raise `UsageError` for what can be said of the suppressions file before an audit begins."""
     if options.suppressions:
         for path in _baselines(read_suppressions(options.suppressions), datetime.now(UTC).date()):
-            _opened(path, options, None)
+            _open_baseline(path, options, None)
 
 
 def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:
@@ -150,7 +152,7 @@ def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:
     return [entry.baseline for entry in entries if entry.baseline is not None and not entry.expired(today)]
 
 
-def _opened(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
+def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
     """A baseline's run; where ``cluster`` is known, of that."""
     where = f"{options.suppressions}: baseline: run"
     try:
@@ -163,8 +165,8 @@ def _opened(path: str, options: AuditOptions, cluster: Cluster | None) -> RunRea
     return run
 
 
-def _looked(tables: Tables, holes: bool) -> Looked:
-    return Looked(
+def _coverage_of(tables: Tables, holes: bool) -> RunCoverage:
+    return RunCoverage(
         tables.verdicts, tables.bookies, holes, bool(tables.roster.unread), tables.space is not None
     )
 

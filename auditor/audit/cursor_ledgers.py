@@ -60,7 +60,7 @@ def newest_compactions(
     if not cursors:
         return []
     ids = sorted(cursors)
-    held = _held(indexes, ids)
+    held = _holders(indexes, ids)
     beside = _tails(indexes, ids)
     whole = {name for name in bookies.members if _read_whole(bookies, name)}
     directories = _ledger_directories(bookies)
@@ -100,7 +100,7 @@ def _compaction(path: str, body: bytes) -> list[Compaction]:
         return []  # whichever ledger it names stays unknown, and is said to be
 
 
-def _held(indexes: Indexes, ids: list[int]) -> dict[int, list[_Held]]:
+def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Held]]:
     from pyspark.sql import functions as F
 
     wanted = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from auditor.audit.landing import MANIFEST, Landing, RunDirectory
 from auditor.audit.manifest import REUSABLE, bookie_facts, files_of, writer
 from auditor.errors import RunError, UsageError
-from auditor.model.report import Cluster, Report, Reused, Taken
+from auditor.model.report import Cluster, Report, Reuse, Taken
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
 from auditor.sources.bookies.availability_schema import SCHEMA
@@ -75,7 +75,11 @@ class Since:
         try:
             facts = self._facts["availability"]
             then, began = facts["bookies"], int(facts["began"])
-            changed = {name: why for name, each in bookies.items() if (why := _changed(then.get(name), each))}
+            changed = {
+                name: why
+                for name, each in bookies.items()
+                if (why := _why_not_reusable(then.get(name), each))
+            }
             files = _whole(table, facts["files"])
         except RunError as error:
             self.give_up(str(error))
@@ -104,11 +108,11 @@ class Since:
         self._nothing = "no index"
         return found
 
-    def told(self, indexes: Taken, ledgers: Taken) -> Reused | None:
+    def told(self, indexes: Taken, ledgers: Taken) -> Reuse | None:
         """What the report says of it."""
         if self.path is None:
             return None
-        return Reused(run=self.name, indexes=indexes, ledgers=ledgers, notes=list(self.notes))
+        return Reuse(run=self.name, indexes=indexes, ledgers=ledgers, notes=list(self.notes))
 
     def give_up(self, why: str) -> None:
         """Take nothing of it; what was taken already must be read again."""
@@ -209,7 +213,7 @@ def _tables_whole(path: str) -> bool:
         return False
 
 
-def _changed(then: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
+def _why_not_reusable(then: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
     """Why nothing of a bookie may be taken, or None."""
     if not bookie.index_directories:
         return None  # nothing to read

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from auditor.audit.landing import Landing
 from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState, TailRead, TailState
-from auditor.sources.bookies.collections.places import CollectedPlaces, Settled
+from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
 from auditor.sources.bookies.collections.tails import collected_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
 from auditor.sources.bookies.journal.tails import TailPart, from_json, to_json
@@ -55,7 +55,9 @@ class Tails:
     of: Mapping[str, Tail]
 
 
-def plan_tails(landing: Landing, bookies: Mapping[str, AttributedBookie], settled: Settled) -> list[TailPart]:
+def plan_tails(
+    landing: Landing, bookies: Mapping[str, AttributedBookie], settled: SettledPlaces
+) -> list[TailPart]:
     """What of the journals on disk is to be read, from the marks as they are now.
 
     A run that was interrupted keeps to the marks of its first attempt, for its index may be of then.
@@ -74,7 +76,7 @@ def land_tails(
     parts: Sequence[TailPart],
     bookies: Mapping[str, AttributedBookie],
     collected: CollectedPlaces,
-    settled: Settled,
+    settled: SettledPlaces,
 ) -> Tails:
     """Read the journals, after the indexes; the result covers every bookie of which an index was read."""
     spark = landing.spark
@@ -95,7 +97,7 @@ def land_tails(
     for row in table.where("ledger_id is null").drop("groups").collect():
         rows.setdefault(row["bookie_id"], []).append(row.asDict())
     on_disk = {name: _tail(found) for name, found in rows.items() if name in bookies and name not in pieces}
-    from_pieces = {name: _collected(bookies[name], rows.get(name, [])) for name in pieces}
+    from_pieces = {name: _collected_tail(bookies[name], rows.get(name, [])) for name in pieces}
     for name in pieces.keys() - {owner.bookie_id for owner in alone.values()}:
         from_pieces[name] = Tail(SEVERAL, 0, None)
     wrong = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
@@ -114,7 +116,7 @@ def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFra
 
 def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
     """What the rows of a bookie's journal directories say, one of each directory."""
-    reasons = [_said(row) for row in rows if row["state"] == TailState.GAP]
+    reasons = [_gap_reason(row) for row in rows if row["state"] == TailState.GAP]
     modified = [row["modified"] for row in rows if row["modified"] is not None]
     return Tail(
         "; ".join(dict.fromkeys(reasons)) or None,
@@ -123,7 +125,7 @@ def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
     )
 
 
-def _collected(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> Tail:
+def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> Tail:
     if not rows:
         return Tail(NOT_COLLECTED, 0, None)
     tail = _tail(rows)
@@ -134,7 +136,7 @@ def _collected(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> Tail
     return tail if tail.reason or same else tail._replace(reason=OTHER_MARK)
 
 
-def _said(row: Mapping[str, Any]) -> str:
+def _gap_reason(row: Mapping[str, Any]) -> str:
     at = "" if row["offset"] is None else f" (at byte {row['offset']})"
     return f"{row['reason']}{at}" if row["path"] is None else f"{row['path']}: {row['reason']}{at}"
 

@@ -83,19 +83,19 @@ def run_lock(metadata: str, out: str) -> Iterator[None]:
     if path is None:
         yield
         return
-    descriptor = _opened(path, out)
+    descriptor = _open_lock(path, out)
     try:
         locked = _lock(descriptor, fcntl.LOCK_EX)
         while locked and not _is_at(descriptor, path):
             # `bkaudit prune` took the file away in between: the next run would lock another one.
             os.close(descriptor)
-            descriptor = _opened(path, out)
+            descriptor = _open_lock(path, out)
             locked = _lock(descriptor, fcntl.LOCK_EX)
         if not locked:
             raise UsageError(
                 f"--out {out}: another run of this cluster is at work beside it "
-                f"({_read(descriptor) or path}); wait for it, or end it: its lock ends with it, and its own "
-                "command given again goes on from the tables that it wrote"
+                f"({_read_holder(descriptor) or path}); wait for it, or end it: its lock ends with it, and "
+                "its own command given again goes on from the tables that it wrote"
             )
         _write(descriptor, Holder(os.getpid(), socket.gethostname(), int(time.time() * 1000), out))
         yield
@@ -115,7 +115,7 @@ def holder(metadata: str, out: str) -> Holder | None:
         return None
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return None if _lock(descriptor, fcntl.LOCK_SH) else _read(descriptor)
+        return None if _lock(descriptor, fcntl.LOCK_SH) else _read_holder(descriptor)
     finally:
         os.close(descriptor)
 
@@ -128,7 +128,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _opened(path: Path, out: str) -> int:
+def _open_lock(path: Path, out: str) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -154,7 +154,7 @@ def _write(descriptor: int, mine: Holder) -> None:
     os.pwrite(descriptor, json.dumps(asdict(mine)).encode(), 0)
 
 
-def _read(descriptor: int) -> Holder | None:
+def _read_holder(descriptor: int) -> Holder | None:
     """What the file says; None where its holder has not written it yet."""
     try:
         return Holder(**json.loads(os.pread(descriptor, 65536, 0)))

@@ -26,7 +26,7 @@ from auditor.model.report import (
     BookiesRead,
     Cluster,
     Coverage,
-    Decided,
+    DecidedCount,
     Impact,
     InDoubt,
     Replicas,
@@ -157,7 +157,7 @@ def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage
     expected = sum(row["replicas"] for row in rows)
     [unknown] = counts["judged"]
     return Coverage(
-        Decided(*counts["verdicts"]),
+        DecidedCount(*counts["verdicts"]),
         BookiesRead(len(rows), len(rows) - len(unread), unread),
         Replicas(expected, expected - unknown),
     )

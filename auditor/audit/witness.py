@@ -23,7 +23,7 @@ from auditor.sources.bookies.rpc.pairs import endpoints
 from auditor.tables.judged import JUDGED
 from auditor.tables.judgement import BookieState
 from auditor.tables.registry import registered_modes, registrations
-from auditor.tables.rejudged import candidates, rejudged, requests
+from auditor.tables.rejudged import candidates, rejudge, requests
 from auditor.tables.testimony import BOUND
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def judge_with_witness(
     grace_ms = round(options.grace * 1000)
     judged = landing.land(
         "judged",
-        lambda: first if rows is None else rejudged(ledgers, pairs, first, rows, states, askable, grace_ms),
+        lambda: first if rows is None else rejudge(ledgers, pairs, first, rows, states, askable, grace_ms),
     )
     landing.run.remove("tables/judged_by_index")
     return judged, Witness(rows, options.witness_reads)

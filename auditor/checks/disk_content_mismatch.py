@@ -57,7 +57,7 @@ def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
         if points_elsewhere(row)
         and row["owner"] in who
         and row["candidate"] in who
-        and not _renamed(who[row["owner"]], who[row["candidate"]])
+        and not _took_new_id(who[row["owner"]], who[row["candidate"]])
         and (row["owner"], row["candidate"]) not in roster.aliases
     ]
     for owner, rows in together(odd, lambda row: row["owner"]).items():
@@ -74,7 +74,7 @@ def disk_content_mismatch(roster: Roster) -> Iterator[Row]:
         )
 
 
-def _renamed(owner: Row, candidate: Row) -> bool:
+def _took_new_id(owner: Row, candidate: Row) -> bool:
     """Whether the owner is there and the candidate is gone: a bookie that took a new id keeps its data."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 

@@ -52,7 +52,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from auditor.tables.stale_marks import registered
+    from auditor.tables.stale_marks import registered_ids
 
     marks = waiting_marks(tables).where("not empty")
     depended_on = F.transform(
@@ -64,7 +64,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         .select(*LEDGER, "write_quorum", depended_on.alias("members"))
     )
     alone = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
-    rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered(tables.bookies))
+    rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered_ids(tables.bookies))
     rows = rows.withColumn("unrecoverable", F.coalesce(alone, F.lit(False)))
     hours = ((F.lit(tables.cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
     return finding_rows(

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from auditor.cli.examples import with_examples
-from auditor.cli.interruption import ARGUMENTS, Interrupted
+from auditor.cli.interruption import ARGUMENTS, Interruption
 from auditor.cli.streams import open_closed_streams, output_errors
 from auditor.errors import AuditorError, UsageError
 
@@ -90,7 +90,7 @@ class LazyGroup(click.Group):
             click.echo(f"bkaudit: {error}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt as interruption:
-            go_on = f"; to go on: {interruption.command}" if isinstance(interruption, Interrupted) else ""
+            go_on = f"; to go on: {interruption.command}" if isinstance(interruption, Interruption) else ""
             click.echo(f"bkaudit: interrupted{go_on}", err=True)
             ctx.exit(INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):

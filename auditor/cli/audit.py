@@ -10,7 +10,7 @@ import click
 
 from auditor.cli.defaults import sources
 from auditor.cli.interruption import takes_up
-from auditor.cli.options import chosen, run_to_make, source_options, tuning_options
+from auditor.cli.options import options_from_flags, run_to_make, source_options, tuning_options
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
@@ -52,7 +52,7 @@ def audit(
     nothing confirmed, but something suspected or not looked at; 4 the metadata could not be read; 5 it is too
     damaged to judge by.
     """
-    options = chosen(conf, flags)
+    options = options_from_flags(conf, flags)
     of = sources(metadata, bookies, cluster, conf)
     from auditor.audit.audit import Audit
     from auditor.notebook.run import open_run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import chosen, option_flags
+from auditor.cli.options import option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.model.exit_code import CLEAN, NOT_COVERED
@@ -54,11 +54,11 @@ def collect(
     Exit codes: 0 all of it was read; 2 wrong usage, or --out is there already; 3 the collection was made, but
     not all of it could be read.
     """
-    options = chosen(conf, flags)
-    from auditor.collect.collect import claimed
+    options = options_from_flags(conf, flags)
+    from auditor.collect.collect import check_target
     from auditor.collect.collect import collect as collect_directories
 
-    claimed(bookies, out)  # wrong usage is said before a session is started
+    check_target(bookies, out)  # wrong usage is said before a session is started
     spark = session() if session else None
     if spark is None and in_spark:
         from auditor.spark.session import build_session

@@ -27,10 +27,10 @@ def wants_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def coloured(text: str) -> str:
+def colour_words(text: str) -> str:
     """The same text with severities and verdict in colour.
 
-    >>> coloured("HEALTHY: no finding")
+    >>> colour_words("HEALTHY: no finding")
     '\\x1b[32m\\x1b[1mHEALTHY\\x1b[0m: no finding'
     """
     for pattern in (_SEVERITY, _VERDICT):

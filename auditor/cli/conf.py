@@ -14,7 +14,7 @@ FOLDERS = ("conf", "schemas", "jobs")
 _PACKAGE = Path(__file__).parents[1]
 
 
-def shipped() -> dict[str, Path]:
+def shipped_files() -> dict[str, Path]:
     """Every file by name: those of conf/ by their own, others with their folder in front."""
     found = {}
     for folder in FOLDERS:
@@ -34,7 +34,7 @@ def conf() -> None:
 @conf.command(name="list")
 def list_() -> None:
     """List their names."""
-    for name in shipped():
+    for name in shipped_files():
         click.echo(name)
 
 
@@ -53,7 +53,7 @@ def path(name: str) -> None:
 
 
 def _file(name: str) -> Path:
-    files = shipped()
+    files = shipped_files()
     if name not in files:
         raise UsageError(f"{name!r} is none of {', '.join(files)}")
     return files[name]

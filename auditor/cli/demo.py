@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from auditor.cli.defaults import new_run
-from auditor.cli.options import DEMO_OPTIONS, chosen, option_flags
+from auditor.cli.options import DEMO_OPTIONS, option_flags, options_from_flags
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
-from auditor.cli.text import TextWanted
+from auditor.cli.text import TextChoice
 from auditor.cli.verbosity import say, verbosity_options
 
 NOT_AS_KNOWN = 1
@@ -29,7 +29,7 @@ def demo(out: str | None, forms: tuple[str, ...], every: bool, conf: Path | None
 
     Exit code 0 if the sample's known findings were found, all of them and no others; else 1.
     """
-    options = chosen(conf, flags)
+    options = options_from_flags(conf, flags)
     out = out or new_run()
     wanted = outputs(forms, out)
     from auditor.demo.show import show as show_demo
@@ -37,7 +37,7 @@ def demo(out: str | None, forms: tuple[str, ...], every: bool, conf: Path | None
 
     with shown_progress() as progress:
         shown = show_demo(out, options, progress)
-    show(open_run(out), wanted, TextWanted(all=every, screen_only=True))
+    show(open_run(out), wanted, TextChoice(all=every, screen_only=True))
     say(f"the run is in {out}")
     say(AHEAD)
     for label, keys in (("not found", shown.not_found), ("not known", shown.not_known)):

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from auditor.cli.options import METADATA_HELP, chosen, option_flags
+from auditor.cli.options import METADATA_HELP, option_flags, options_from_flags
 
 
 @click.command()
@@ -40,7 +40,7 @@ def doctor(
     codes, the best that an audit could end with: 0; 2 it would be refused; 3 it would be incomplete; 4 it
     would end without a result.
     """
-    options = chosen(conf, flags)
+    options = options_from_flags(conf, flags)
     from auditor.doctor import examine
     from auditor.reports.doctor import render
 

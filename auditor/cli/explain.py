@@ -50,7 +50,7 @@ def ledger(
     named = named_ledger(id if ledger_id is None else ledger_id, ledger_scope_id, ledger_qualified_name)
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
-    from auditor.reports.advice import told
+    from auditor.reports.advice import advice_lines
     from auditor.runs.ledger_findings import findings_for_ledger
 
     opened = open_run(run or newest_run())
@@ -64,7 +64,7 @@ def ledger(
         click.echo(str(error))
     else:
         click.echo(drawing.render(view, unicode=not ascii and takes_unicode()))
-    lines = told(found, _width(), opened.report.cluster.instance_id) or ["nothing was found about it"]
+    lines = advice_lines(found, _width(), opened.report.cluster.instance_id) or ["nothing was found about it"]
     click.echo("\n" + "\n".join(lines))
 
 
@@ -124,7 +124,7 @@ def explain_run(path: str | None) -> None:
 def check(name: str | None) -> None:
     """Show the manual page of the check NAME; without a name, the list of all."""
     from auditor.checks import ALL, BY_ID
-    from auditor.reports.folding import folded
+    from auditor.reports.folding import fold_text
 
     if name is None:
         width = max(len(each.id) for each in ALL)
@@ -132,7 +132,7 @@ def check(name: str | None) -> None:
             head = f"{each.id:<{width}}  {each.severity:<8}  "
             # A line each for programs; folded below its beginning for eyes.
             room = _width() if sys.stdout.isatty() else len(head) + len(each.title)
-            click.echo("\n".join(folded(each.title, room, head, " " * len(head))))
+            click.echo("\n".join(fold_text(each.title, room, head, " " * len(head))))
         return
     found = BY_ID.get(name)
     if found is None:

@@ -27,7 +27,7 @@ def history(directory: str, form: str) -> None:
     if not found and form == "text":
         click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")
         return
-    for reason in runs.refused(directory):
+    for reason in runs.unreadable_reports(directory):
         click.echo(f"bkaudit: left out: {reason}", err=True)
     render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
     click.echo(render(found))

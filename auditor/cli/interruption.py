@@ -12,7 +12,7 @@ ARGUMENTS = "auditor.arguments"
 """Where the context of the whole command keeps what it was called with."""
 
 
-class Interrupted(KeyboardInterrupt):
+class Interruption(KeyboardInterrupt):
     """An interruption, with the command that takes the work up again."""
 
     def __init__(self, command: str) -> None:
@@ -34,4 +34,4 @@ def takes_up(out: str) -> Iterator[None]:
         arguments = list(context.meta.get(ARGUMENTS, ()))
         if not any(each == "--out" or each.startswith("--out=") for each in arguments):
             arguments += ["--out", out]
-        raise Interrupted(shlex.join(["bkaudit", *arguments])) from interruption
+        raise Interruption(shlex.join(["bkaudit", *arguments])) from interruption

@@ -46,7 +46,7 @@ def show(
     from auditor.sources.metadata.store import StoreOptions
 
     found = find_ledger(metadata, named, StoreOptions(credentials=credentials))
-    click.echo(json.dumps(_shown(found), indent=2, ensure_ascii=False))
+    click.echo(json.dumps(_ledger_json(found), indent=2, ensure_ascii=False))
 
 
 @ledger.command(name="list")
@@ -69,12 +69,12 @@ def list_(metadata: str, ledger_scope_id: int | None, credentials: str | None) -
             gaps += 1
             click.echo(f"bkaudit: {each[0]}: {each[1]}", err=True)
         else:
-            click.echo(json.dumps(_shown(each), ensure_ascii=False, separators=(",", ":")))
+            click.echo(json.dumps(_ledger_json(each), ensure_ascii=False, separators=(",", ":")))
     if gaps:
         raise UnreadError("the list is not complete", f"{gaps} places are not in it")
 
 
-def _shown(stored: StoredLedger) -> dict[str, Any]:
+def _ledger_json(stored: StoredLedger) -> dict[str, Any]:
     from auditor.cli.plain import jsonable
 
     return {

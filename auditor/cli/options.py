@@ -15,7 +15,7 @@ from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.ledger_id import LedgerId
-from auditor.model.options import NEW, AuditOptions, FailOn, Moment, YesNo, declared
+from auditor.model.options import NEW, AuditOptions, FailOn, Moment, YesNo, option_types
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,7 +48,7 @@ def source_options(command: Command) -> Command:
 credentials_option = click.option(
     "--credentials",
     metavar="FILE",
-    help=f"{declared()['credentials'][1].help}  [default: the one that BKAUDIT_CREDENTIALS names]",
+    help=f"{option_types()['credentials'][1].help}  [default: the one that BKAUDIT_CREDENTIALS names]",
 )
 
 _LONG = range(-(2**63), 2**63)
@@ -57,7 +57,7 @@ _LONG = range(-(2**63), 2**63)
 
 def tuning_options(command: Command) -> Command:
     """Every option of conf/audit.toml as a flag, and --conf."""
-    return option_flags(*declared())(command)
+    return option_flags(*option_types())(command)
 
 
 SCAN_OPTIONS = (
@@ -84,7 +84,7 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         for name in reversed(names):
-            kind, option = declared()[name]
+            kind, option = option_types()[name]
             default = getattr(AuditOptions(), name)
             shown = f" [default: {default}]" if default is not None else ""
             flag = f"--{name.replace('_', '-')}"
@@ -114,10 +114,10 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
     return {float: click.FLOAT, str: click.STRING, str | None: click.STRING}.get(kind, click.INT)
 
 
-def chosen(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
+def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
     """The options of the file, or the defaults, with the flags that were given in their place."""
     options = AuditOptions.from_toml(conf) if conf is not None else AuditOptions()
-    return options.overridden({name: flags.get(name) for name in declared()})
+    return options.overridden({name: flags.get(name) for name in option_types()})
 
 
 def format_option(*formats: str) -> Callable[[Command], Command]:

@@ -21,7 +21,7 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.streams import output_errors
-from auditor.cli.text import TextWanted, print_text
+from auditor.cli.text import TextChoice, print_text
 from auditor.cli.verbosity import say
 from auditor.errors import AuditorError, UsageError
 from auditor.model.report_source import ReportSource
@@ -97,7 +97,7 @@ def _writable(option: str, file: str, run: Path) -> None:
         raise UsageError(f"--format {option}: the directory {path.parent} cannot be written")
 
 
-def show(run: ReportSource, wanted: Iterable[Output], text: TextWanted = TextWanted()) -> None:  # noqa: B008
+def show(run: ReportSource, wanted: Iterable[Output], text: TextChoice = TextChoice()) -> None:  # noqa: B008
     """Write the report of a run in every form that is wanted; ``text`` says how much of it a terminal gets.
 
     Raises:
@@ -121,7 +121,7 @@ def show(run: ReportSource, wanted: Iterable[Output], text: TextWanted = TextWan
         raise UsageError(f"--format: not written: {'; '.join(failed)}")
 
 
-def _print(run: ReportSource, form: str, text: TextWanted) -> None:
+def _print(run: ReportSource, form: str, text: TextChoice) -> None:
     if form == "text":
         print_text(run, text)
         return

@@ -7,7 +7,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.options import named_ledgers
 from auditor.cli.output import Output, outputs, outputs_option, show
-from auditor.cli.text import SEVERITIES, TextWanted
+from auditor.cli.text import SEVERITIES, TextChoice
 from auditor.errors import UsageError
 from auditor.model.owner_total import LEVELS, Level
 from auditor.runs.selection import SelectedRun, Selection
@@ -71,9 +71,9 @@ def report(
     opened = open_run(run)
     if not selection.everything:
         _check(wanted, selection)
-        show(SelectedRun(opened, selection), wanted, TextWanted(every, selection, show_suppressed))
+        show(SelectedRun(opened, selection), wanted, TextChoice(every, selection, show_suppressed))
         return
-    show(opened, wanted, TextWanted(every, selection, show_suppressed))
+    show(opened, wanted, TextChoice(every, selection, show_suppressed))
 
 
 def _check(wanted: tuple[Output, ...], selection: Selection) -> None:

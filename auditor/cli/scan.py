@@ -10,7 +10,7 @@ import click
 
 from auditor.cli.defaults import sources
 from auditor.cli.interruption import takes_up
-from auditor.cli.options import SCAN_OPTIONS, chosen, option_flags, run_to_make, source_options
+from auditor.cli.options import SCAN_OPTIONS, option_flags, options_from_flags, run_to_make, source_options
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
@@ -34,7 +34,7 @@ def scan(
     **flags: Any,
 ) -> None:
     """Read a cluster's metadata into tables; nothing is compared and nothing judged."""
-    options = chosen(conf, flags)
+    options = options_from_flags(conf, flags)
     of = sources(metadata, (), cluster, conf)
     from auditor.audit.audit import Audit
     from auditor.sources.metadata.uri import parse_metadata_uri

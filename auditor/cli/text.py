@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from auditor.cli.colour import coloured, wants_colour
+from auditor.cli.colour import colour_words, wants_colour
 from auditor.cli.terminal import columns
 from auditor.cli.verbosity import say
 from auditor.model.finding import Severity
 from auditor.reports.plain_text import printable
-from auditor.runs.selection import SelectedRun, Selection, sampled
+from auditor.runs.selection import SelectedRun, Selection, sampled_findings
 
 SEVERITIES = tuple(str(severity) for severity in Severity)
 
 
 @dataclass(frozen=True, slots=True)
-class TextWanted:
+class TextChoice:
     """What of the findings text shows besides the first screen.
 
     ``all``: every finding, not only the report's samples; ``screen_only``: none, unless something else asks
@@ -38,16 +38,16 @@ class TextWanted:
         return asked or not (terminal or self.screen_only)
 
 
-def print_text(run: Any, wanted: TextWanted) -> None:
+def print_text(run: Any, wanted: TextChoice) -> None:
     """Print the report of a run, the first screen last, at a terminal or into a pipe."""
     terminal = sys.stdout.isatty()
     for part in _parts(run, wanted, terminal):
-        print(coloured(part) if wants_colour() else part)
+        print(colour_words(part) if wants_colour() else part)
     if not wanted.findings_wanted(terminal) and sum(run.report.counts.values()):
         say(f"every finding: bkaudit report {shlex.quote(printable(run.path))} --all")
 
 
-def _parts(run: Any, wanted: TextWanted, terminal: bool) -> Iterator[str]:
+def _parts(run: Any, wanted: TextChoice, terminal: bool) -> Iterator[str]:
     from auditor.reports import first_screen, text
 
     width = max(text.NARROWEST, min(columns(), text.WIDEST)) if terminal else text.UNBROKEN
@@ -55,7 +55,7 @@ def _parts(run: Any, wanted: TextWanted, terminal: bool) -> Iterator[str]:
         if wanted.all or not wanted.selection.everything:
             findings: text.OfSeverity = SelectedRun(run, wanted.selection).with_standings
         else:
-            findings = partial(sampled, run)
+            findings = partial(sampled_findings, run)
         if terminal:
             for section in text.for_terminal(run.report, findings, run.path, width, wanted.suppressed):
                 yield f"{section}\n"

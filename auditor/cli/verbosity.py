@@ -51,7 +51,7 @@ def verbosity_options(command: Command) -> Command:
             "--verbose",
             is_flag=True,
             expose_value=False,
-            callback=_set(Verbosity.VERBOSE),
+            callback=_setter(Verbosity.VERBOSE),
             help="Name each table as it is made.",
         ),
         click.option(
@@ -59,7 +59,7 @@ def verbosity_options(command: Command) -> Command:
             "--quiet",
             is_flag=True,
             expose_value=False,
-            callback=_set(Verbosity.QUIET),
+            callback=_setter(Verbosity.QUIET),
             help="Say nothing on standard error but errors.",
         ),
     ):
@@ -67,7 +67,7 @@ def verbosity_options(command: Command) -> Command:
     return command
 
 
-def _set(to: Verbosity) -> Callable[[click.Context, click.Parameter, bool], None]:
+def _setter(to: Verbosity) -> Callable[[click.Context, click.Parameter, bool], None]:
     def callback(context: click.Context, _: click.Parameter, given: bool) -> None:
         if given:
             context.meta[_KEY] = to

@@ -73,7 +73,7 @@ Files = tuple[CollectedFile, ...]
 
 
 @dataclass(frozen=True)
-class Collected:
+class FinishedCollection:
     """A finished collection: where it is, what is in it, and what could not be read for it.
 
     ``unread`` counts; ``told`` are the first `TOLD` of them, each with its reason.
@@ -91,7 +91,7 @@ def collect(
     options: AuditOptions | None = None,
     spark: SparkSession | None = None,
     progress: Progress | None = None,
-) -> Collected:
+) -> FinishedCollection:
     """Collect what stands in bookies' directories into the new directory ``out``.
 
     ``bookies`` are directories of bookies and inventories; ``out`` is a local path, or a URI that pyarrow
@@ -104,7 +104,7 @@ def collect(
     """
     made = _now()
     options, progress = options or AuditOptions(), progress or Silent()
-    target, directories = claimed(bookies, out)
+    target, directories = check_target(bookies, out)
     progress.stage("directories")
     places = find_places(directories)
     if not any(found.has_current for place in places for found in place.directories):
@@ -127,10 +127,10 @@ def collect(
     count = len(told) + sum(1 for _ in unread)
     manifest = CollectionManifest(collection_id, program_version(), made, _now(), tuple(bookies), tables)
     target.write_manifest(manifest)
-    return Collected(target.path, manifest, count, told)
+    return FinishedCollection(target.path, manifest, count, told)
 
 
-def claimed(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
+def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
     """Where the collection goes, and what it is of; `UsageError` if that cannot be meant. Writes nothing.
 
     `collect` asks this first; ask it yourself before you start a session, which takes seconds.

@@ -47,15 +47,17 @@ def read_in_spark(
 
 def _availability(spark: SparkSession, pieces: Sequence[Piece], parts: Sequence[IndexPart]) -> DataFrame:
     rows = source_rows(spark, IndexSource({"parts": index_parts.to_json(parts)}))
-    return _named(spark, rows, pieces).select(*AVAILABILITY.names)
+    return _with_piece_names(spark, rows, pieces).select(*AVAILABILITY.names)
 
 
 def _journal_tails(spark: SparkSession, pieces: Sequence[Piece]) -> DataFrame:
     tails = journal_tails.to_json([piece.tail for piece in pieces])
-    return _named(spark, source_rows(spark, JournalSource({"parts": tails})), pieces).select(*TAILS.names)
+    return _with_piece_names(spark, source_rows(spark, JournalSource({"parts": tails})), pieces).select(
+        *TAILS.names
+    )
 
 
-def _named(spark: SparkSession, rows: DataFrame, pieces: Sequence[Piece]) -> DataFrame:
+def _with_piece_names(spark: SparkSession, rows: DataFrame, pieces: Sequence[Piece]) -> DataFrame:
     """Rows that were read under the ids of pieces, with these in a column of their own."""
     from pyspark.sql import functions as F
 

@@ -69,7 +69,7 @@ def show(out: str, options: AuditOptions, progress: Progress, spark: SparkSessio
             uri = f"zk://{server.hosts}{ROOT}"
             report = Audit(uri, [str(cluster.bookies)], out, options).run(spark, progress)
     found = {(finding.id, _text(finding.ledger_id), finding.bookie_id) for finding in open_run(out).findings}
-    return Shown(report, _ordered(expected_findings() - found), _ordered(found - expected_findings()))
+    return Shown(report, _sort_keys(expected_findings() - found), _sort_keys(found - expected_findings()))
 
 
 def sample_znodes(cluster: SampleCluster) -> list[Znode]:
@@ -84,5 +84,5 @@ def _text(ledger_id: int | None) -> str | None:
     return None if ledger_id is None else str(ledger_id)
 
 
-def _ordered(keys: set[Key]) -> list[Key]:
+def _sort_keys(keys: set[Key]) -> list[Key]:
     return sorted(keys, key=lambda key: tuple(part or "" for part in key))

@@ -100,7 +100,7 @@ def _lines(
     on_disk = [each for bookie in found.values() for each in bookie.index_directories]
     told.storages = {each.storage for each in on_disk}
     if kinds.directories or kinds.collections:
-        yield from _covered(found, known, nodes is not None, kinds.rpc)
+        yield from _coverage_lines(found, known, nodes is not None, kinds.rpc)
         yield _rights(on_disk) if kinds.directories else _collected_rights()
         looks = {name: look_at_journals(each) for name, each in found.items() if each.index_directories}
         yield from journal_lines(found, looks)
@@ -111,10 +111,10 @@ def _lines(
     if ROCKSDB in told.storages:
         yield _scratch(on_disk)
     if kinds.rpc:
-        yield from _asked(registered, nodes is not None, options)
+        yield from _registration_lines(registered, nodes is not None, options)
 
 
-def _covered(
+def _coverage_lines(
     found: Mapping[str, AttributedBookie], known: set[str], have_nodes: bool, rpc: bool
 ) -> Iterator[Line]:
     missing = {name: "no --bookies source has a place for it" for name in sorted(known) if name not in found}
@@ -145,7 +145,7 @@ def _covered(
 
 
 def _rights(directories: Sequence[IndexDirectory]) -> Line:
-    denied = [each for directory in directories for each in _denied(directory)]
+    denied = [each for directory in directories for each in _denied_entries(directory)]
     if not denied:
         return Line(
             "bookies",
@@ -171,7 +171,7 @@ def _collected_rights() -> Line:
     return Line("bookies", "rights", State.OK, "collected tables only; no bookie's disk is touched")
 
 
-def _denied(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
+def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
     """What this user cannot open of the first entries of an index directory; opened only, nothing is read."""
     current = Path(directory.path, "current")
     if directory.storage == IDX:
@@ -258,7 +258,7 @@ def _scratch(directories: Sequence[IndexDirectory]) -> Line:
     return Line("bookies", "scratch", State.OK, said)
 
 
-def _asked(
+def _registration_lines(
     registered: Sequence[Mapping[str, object]], have_nodes: bool, options: AuditOptions
 ) -> Iterator[Line]:
     if not have_nodes:

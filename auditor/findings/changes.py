@@ -26,7 +26,7 @@ _KNOWN = ("known_severity", "known_missing", "known_confidence")
 
 
 @dataclass(frozen=True)
-class Looked:
+class RunCoverage:
     """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
     bookie was not read whole, and whether entry logs were read."""
 
@@ -38,7 +38,7 @@ class Looked:
 
 
 def findings_with_changes(
-    findings: DataFrame, before: DataFrame | None, looked: Looked, instance_id: str | None, finished: int
+    findings: DataFrame, before: DataFrame | None, looked: RunCoverage, instance_id: str | None, finished: int
 ) -> DataFrame:
     """Every finding with its change, and the rows of ``before`` that are found no more.
 
@@ -61,7 +61,7 @@ def findings_with_changes(
             moment.alias("first_seen"),
             moment.alias("last_seen"),
         )
-    known = _known(before)
+    known = _known_findings(before)
     was = F.struct("severity", *_KNOWN, "first_seen").alias("was")
     met = now.join(known.select("trouble", was), "trouble", "left")
     found = met.select(
@@ -124,7 +124,7 @@ def _troubles(findings: DataFrame, instance_id: str | None) -> DataFrame:
     )
 
 
-def _known(before: DataFrame) -> DataFrame:
+def _known_findings(before: DataFrame) -> DataFrame:
     """What the run before left known, one row a trouble; of several the worst."""
     from pyspark.sql import functions as F
 
@@ -158,7 +158,7 @@ def _milder(was: str = "") -> Column:
     return (rank > known) | ((rank == known) & (F.col("missing") < F.col(f"{was}known_missing")))
 
 
-def _looked_at(rows: DataFrame, findings: DataFrame, looked: Looked) -> DataFrame:
+def _looked_at(rows: DataFrame, findings: DataFrame, looked: RunCoverage) -> DataFrame:
     """``rows`` with the column ``looked``: whether what each rests on was looked at in this run."""
     from pyspark.sql import functions as F
 
@@ -184,12 +184,12 @@ def _looked_at(rows: DataFrame, findings: DataFrame, looked: Looked) -> DataFram
         rows.join(verdicts, [*LEDGER], "left")
         .join(F.broadcast(whole), "bookie_id", "left")
         .join(unreadable, [*LEDGER, "bookie_id"], "left")
-        .withColumn("looked", _looked(looked))
+        .withColumn("looked", _was_looked_at(looked))
         .drop("judged", "decided", "whole", "unreadable")
     )
 
 
-def _looked(looked: Looked) -> Column:
+def _was_looked_at(looked: RunCoverage) -> Column:
     from pyspark.sql import functions as F
 
     no_holes, listed = F.lit(not looked.holes), F.col("judged").isNotNull()

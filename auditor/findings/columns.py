@@ -57,7 +57,7 @@ def among(column: pa.Array, wanted: Sequence[str]) -> NDArray[np.bool_]:
     return found
 
 
-def coded(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
+def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
     """Texts as the small numbers that stand for them.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.findings.columns import Batches, among, coded, find, fingerprint_numbers, whole
+from auditor.findings.columns import Batches, among, find, fingerprint_numbers, to_codes, whole
 from auditor.findings.looked_at import looked_at, subjects
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import FOUND, Change
@@ -43,7 +43,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Paired:
+class FindingPairs:
     """Each finding of the new run with its change and its pair in the old one, and those only the old has.
 
     ``pair`` are positions in the old `Marks`, -1 for none; ``gone`` are positions there too, ascending.
@@ -79,9 +79,9 @@ def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
         parts.append(
             (
                 fingerprint_numbers(batch["trouble"])[rows],
-                coded(batch[severity], _RANKS)[rows],
+                to_codes(batch[severity], _RANKS)[rows],
                 whole(batch[missing])[rows],
-                coded(batch[confidence], _SURE)[rows],
+                to_codes(batch[confidence], _SURE)[rows],
                 rows + start,
             )
         )
@@ -94,7 +94,7 @@ def marks(batches: Batches, known: Sequence[str], prefix: str = "") -> Marks:
     return Marks(trouble, rank, absent, sure, row)
 
 
-def paired(old: Batches, new: Batches, holes: bool) -> Paired:
+def pair_findings(old: Batches, new: Batches, holes: bool) -> FindingPairs:
     """Compare two runs; ``holes``: the new one's listings of metadata had some.
 
     What the old run did not see and still knew takes part, as what it last was.
@@ -106,7 +106,7 @@ def paired(old: Batches, new: Batches, holes: bool) -> Paired:
     met = pair >= 0
     pair[met] = order[pair[met]]
     change = np.full(len(now.trouble), _NEW, np.int8)
-    change[met] = _compared(before, now, pair, met)
+    change[met] = _compare_marks(before, now, pair, met)
     gone = np.flatnonzero(find(np.sort(now.trouble), before.trouble) < 0)
 
     better = np.flatnonzero(change == _BETTER)
@@ -114,10 +114,12 @@ def paired(old: Batches, new: Batches, holes: bool) -> Paired:
     change[better[~looked_at(new, holes, subjects(new, now.row[better]))]] = _SAME
     fixed = looked_at(new, holes, subjects(old, before.row[gone]))
     gone_change = np.where(fixed, _FIXED, _UNSEEN).astype(np.int8)
-    return Paired(before, now, pair, change, gone, gone_change)
+    return FindingPairs(before, now, pair, change, gone, gone_change)
 
 
-def _compared(before: Marks, now: Marks, pair: NDArray[np.int64], met: NDArray[np.bool_]) -> NDArray[np.int8]:
+def _compare_marks(
+    before: Marks, now: Marks, pair: NDArray[np.int64], met: NDArray[np.bool_]
+) -> NDArray[np.int8]:
     rank, was = now.rank[met], before.rank[pair[met]]
     missing, had = now.missing[met], before.missing[pair[met]]
     confirmed = (now.confidence[met] == _CONFIRMED) & (before.confidence[pair[met]] != _CONFIRMED)

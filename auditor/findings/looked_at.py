@@ -42,7 +42,7 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
     """What the findings at these rows of a run's table changes are about; ``rows`` are ascending."""
     numbers: dict[str, int] = {}
     parts: list[tuple[Any, ...]] = []
-    for batch in picked(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
+    for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
         kinds = batch["id"].to_pylist()
         parts.append(
             (
@@ -54,7 +54,7 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
                 batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False),
                 whole(batch["scope_id"]),
                 whole(batch["ledger_id"]),
-                _numbered(batch["bookie_id"], numbers),
+                _to_numbers(batch["bookie_id"], numbers),
             )
         )
     kinds = (*[np.bool_] * 6, *[np.int64] * 3)
@@ -67,7 +67,7 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
     )
 
 
-def picked(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
+def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
     """The rows at these places of a run's table changes, ascending; read only as far as there are any."""
     import pyarrow as pa
 
@@ -185,7 +185,7 @@ def _unreadable(run: Batches, found: Subjects) -> Flags:
     return hit & found.has_ledger
 
 
-def _numbered(column: Any, numbers: dict[str, int]) -> NDArray[np.int64]:
+def _to_numbers(column: Any, numbers: dict[str, int]) -> NDArray[np.int64]:
     encoded = column.dictionary_encode()
     codes = [numbers.setdefault(name, len(numbers)) for name in encoded.dictionary.to_pylist()]
     indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -81,7 +81,7 @@ def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
     return tuple(entries)
 
 
-def suppressed(
+def apply_suppressions(
     changes: DataFrame, entries: Sequence[Suppress], baselines: Mapping[str, DataFrame], today: date
 ) -> DataFrame:
     """``changes`` in all columns of the table: with the number and the reason of the first entry that holds.
@@ -96,7 +96,7 @@ def suppressed(
         if entry.expired(today):
             continue
         if entry.baseline is None:
-            holds = _named(entry.names)
+            holds = _all_match(entry.names)
         else:
             rows, holds = _not_worse(rows, baselines[entry.baseline], f"baseline_{place}")
         number = F.when(holds, F.lit(place)).otherwise(number)
@@ -178,7 +178,7 @@ def _regex(pattern: str) -> str:
     return "".join({"*": ".*", "?": "."}.get(letter) or re.escape(letter) for letter in pattern)
 
 
-def _named(names: Mapping[str, str | int]) -> Column:
+def _all_match(names: Mapping[str, str | int]) -> Column:
     """Whether all that an entry names is so."""
     from pyspark.sql import functions as F
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from auditor.checks.check import FINDING_COLUMNS
-from auditor.model.columns import LEDGER, REPLICA, commented
+from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from auditor.checks import RosterCheck, TableCheck
     from auditor.tables import Roster, Tables
 
-FINDINGS = commented(
+FINDINGS = schema_of(
     ("id", pa.string(), "the check that found it"),
     ("severity", pa.string(), "critical, error, warning or note"),
     ("confidence", pa.string(), "confirmed, suspect or unknown"),

@@ -127,7 +127,7 @@ def classify(kind: LayoutKind, rel: str) -> Place:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
     names = rel.split("/")
     if names[0] == scoped.TOP:  # beside the tree of every layout
-        return _scoped(rel, names)
+        return _scoped_place(rel, names)
     if kind is LayoutKind.FLAT:
         return _below(_flat(names[0]), len(names) > 1)
     for shape in _SHAPES[kind]:
@@ -182,12 +182,12 @@ def _etcd(rel: str) -> Place:
     return Place("malformed", None, read.id, read.id, read.scope)
 
 
-def _scoped(rel: str, names: list[str]) -> Place:
+def _scoped_place(rel: str, names: list[str]) -> Place:
     """Java passes over the whole tree, so it makes no id of anything in it.
 
     A ledger of scope 0 does not belong there; it could be one that was put in the wrong place.
     """
-    ledger = scoped.spelled("/".join(names[: scoped.LEVELS + 2]))
+    ledger = scoped.ledger_spelt("/".join(names[: scoped.LEVELS + 2]))
     if ledger is not None:
         own = len(names) == scoped.LEVELS + 2 and ledger.scope != 0
         kind: PlaceKind = "ledger" if own else "malformed"
@@ -224,26 +224,26 @@ def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
         ledger_id = _LAYOUTS[kind].from_path("/".join(names))
         if ledger_id is not None:  # asked for a znode below this ledger's
             return Place("ledger", ledger_id, ledger_id, ledger_id)
-    listed = _listed(shape, inner, leaf)
+    listed = _bulk_listing_id(shape, inner, leaf)
     stands = listed if _LEAF.fullmatch(leaf) else None
     return Place("malformed", listed, stands, stands)
 
 
-def _listed(shape: _Shape, inner: list[str], leaf: str) -> int | None:
+def _bulk_listing_id(shape: _Shape, inner: list[str], leaf: str) -> int | None:
     """The id that the server's bulk listing makes of a leaf: all digits on the way, as a wrapping long."""
     if shape.clamped and not all(_NOT_DIGITS.search(name) is None for name in inner):
         return None  # the server's listing fails here as a whole
-    prefix = _wrapped(_NOT_DIGITS.sub("", "".join(inner)))
-    listed = _wrapped(_NOT_DIGITS.sub("", "".join(inner) + leaf))
+    prefix = _java_long(_NOT_DIGITS.sub("", "".join(inner)))
+    listed = _java_long(_NOT_DIGITS.sub("", "".join(inner) + leaf))
     if shape.clamped and not prefix * 10_000 <= listed <= prefix * 10_000 + 9_999:
         return None
     return listed
 
 
-def _wrapped(digits: str) -> int:
+def _java_long(digits: str) -> int:
     """Digits read into a Java long, which overflows in silence.
 
-    >>> _wrapped("9999999999999999999")
+    >>> _java_long("9999999999999999999")
     -8446744073709551617
     """
     value = 0

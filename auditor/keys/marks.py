@@ -67,7 +67,7 @@ def classify(rel: str) -> MarkPlace:
     if not rel.startswith(MARKS + "/"):
         return MarkPlace("other")
     branch, _, name = rel.removeprefix(MARKS + "/").rpartition("/")
-    ledger_id = _named(name)
+    ledger_id = _id_of_name(name)
     if ledger_id is not None:
         return MarkPlace("mark" if to_path(ledger_id) == rel else "misplaced", ledger_id)
     inner = _INNER.fullmatch(f"{branch}/{name}" if branch else name)
@@ -89,11 +89,11 @@ def lock_from_path(rel: str) -> int | None:
     >>> lock_from_path("underreplication/locks/urL0000000001"), lock_from_path("underreplication/locks")
     (1, None)
     """
-    ledger_id = _named(rel.rpartition("/")[2])
+    ledger_id = _id_of_name(rel.rpartition("/")[2])
     return ledger_id if ledger_id is not None and lock_to_path(ledger_id) == rel else None
 
 
-def _named(name: str) -> int | None:
+def _id_of_name(name: str) -> int | None:
     match = _NAME.fullmatch(name)
     digits = match[1].lstrip("0") if match else None
     if digits is None or len(digits) > _MAX_DIGITS:

@@ -62,7 +62,7 @@ def names_of(path: str) -> Names:
     <NodeKind.INNER: 'inner'>
     """
     if path == MANAGED_LEDGERS or path.startswith(f"{MANAGED_LEDGERS}/"):
-        return _managed(path.split("/")[1:])
+        return _managed_names(path.split("/")[1:])
     if path == SCHEMAS or path.startswith(f"{SCHEMAS}/"):
         return _schema(path.split("/")[1:])
     if path == FUNCTIONS or path.startswith(f"{FUNCTIONS}/"):
@@ -70,10 +70,10 @@ def names_of(path: str) -> Names:
     return Names(NodeKind.UNKNOWN)
 
 
-def encoded(name: str) -> str:
+def encode_name(name: str) -> str:
     """A name as paths have it (Java: ``URLEncoder``).
 
-    >>> encoded("sub/with slash*~")
+    >>> encode_name("sub/with slash*~")
     'sub%2Fwith+slash*%7E'
     """
     return quote_plus(name, safe="*").replace("~", "%7E")
@@ -90,10 +90,10 @@ def topic_path(topic: str) -> str | None:
     if not separator or len(parts) < 3 or not all(parts):
         return None
     tenant, namespace, local = parts
-    return f"{MANAGED_LEDGERS}/{tenant}/{namespace}/{domain}/{encoded(local)}"
+    return f"{MANAGED_LEDGERS}/{tenant}/{namespace}/{domain}/{encode_name(local)}"
 
 
-def _managed(parts: list[str]) -> Names:
+def _managed_names(parts: list[str]) -> Names:
     if len(parts) > 2 and parts[2] == _PERSISTENT:
         return _topic(parts[:2], parts[3:], None)
     if len(parts) > 2 and parts[2] == _SEGMENT:

@@ -48,14 +48,14 @@ def from_path(rel: str) -> LedgerId | None:
     >>> from_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002") is None
     True
     """
-    ledger = spelled(rel)
+    ledger = ledger_spelt(rel)
     return ledger if ledger is not None and ledger.scope else None
 
 
-def spelled(rel: str) -> LedgerId | None:
+def ledger_spelt(rel: str) -> LedgerId | None:
     """The ledger that ``rel`` spells, of scope 0 too: where none belongs, and one could still be put.
 
-    >>> spelled("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
+    >>> ledger_spelt("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
     """
     match = _PATH.fullmatch(rel)

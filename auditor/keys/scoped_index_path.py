@@ -85,12 +85,12 @@ def step(name: str) -> int | None:
     return int(name, 16) if _STEP.fullmatch(name) else None
 
 
-def spelled(steps: Sequence[int]) -> LedgerId:
+def ledger_spelt(steps: Sequence[int]) -> LedgerId:
     """The ledger whose directories these are; what is not there counts as 0.
 
-    >>> spelled([0, 1, 0, 2])
+    >>> ledger_spelt([0, 1, 0, 2])
     LedgerId(id=2, scope=1)
-    >>> spelled([0, 1])
+    >>> ledger_spelt([0, 1])
     LedgerId(id=0, scope=1)
     """
     return LedgerId.parse("".join(f"{each:08x}" for each in steps).ljust(32, "0"))

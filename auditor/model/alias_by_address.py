@@ -29,14 +29,14 @@ def comparable(address: HostPort | None) -> HostPort | None:
 
 def by_addresses(ids: Mapping[str, Known]) -> Found:
     """Every pair that a rule on addresses holds for one bookie, whatever speaks against it."""
-    addresses = {id: address for id in ids if (address := comparable(_said(id))) is not None}
+    addresses = {id: address for id in ids if (address := comparable(_address_in_id(id))) is not None}
     yield from _same_address(addresses)
     yield from _by_endpoint(ids, addresses)
     yield from _name_and_ip(ids, addresses)
     yield from _short_name(ids, addresses)
 
 
-def _said(id: str) -> HostPort | None:
+def _address_in_id(id: str) -> HostPort | None:
     """The address that an id is; not what the server makes of ``dc1:1:bookie-7``, which is a custom id."""
     address = legacy_address(id) if id.count(":") == 1 else None
     return address if address is not None and 0 < address[1] <= MAX_PORT else None

@@ -39,7 +39,7 @@ class EndpointLike(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class Registration:
     """What a bookie registered: its endpoints, None where it registered no data at all.
 
     ``damage`` says why its data cannot be read.
@@ -71,7 +71,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Unresolved:
+class UnresolvedBookie:
     """A bookie that a client cannot look for: it fails with BookieIdNotResolvedException."""
 
     why: Nowhere
@@ -79,13 +79,13 @@ class Unresolved:
 
 
 def resolve(
-    bookie_id: str, registered: Registered | None, *, reads_registrations: bool = True
-) -> Address | Unresolved:
+    bookie_id: str, registered: Registration | None, *, reads_registrations: bool = True
+) -> Address | UnresolvedBookie:
     """Where a client looks for the bookie ``bookie_id``; ``registered`` is None where it is not.
 
     One that is registered twice is looked for at what it registered as writable.
 
-    >>> str(resolve("bk1:3181", Registered(None))), resolve("bk1:3181", None).why.value
+    >>> str(resolve("bk1:3181", Registration(None))), resolve("bk1:3181", None).why.value
     ('bk1:3181', 'not-registered')
     >>> str(resolve("bk1:3181", None, reads_registrations=False))
     'bk1:3181'
@@ -100,17 +100,17 @@ def resolve(
                 return Address(endpoint.host, endpoint.port, from_id=False)
         protocols = ", ".join(sorted({endpoint.protocol for endpoint in registered.endpoints})) or "none"
         reason = f"{bookie_id} registered no endpoint of {BOOKIE_RPC} (endpoints: {protocols})"
-        return Unresolved(Nowhere.NO_RPC_ENDPOINT, reason)
+        return UnresolvedBookie(Nowhere.NO_RPC_ENDPOINT, reason)
     if bookie_id.endswith(":0"):
         return _by_id(bookie_id, "and it stands for a host")
     if registered is not None:
         reason = f"what {bookie_id} registered cannot be read: {registered.damage}"
-        return Unresolved(Nowhere.UNREADABLE, reason)
-    return Unresolved(Nowhere.NOT_REGISTERED, f"{bookie_id} is not registered")
+        return UnresolvedBookie(Nowhere.UNREADABLE, reason)
+    return UnresolvedBookie(Nowhere.NOT_REGISTERED, f"{bookie_id} is not registered")
 
 
-def _by_id(bookie_id: str, because: str) -> Address | Unresolved:
+def _by_id(bookie_id: str, because: str) -> Address | UnresolvedBookie:
     address = legacy_address(bookie_id)
     if address is None:
-        return Unresolved(Nowhere.NO_ADDRESS, f"{bookie_id} is no address, {because}")
+        return UnresolvedBookie(Nowhere.NO_ADDRESS, f"{bookie_id} is no address, {because}")
     return Address(*address, from_id=True)

@@ -29,11 +29,11 @@ def column(name: str, kind: pa.DataType, comment: str) -> pa.Field[pa.DataType]:
     return pa.field(name, kind, metadata={"comment": comment})
 
 
-def commented(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
+def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
     """A schema of (name, type, comment).
 
     >>> import pyarrow as pa
-    >>> commented((LEDGER[1], pa.int64(), "the ledger")).names
+    >>> schema_of((LEDGER[1], pa.int64(), "the ledger")).names
     ['ledger_id']
     """
     import pyarrow as pa

@@ -145,7 +145,7 @@ def _new_bookie_refusal(bookie_id: str, missing: Sequence[BookieDirectory]) -> R
         reason = "its directories have a VERSION, and the store has no cookie of it"
         return Refusal(INVALID_COOKIE, Fault.NOT_IN_STORE, reason, stored_id=bookie_id)
     # Directories that have a VERSION already are not looked into, by the server neither.
-    if filled := _filled(missing):
+    if filled := _non_empty(missing):
         what = "no VERSION and is not empty, and the store has no cookie of the bookie"
         return lacking(Fault.NOT_EMPTY, filled, what, bookie_id)
     return None
@@ -158,12 +158,12 @@ def _expansion_refusal(missing: Sequence[BookieDirectory], existing: Iterable[Co
     }
     if wiped := [directory.path for directory in missing if as_file(directory.path) in known]:
         return lacking(Fault.WIPED, wiped, "no VERSION, and the bookie's cookies name it: it was wiped")
-    if filled := _filled(missing):
+    if filled := _non_empty(missing):
         return lacking(Fault.NOT_EMPTY, filled, "no VERSION and is not empty")
     return None
 
 
-def _filled(directories: Iterable[BookieDirectory]) -> list[str]:
+def _non_empty(directories: Iterable[BookieDirectory]) -> list[str]:
     return [
         directory.path
         for directory in directories

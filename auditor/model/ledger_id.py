@@ -56,9 +56,9 @@ class LedgerId:
             shown = qualified_name[:_SHOWN]
             raise UsageError(f"{shown!r} is no qualified ledger name: 32 hexadecimal digits, scope first")
         scope, id_ = (int(half.replace("-", ""), 16) for half in match.groups() if half is not None)
-        return cls(_signed(id_), _signed(scope))
+        return cls(_to_signed(id_), _to_signed(scope))
 
 
-def _signed(half: int) -> int:
+def _to_signed(half: int) -> int:
     """Undo the mask: the server keeps each half as a signed Java long."""
     return half - (1 << 64) if half >> 63 else half

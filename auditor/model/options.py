@@ -181,8 +181,8 @@ class AuditOptions:
     ] = "2g"
 
     def __post_init__(self) -> None:
-        for name, (kind, option) in declared().items():
-            object.__setattr__(self, name, _checked(name, kind, option, getattr(self, name)))
+        for name, (kind, option) in option_types().items():
+            object.__setattr__(self, name, _check_value(name, kind, option, getattr(self, name)))
 
     @classmethod
     def from_toml(cls, path: str | Path) -> AuditOptions:
@@ -193,7 +193,7 @@ class AuditOptions:
         """
         values = read_toml(path)
         values.pop(CLUSTERS, None)  # what is audited is no option of how
-        known = declared()
+        known = option_types()
         for key in values:
             if key not in known:
                 raise UsageError(f"{path}: {key}: no such option; there are {', '.join(known)}")
@@ -212,10 +212,10 @@ class AuditOptions:
 
 
 @cache
-def declared() -> dict[str, tuple[Any, Option]]:
+def option_types() -> dict[str, tuple[Any, Option]]:
     """Type and description of every option by name, in order.
 
-    >>> declared()["threads"][1].high
+    >>> option_types()["threads"][1].high
     64
     """
     hints = get_type_hints(AuditOptions, include_extras=True)
@@ -228,7 +228,7 @@ def moment(value: Moment) -> int:
     return value
 
 
-def _checked(name: str, kind: Any, option: Option, value: Any) -> Any:
+def _check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
     """The value, as its option keeps it."""
     if kind == FailOn:
         if value not in (*Severity, NEW):

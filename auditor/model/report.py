@@ -74,7 +74,7 @@ class Suppression(TypedDict):
     expired: bool
 
 
-class Accepted(TypedDict):
+class AcceptedGaps(TypedDict):
     """What of the coverage is missing and accepted: suppressions name the findings that say why.
 
     ``bookies`` are those of the unread ones; ``ledgers`` and ``replicas`` are numbers of the undecided ones.
@@ -92,7 +92,7 @@ class Taken(TypedDict):
     read: int
 
 
-class Reused(TypedDict):
+class Reuse(TypedDict):
     """What was taken from the earlier run in the directory named ``run`` (``--since``), and read but then.
 
     Findings and counts are those of a run that reads everything. ``notes`` say why some things were read.
@@ -149,8 +149,8 @@ class RunFacts:
     impact: list[Impact]
     changes: Changes | None
     suppressions: list[Suppression]
-    accepted: Accepted
-    reused: Reused | None
+    accepted: AcceptedGaps
+    reused: Reuse | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedCount:
     """So many there are, and of so many something certain is known."""
 
     total: int
@@ -196,7 +196,7 @@ class Replicas:
 class Coverage:
     """How much was looked at, in counted numbers."""
 
-    ledgers: Decided
+    ledgers: DecidedCount
     bookies: BookiesRead
     replicas: Replicas
 
@@ -204,7 +204,7 @@ class Coverage:
     def complete(self) -> bool:
         """Whether nothing is left undecided.
 
-        >>> Coverage(Decided(3, 3), BookiesRead(1, 1, ()), Replicas(6, 5)).complete
+        >>> Coverage(DecidedCount(3, 3), BookiesRead(1, 1, ()), Replicas(6, 5)).complete
         False
         """
         return (
@@ -302,7 +302,7 @@ class Report:
                 run=RunFacts(**{name: value["run"][name] for name in RunFacts.__annotations__}),
                 cluster=Cluster(**value["cluster"]),
                 coverage=Coverage(
-                    Decided(**value["coverage"]["ledgers"]),
+                    DecidedCount(**value["coverage"]["ledgers"]),
                     BookiesRead(bookies["expected"], bookies["read"], tuple(bookies["unread"])),
                     Replicas(**value["coverage"]["replicas"]),
                 ),

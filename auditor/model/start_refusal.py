@@ -147,7 +147,7 @@ def differing(
     stored_id: str | None,
 ) -> Refusal:
     """The refusal of a cookie, a directory's or the store's, that differs in ``fields``."""
-    its, mine = _shown(cookie), _shown(expected)
+    its, mine = _cookie_fields(cookie), _cookie_fields(expected)
     said = "; ".join(f"{field} {its[field]}, expected {mine[field]}" for field in fields)
     reason = f"{_whose(path, stored_id)} says {said}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
@@ -167,7 +167,7 @@ def _paths(path: str | None) -> tuple[str, ...]:
     return () if path is None else (path,)
 
 
-def _shown(cookie: Cookie) -> dict[str, str]:
+def _cookie_fields(cookie: Cookie) -> dict[str, str]:
     return {
         "layout": str(cookie.layout),
         "bookieHost": cookie.bookie_id,

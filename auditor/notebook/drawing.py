@@ -75,7 +75,7 @@ def bars(axes: Axes, counts: Sequence[int], colours: Sequence[str]) -> None:
     whole_numbers(axes.xaxis)
 
 
-def stacked(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], across: bool = False) -> None:
+def stack_bars(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], across: bool = False) -> None:
     """The columns of a frame of counts upon each other, one bar for each row; ``across``: bars lie down."""
     start = [0] * len(frame)
     for name in frame.columns:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from auditor.notebook.drawing import bars, coarser, name_rows, name_times, new_figure, stacked
+from auditor.notebook.drawing import bars, coarser, name_rows, name_times, new_figure, stack_bars
 from auditor.reports.stripes import Cell
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Plots:
         frame = self._run.frames.by_id()
         figure = new_figure(0.22 * min(len(frame), BARS) + 1.4)
         axes = figure.add_subplot()
-        axes.set_title(_titled("Findings by check", len(frame)), loc="left")
+        axes.set_title(_title("Findings by check", len(frame)), loc="left")
         frame = frame.head(BARS)
         bars(axes, frame["count"].to_list(), [SEVERITIES[severity] for severity in frame["severity"]])
         name_rows(axes, frame.index)
@@ -99,11 +99,11 @@ class Plots:
         frame = frame[frame["replicas"] > 0]
         figure = new_figure(0.24 * min(len(frame), BARS) + 1.6)
         axes = figure.add_subplot()
-        axes.set_title(_titled("Replicas by bookie, the worst first", len(frame)), loc="left")
+        axes.set_title(_title("Replicas by bookie, the worst first", len(frame)), loc="left")
         frame = frame.head(BARS)
         whole = (frame["replicas"] - frame["missing"] - frame["unknown"]).clip(lower=0)
         parts = frame.assign(whole=whole).rename(columns={"missing": "lack entries"})[list(REPLICAS)]
-        stacked(axes, parts, REPLICAS, across=True)
+        stack_bars(axes, parts, REPLICAS, across=True)
         name_rows(axes, frame.index)
         axes.set_xlabel("replicas that it should hold")
         _legend(figure, REPLICAS)
@@ -137,7 +137,7 @@ class Plots:
         frame = self._run.frames.history(BARS)
         figure = new_figure(3.4)
         axes = figure.add_subplot()
-        stacked(axes, frame[list(SEVERITIES)], SEVERITIES)
+        stack_bars(axes, frame[list(SEVERITIES)], SEVERITIES)
         name_times(axes, frame.index, "%Y-%m-%d %H:%M")
         axes.set_title("Findings by run", loc="left")
         _legend(figure, SEVERITIES)
@@ -175,7 +175,7 @@ def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> F
     drawn, step = coarser(frame[frame.index.notna()])
     figure = new_figure(3.4)
     axes = figure.add_subplot()
-    stacked(axes, drawn, colours)
+    stack_bars(axes, drawn, colours)
     name_times(axes, drawn.index)
     more = f"; {undated:,} of an unknown day" if undated else ""
     axes.set_title(f"{title}{'' if step == 'day' else f', by {step}'}{more}", loc="left")
@@ -192,5 +192,5 @@ def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
     )
 
 
-def _titled(title: str, rows: int) -> str:
+def _title(title: str, rows: int) -> str:
     return f"{title}: {BARS} of {rows:,}" if rows > BARS else title

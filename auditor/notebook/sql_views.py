@@ -150,7 +150,7 @@ def register(run: Run, spark: SparkSession, prefix: str = "") -> Mapping[str, st
     made = [name for name, (needed, _, _) in _MADE.items() if set(needed) <= set(tables)]
     for name in made:
         _, columns, source = _MADE[name]
-        named = ", ".join(f"{column} COMMENT '{_quoted(said)}'" for column, (_, said) in columns.items())
+        named = ", ".join(f"{column} COMMENT '{_quote(said)}'" for column, (_, said) in columns.items())
         chosen = ", ".join(f"{what} AS {column}" for column, (what, _) in columns.items())
         spark.sql(
             f"CREATE OR REPLACE TEMPORARY VIEW {prefix}{name} ({named}) "
@@ -181,5 +181,5 @@ def _schema(name: str) -> StructType:
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")

@@ -17,7 +17,7 @@ from auditor.model.finding_with_history import FindingWithHistory
 from auditor.model.standing import Standing
 from auditor.model.states import Change
 from auditor.reports.check_pages import command_lines
-from auditor.reports.folding import folded
+from auditor.reports.folding import fold_text
 
 Blanks = Mapping[str, str]
 """Words in capitals of a manual page's commands, and what to put in their place."""
@@ -61,12 +61,12 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
     return found
 
 
-def filled(command: str, blanks: Blanks) -> str:
+def fill_command(command: str, blanks: Blanks) -> str:
     """A command with what is known put into it, quoted for a shell.
 
     What cannot be shown as it is stays open, for a command with another name in it would be a wrong one.
 
-    >>> filled("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk 1;reboot"})
+    >>> fill_command("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk 1;reboot"})
     "bookkeeper shell recover -q 'bk 1;reboot'"
     """
     words = []
@@ -78,24 +78,26 @@ def filled(command: str, blanks: Blanks) -> str:
 
 def advice(check: Check, blanks: Blanks, width: int, indent: str = "", scope_id: int | None = 0) -> list[str]:
     """What to do: the check's words, then its commands, each with what it does and risks."""
-    lines = _labelled("do", check.sections["What to do"].replace("\n- ", " "), width, indent)
+    lines = _label_lines("do", check.sections["What to do"].replace("\n- ", " "), width, indent)
     below_0 = blanks.get("ID", "").startswith("-")
     for command in check.commands:
         if (scope_id or below_0) and _NAMES_LEDGER.search(command.text):
             continue
         shown, *below = command_lines(command, width, indent + " " * _LABEL)
-        lines += [indent + " " * _LABEL + filled(shown.strip(), blanks), *below]
+        lines += [indent + " " * _LABEL + fill_command(shown.strip(), blanks), *below]
         if _COOKIE.match(command.text) and not _PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
             inner = indent + " " * (_LABEL + 4)
-            lines += folded("The shell refuses an id that is no host:port.", width, inner, inner)
+            lines += fold_text("The shell refuses an id that is no host:port.", width, inner, inner)
     if scope_id:
-        lines += _labelled("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
+        lines += _label_lines("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
     elif below_0:
-        lines += _labelled("", "No released shell takes a ledger id below 0.", width, indent)
+        lines += _label_lines("", "No released shell takes a ledger id below 0.", width, indent)
     return lines
 
 
-def told(found: Sequence[FindingWithHistory], width: int, instance_id: str | None = None) -> list[str]:
+def advice_lines(
+    found: Sequence[FindingWithHistory], width: int, instance_id: str | None = None
+) -> list[str]:
     """Findings, of one check after the other: each with how sure and since when; why and what to do once."""
     lines: list[str] = []
     for id, group in groupby(found, key=lambda each: each.finding.id):
@@ -103,12 +105,12 @@ def told(found: Sequence[FindingWithHistory], width: int, instance_id: str | Non
         check = BY_ID.get(id)
         lines += [""] if lines else []
         lines.append(id if check is None else f"{id}: {check.title}")
-        lines = [*lines[:-1], *folded(lines[-1], width)]
+        lines = [*lines[:-1], *fold_text(lines[-1], width)]
         for one in each:
             lines += _finding(one, check, width)
         if check is not None:
             first = each[0].finding
-            lines += _labelled("why", check.sections["Why it matters"], width, "  ")
+            lines += _label_lines("why", check.sections["Why it matters"], width, "  ")
             lines += advice(check, blanks_of(first, instance_id), width, "  ", first.scope_id)
     return lines
 
@@ -116,19 +118,19 @@ def told(found: Sequence[FindingWithHistory], width: int, instance_id: str | Non
 def page_advice(check: Check, blanks: Blanks, width: int, indent: str) -> list[str]:
     """What a check says of all its findings at once: why, how sure, and what to do."""
     return [
-        *_labelled("why", check.sections["Why it matters"], width, indent),
-        *_labelled("sure", check.sections["How sure"], width, indent),
+        *_label_lines("why", check.sections["Why it matters"], width, indent),
+        *_label_lines("sure", check.sections["How sure"], width, indent),
         *advice(check, blanks, width, indent),
     ]
 
 
 def _finding(one: FindingWithHistory, check: Check | None, width: int) -> list[str]:
     finding = one.finding
-    lines = folded(f"{finding.severity}: {finding.message}", width, "  ", "    ")
+    lines = fold_text(f"{finding.severity}: {finding.message}", width, "  ", "    ")
     if check is not None:
-        lines += _labelled("sure", how_sure(check, finding), width, "    ")
+        lines += _label_lines("sure", how_sure(check, finding), width, "    ")
     if (since := since_when(one.standing)) is not None:
-        lines += _labelled("since", since, width, "    ")
+        lines += _label_lines("since", since, width, "    ")
     return lines
 
 
@@ -173,5 +175,5 @@ def since_when(standing: Standing | None) -> str | None:
     return said if standing.suppressed is None else f"{said}; suppressed: {standing.suppressed}"
 
 
-def _labelled(label: str, text: str, width: int, indent: str) -> list[str]:
-    return folded(text, width, f"{indent}{label:<{_LABEL}}", indent + " " * _LABEL)
+def _label_lines(label: str, text: str, width: int, indent: str) -> list[str]:
+    return fold_text(text, width, f"{indent}{label:<{_LABEL}}", indent + " " * _LABEL)

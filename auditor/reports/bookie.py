@@ -120,23 +120,23 @@ def _disks(bookie: BookieView) -> list[str]:
 
 
 def _directory(bookie_id: str, directory: DirectoryView) -> list[str]:
-    lines = _folded(directory.path, "  ")
+    lines = _fold(directory.path, "  ")
     version = f"VERSION of {directory.cookie_bookie_id}, layout {directory.layout}"
     if directory.cookie_bookie_id is None:
         version = f"no VERSION: {directory.damage}" if directory.damage else "no VERSION"
-    lines += _folded(f"{directory.role}; {version}", "    ")
+    lines += _fold(f"{directory.role}; {version}", "    ")
     if directory.cookie_bookie_id is not None:
-        lines += _folded(f"instance {directory.instance_id or 'none'}", "    ")
+        lines += _fold(f"instance {directory.instance_id or 'none'}", "    ")
     if directory.index_time is not None:
-        lines += _folded(f"last mark {_time(directory.index_time)}", "    ")
+        lines += _fold(f"last mark {_time(directory.index_time)}", "    ")
     if directory.place != bookie_id:
-        lines += _folded(f"lies in the place of {directory.place or 'nobody'}", "    ")
+        lines += _fold(f"lies in the place of {directory.place or 'nobody'}", "    ")
     if directory.owner != bookie_id:
-        lines += _folded(f"counted for {directory.owner or 'nobody'}", "    ")
+        lines += _fold(f"counted for {directory.owner or 'nobody'}", "    ")
     if directory.contents:
-        lines += _folded(f"of {directory.ledgers:,} ledgers here", "    ")
+        lines += _fold(f"of {directory.ledgers:,} ledgers here", "    ")
         for each in directory.contents:
-            lines += _folded(
+            lines += _fold(
                 f"{each.bookie_id}: {each.named:,} name it, {each.exact:,} match entry for entry", "      "
             )
     return lines
@@ -146,16 +146,16 @@ def _journals(bookie: BookieView) -> list[str]:
     """What follows the marks in its journals, and what else lies there."""
     if not bookie.journals:
         return []
-    lines = ["", "journals", *_folded(_TAILS.get(bookie.tail or "", "not looked at"), "  ")]
+    lines = ["", "journals", *_fold(_TAILS.get(bookie.tail or "", "not looked at"), "  ")]
     for journal in bookie.journals:
-        lines += _folded(journal.path or "no journal directory", "  ")
+        lines += _fold(journal.path or "no journal directory", "  ")
         if journal.mark_file is not None:
-            lines += _folded(f"mark {journal.mark_file}, byte {journal.mark_offset:,}", "    ")
-            lines += _folded(f"{journal.entries:,} entries after it, in {journal.files:,} files", "    ")
+            lines += _fold(f"mark {journal.mark_file}, byte {journal.mark_offset:,}", "    ")
+            lines += _fold(f"{journal.entries:,} entries after it, in {journal.files:,} files", "    ")
         if journal.reason is not None:
-            lines += _folded(f"not all of it was read: {journal.reason}", "    ")
+            lines += _fold(f"not all of it was read: {journal.reason}", "    ")
         if journal.files_below:
-            lines += _folded(f"{journal.files_below:,} files below the mark are still there", "    ")
+            lines += _fold(f"{journal.files_below:,} files below the mark are still there", "    ")
     return lines
 
 
@@ -166,11 +166,11 @@ def _problems(bookie: BookieView) -> list[str]:
     for number, problem in enumerate(bookie.problems):
         lines += [""] if number else []
         unsure = f", {problem.unsure:,} not confirmed" if problem.unsure else ""
-        lines += _folded(f"{problem.id} ({problem.severity}; {problem.count:,}{unsure})", "  ")
+        lines += _fold(f"{problem.id} ({problem.severity}; {problem.count:,}{unsure})", "  ")
         standings = problem.standings or (None,) * len(problem.messages)
         for message, standing in zip(problem.messages, standings, strict=True):
             since = since_when(standing)
-            lines += _folded(message if since is None else f"{message} [since: {since}]", "    ")
+            lines += _fold(message if since is None else f"{message} [since: {since}]", "    ")
         if problem.count > len(problem.messages):
             lines.append(f"    and {problem.count - len(problem.messages):,} more")
         if (check := BY_ID.get(problem.id)) is not None:
@@ -187,15 +187,15 @@ def _blanks(bookie_id: str, problem: ProblemView, instance_id: str | None) -> di
 
 def _line(label: str, text: str) -> list[str]:
     """A labelled text, what does not fit below it."""
-    parts = _wrapped(text, WIDTH - _LABEL, "  ")
+    parts = _wrap(text, WIDTH - _LABEL, "  ")
     return [f"{'' if number else label:<{_LABEL}}{part}" for number, part in enumerate(parts)]
 
 
-def _folded(text: str, indent: str) -> list[str]:
-    return [indent + part for part in _wrapped(text, WIDTH - len(indent), "    ")]
+def _fold(text: str, indent: str) -> list[str]:
+    return [indent + part for part in _wrap(text, WIDTH - len(indent), "    ")]
 
 
-def _wrapped(text: str, width: int, later: str) -> list[str]:
+def _wrap(text: str, width: int, later: str) -> list[str]:
     # What a terminal would obey, in a name that someone chose, is shown as a question mark.
     shown = "".join(char if char.isprintable() else "?" for char in text)
     return textwrap.wrap(shown, width, subsequent_indent=later, break_on_hyphens=False)

@@ -133,12 +133,12 @@ def _severities(report: Report) -> str:
     return _table(("severity", "findings", "new", "ledgers", "bytes"), rows)
 
 
-class _Coloured(str):
+class _EscapedText(str):
     """HTML that is escaped already."""
 
 
-def _severity(severity: str) -> _Coloured:
-    return _Coloured(f'<span style="color:{_COLOURS[severity]};font-weight:bold">{severity}</span>')
+def _severity(severity: str) -> _EscapedText:
+    return _EscapedText(f'<span style="color:{_COLOURS[severity]};font-weight:bold">{severity}</span>')
 
 
 def _cell(kind: Cell) -> str:
@@ -150,7 +150,7 @@ def _cell(kind: Cell) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows of text, escaped unless `_Coloured`."""
+    """Rows of text, escaped unless `_EscapedText`."""
     style = 'style="text-align:left;vertical-align:top;padding:1px 12px 1px 0"'
     top = f"<tr>{''.join(f'<th {style}>{each}</th>' for each in head)}</tr>" if head else ""
     body = "".join(f"<tr>{''.join(f'<td {style}>{_text(each)}</td>' for each in row)}</tr>" for row in rows)
@@ -159,7 +159,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _text(text: str) -> str:
     """What the cluster wrote: cut, of visible characters, and never markup."""
-    if isinstance(text, _Coloured):
+    if isinstance(text, _EscapedText):
         return text
     return escape(printable(text if len(text) <= _TEXT else f"{text[: _TEXT - 3]}..."))
 

@@ -36,13 +36,13 @@ shell knows ledgers of a scope other than 0.
 
 def page(check: Check, width: int = WIDTH) -> str:
     """One manual page for a terminal; commands stay on one line, however long, to be copied."""
-    parts = [f"{check.id} ({check.severity}, {check.group})", _filled(check.title, width)]
+    parts = [f"{check.id} ({check.severity}, {check.group})", _fill(check.title, width)]
     for heading, text in check.sections.items():
         if heading == "Commands":
             lines = [line for command in check.commands for line in command_lines(command, width, "    ")]
             body = "\n".join(lines)
         else:
-            body = "\n".join(_filled(block, width, "    ") for block in _blocks(text))
+            body = "\n".join(_fill(block, width, "    ") for block in _blocks(text))
         parts.append(f"{heading}\n{body}")
     return "\n\n".join(parts)
 
@@ -54,7 +54,7 @@ def command_lines(command: Command, width: int, indent: str) -> list[str]:
     said = [f"{does}.", f"Risk: {command.risk}"]
     return [
         f"{indent}{command.text}",
-        *(line for text in said for line in _wrapped(text, width, inner, inner)),
+        *(line for text in said for line in _wrap(text, width, inner, inner)),
     ]
 
 
@@ -96,12 +96,12 @@ def _blocks(text: str) -> list[str]:
     return [*([first] if first.strip() else []), *(f"- {bullet}" for bullet in bullets)]
 
 
-def _filled(text: str, width: int, indent: str = "") -> str:
+def _fill(text: str, width: int, indent: str = "") -> str:
     later = f"{indent}  " if text.startswith("- ") else indent
-    return "\n".join(_wrapped(text, width, indent, later))
+    return "\n".join(_wrap(text, width, indent, later))
 
 
-def _wrapped(text: str, width: int, first: str, later: str) -> list[str]:
+def _wrap(text: str, width: int, first: str, later: str) -> list[str]:
     return textwrap.wrap(
         " ".join(text.split()),
         width,

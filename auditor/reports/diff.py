@@ -12,7 +12,7 @@ from auditor.model.difference import ChangedFinding, Difference
 from auditor.model.history import RunSummary
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import Change
-from auditor.reports.folding import folded
+from auditor.reports.folding import fold_text
 from auditor.reports.markdown import escape_markdown
 from auditor.reports.plain_text import printable
 
@@ -43,16 +43,16 @@ def samples(changes: Iterable[ChangedFinding]) -> dict[str, list[ChangedFinding]
 
 def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: int = WIDTH) -> str:
     """For a terminal: both runs, what to bear in mind, the numbers, and ``shown``, of `samples`."""
-    lines = [*_run("old", difference.old, width), *_run("new", difference.new, width)]
+    lines = [*_run_lines("old", difference.old, width), *_run_lines("new", difference.new, width)]
     for warning in difference.warnings:
-        lines += folded(warning, width, "warning    ", " " * 11)
+        lines += fold_text(warning, width, "warning    ", " " * 11)
     for change, count in difference.counts.items():
         if not count or change == Change.SAME:
             continue
         of = [f"{tally.id} {tally.count:,}" for tally in difference.tally if tally.change == change]
-        lines += ["", *folded(f"{count:,} {TITLES[change]}: {', '.join(of)}", width, "", "    ")]
+        lines += ["", *fold_text(f"{count:,} {TITLES[change]}: {', '.join(of)}", width, "", "    ")]
         for finding in shown.get(change, ()):
-            lines += folded(_sentence(finding), width, "  ", "      ")
+            lines += fold_text(_sentence(finding), width, "  ", "      ")
         if count > len(shown.get(change, ())):
             lines.append(f"  and {count - len(shown.get(change, ())):,} more; --format jsonl has all")
     lines += ["", _verdict(difference)]
@@ -102,11 +102,11 @@ def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
         yield json.dumps(_object(finding), ensure_ascii=False, separators=(",", ":"))
 
 
-def _run(label: str, run: RunSummary, width: int) -> list[str]:
+def _run_lines(label: str, run: RunSummary, width: int) -> list[str]:
     # A NUL is a blank that is not broken at.
     standing = ", ".join(part.replace(" ", "\0") for part in _standing(run).split(", "))
     said = f"{run.name}, finished {format_time(run.finished)}: {standing}"
-    return folded(said, width, f"{label:<11}", " " * 11)
+    return fold_text(said, width, f"{label:<11}", " " * 11)
 
 
 def _standing(run: RunSummary) -> str:

@@ -25,21 +25,21 @@ def render(diagnosis: Diagnosis) -> str:
         if lines:
             parts.append("\n".join([title, *(_line(line) for line in lines)]))
     if diagnosis.unseen:
-        said = [_wrapped(sentence, "  - ", "    ") for sentence in diagnosis.unseen]
+        said = [_wrap(sentence, "  - ", "    ") for sentence in diagnosis.unseen]
         parts.append("\n".join(["What such an audit does not see", *said]))
     return "\n\n".join([*parts, _last(diagnosis)])
 
 
 def _line(line: Line) -> str:
     head = f"  {line.state:<{_STATE}}{line.name:<{_NAME}}"
-    shown = _wrapped(line.said, head, " " * len(head))
+    shown = _wrap(line.said, head, " " * len(head))
     if line.way_out is None:
         return shown
     before = " " * (len(head) - 3) + "-> "
-    return f"{shown}\n{_wrapped(line.way_out, before, ' ' * len(before))}"
+    return f"{shown}\n{_wrap(line.way_out, before, ' ' * len(before))}"
 
 
-def _wrapped(text: str, first: str, rest: str) -> str:
+def _wrap(text: str, first: str, rest: str) -> str:
     # A path that is longer than a line is left whole: it is there to be copied.
     return textwrap.fill(
         text,
@@ -60,4 +60,4 @@ def _last(diagnosis: Diagnosis) -> str:
         3: "An audit can be done, and would be incomplete.",
         4: "An audit would end without a result.",
     }
-    return _wrapped(f"{said}. {ends[diagnosis.exit_code]}", "", "")
+    return _wrap(f"{said}. {ends[diagnosis.exit_code]}", "", "")

@@ -19,10 +19,10 @@ from auditor.model.history import about_comparison
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report, Tally
 from auditor.model.states import Verdict
-from auditor.reports.folding import columns_of, folded
+from auditor.reports.folding import columns_of, fold_text
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import printable
-from auditor.reports.reused import reused
+from auditor.reports.reused import reuse_sentence
 
 WIDTH = 80
 LINES = 24
@@ -89,19 +89,19 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
 
     They are at most `LINES`, but for what is never left out.
     """
-    last = folded(verdict(report), width)
+    last = fold_text(verdict(report), width)
     counts = _counts(report.run.tally, report)
     for limits in (_ROOMY, _TIGHT):
-        above = [*_seen(report, limits, width), ""]
+        above = [*_seen_lines(report, limits, width), ""]
         below = ["", *_history(report, limits, width), *_next(report, run), "", *last]
         # A command is not folded here, but a terminal does it.
         room = LINES - sum(max(1, ceil(columns_of(line) / width)) for line in (*above, *below))
         if sum(len(each.lines(width)) for each in counts) <= room:
             break
-    return "\n".join([*above, *(_fitted(counts, room, width) or ["nothing found"]), *below])
+    return "\n".join([*above, *(_fit_counts(counts, room, width) or ["nothing found"]), *below])
 
 
-def _fitted(counts: list[_Count], room: int, width: int) -> list[str]:
+def _fit_counts(counts: list[_Count], room: int, width: int) -> list[str]:
     """Every severity keeps a line; the longest that may gives way, the mildest of equals."""
     shown = [each.lines(width) for each in counts]
     while sum(map(len, shown)) > room:
@@ -161,7 +161,7 @@ def _ledger(finding: Finding) -> str:
 
 
 def _line(label: str, text: str, width: int, lines: int | None = 1) -> list[str]:
-    return folded(text, width, f"{label:<{_LABEL}}", " " * _LABEL, lines)
+    return fold_text(text, width, f"{label:<{_LABEL}}", " " * _LABEL, lines)
 
 
 def _names(label: str, head: str, before: str, names: Sequence[str], width: int, lines: int) -> list[str]:
@@ -174,7 +174,7 @@ def _names(label: str, head: str, before: str, names: Sequence[str], width: int,
     return _line(label, f"{head}{before if names else ''}{first_names(words, 1)}", width, lines)
 
 
-def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
+def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
     run, cluster, seen = report.run, report.cluster, report.coverage
     made = [f"{count:,} {name}" for name, count in sorted(run.operations.items())]
     covered = [
@@ -208,7 +208,7 @@ def _seen(report: Report, limits: _Limits, width: int) -> list[str]:
             "resumed", f"with tables of a run that broke off, from {format_time(run.resumed)} on", width, None
         )
     if run.reused:
-        lines += _line("not again", reused(run.reused), width, limits.facts)
+        lines += _line("not again", reuse_sentence(run.reused), width, limits.facts)
     if run.in_doubt:
         lines += _line("in doubt", doubtful_ids_line(run.in_doubt), width, limits.gaps)
     if run.gaps:
@@ -303,7 +303,7 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
             None,
         )
         for reason in reasons:
-            lines += folded(reason, width, " " * _LABEL, " " * _LABEL)
+            lines += fold_text(reason, width, " " * _LABEL, " " * _LABEL)
     total = sum(entry["count"] for entry in entries)
     expired = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
     standing = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]

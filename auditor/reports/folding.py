@@ -23,19 +23,19 @@ def columns_of(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
-def padded(text: str, columns: int) -> str:
+def pad(text: str, columns: int) -> str:
     """The text with blanks up to so many columns.
 
-    >>> padded("台帳", 6) + "|"
+    >>> pad("台帳", 6) + "|"
     '台帳  |'
     """
     return text + " " * (columns - columns_of(text))
 
 
-def cut(text: str, columns: int) -> str:
+def cut_text(text: str, columns: int) -> str:
     """The beginning of the text that fits into so many columns.
 
-    >>> cut("台帳", 3)
+    >>> cut_text("台帳", 3)
     '台'
     """
     if columns_of(text) <= columns:
@@ -44,15 +44,15 @@ def cut(text: str, columns: int) -> str:
     return text[: sum(end <= columns for end in ends)]
 
 
-def folded(text: str, width: int, first: str = "", later: str = "", lines: int | None = None) -> list[str]:
+def fold_text(text: str, width: int, first: str = "", later: str = "", lines: int | None = None) -> list[str]:
     """The text in lines of at most ``width`` columns, the first indented by ``first``, others by ``later``.
 
     It breaks at blanks, and inside a word only where that alone does not fit. Of more than ``lines`` lines
     the rest is left out, and the last one says so. A NUL is a blank that is not broken at.
 
-    >>> folded("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", lines=2)
+    >>> fold_text("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", lines=2)
     ['  bk-a:3181 lacks 4;', '    10-2999 every 3']
-    >>> folded("one two three four", 10, lines=1)
+    >>> fold_text("one two three four", 10, lines=1)
     ['one tw ...']
     """
     found: list[str] = []
@@ -64,14 +64,14 @@ def folded(text: str, width: int, first: str = "", later: str = "", lines: int |
             line, empty = later, True
         line += word if empty else f" {word}"
         empty = False
-        while columns_of(line) > width and len(head := cut(line, width)) > len(later):
+        while columns_of(line) > width and len(head := cut_text(line, width)) > len(later):
             found.append(head)
             line = later + line[len(head) :]
     found.append(line)
     if lines is not None and len(found) > lines:
         # What is left fills the last line, in the middle of a word if need be.
         left = [each.removeprefix(later) for each in found[lines:]]
-        found[lines - 1] = cut(" ".join([found[lines - 1], *left]), width - len(MORE)).rstrip() + MORE
+        found[lines - 1] = cut_text(" ".join([found[lines - 1], *left]), width - len(MORE)).rstrip() + MORE
         del found[lines:]
     return found
 

@@ -27,7 +27,7 @@ class Form:
     @classmethod
     def of_text(cls, ending: str, parts: Callable[[ReportSource], Iterable[str]]) -> Form:
         """A form that is text, given by its parts."""
-        return cls(ending, lambda run, out: _put(out, parts(run)))
+        return cls(ending, lambda run, out: _write_parts(out, parts(run)))
 
 
 def _text(run: ReportSource) -> Iterable[str]:
@@ -105,7 +105,7 @@ FORMS = {
 """By the name that ``--format`` takes."""
 
 
-def _put(out: BinaryIO, parts: Iterable[str]) -> None:
+def _write_parts(out: BinaryIO, parts: Iterable[str]) -> None:
     for part in parts:
         # A surrogate that stands alone, which evidence may have, is written as JSON has it.
         out.write(part.encode("utf-8", "backslashreplace"))

@@ -12,7 +12,7 @@ from typing import Literal
 from auditor.model.amounts import format_time
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary, cluster_key
-from auditor.reports.folding import columns_of, padded
+from auditor.reports.folding import columns_of, pad
 from auditor.reports.plain_text import printable
 
 _CHANGES: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
@@ -37,7 +37,7 @@ def text(runs: Sequence[RunSummary]) -> str:
     widths = [max(columns_of(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        texts = [padded(cell, width) for cell, width in zip(row[:2], widths[:2], strict=True)]
+        texts = [pad(cell, width) for cell, width in zip(row[:2], widths[:2], strict=True)]
         numbers = [cell.rjust(width) for cell, width in zip(row[2:-1], widths[2:-1], strict=True)]
         lines.append(" ".join([*texts, *numbers, row[-1]]).rstrip())
     clusters = {cluster_key(run) for run in runs}

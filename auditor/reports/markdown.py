@@ -15,7 +15,7 @@ from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
-from auditor.reports.reused import reused
+from auditor.reports.reused import reuse_sentence
 
 LIMIT = 60_000
 """Characters at most: an issue tracker takes 65,536."""
@@ -100,7 +100,7 @@ def _coverage(report: Report) -> str:
         ),
     ]
     if run.reused:
-        rows.append(("not read again", escape_markdown(reused(run.reused))))
+        rows.append(("not read again", escape_markdown(reuse_sentence(run.reused))))
     if run.in_doubt:
         rows.append(("in doubt", escape_markdown(doubtful_ids_line(run.in_doubt))))
     if run.gaps:

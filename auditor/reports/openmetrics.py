@@ -143,13 +143,13 @@ def _nothing_found(tallies: list[Tally]) -> list[Tally]:
 
 
 def _labels(labels: dict[str, str]) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return ",".join(f'{name}="{_escape_label(value)}"' for name, value in labels.items())
 
 
-def _escaped(value: str) -> str:
+def _escape_label(value: str) -> str:
     """A label's value as both formats want it.
 
-    >>> print(_escaped('a"b\\\\c' + chr(10)))
+    >>> print(_escape_label('a"b\\\\c' + chr(10)))
     a\\"b\\\\c\\n
     """
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

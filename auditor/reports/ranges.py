@@ -49,10 +49,10 @@ def _periodic(group: Group) -> str:
 
 def _runs(group: Group) -> str:
     first, last, size, _ = group
-    return ",".join(_run(start, size) for start in ([first] if first == last else [first, last]))
+    return ",".join(_run_text(start, size) for start in ([first] if first == last else [first, last]))
 
 
-def _run(start: int, size: int) -> str:
+def _run_text(start: int, size: int) -> str:
     if size <= 2:
         return ",".join(str(entry) for entry in range(start, start + size))
     return f"{start}-{start + size - 1}"

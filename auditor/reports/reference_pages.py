@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any, get_args
 
 from auditor.model.finding import Severity
-from auditor.model.options import AuditOptions, FailOn, Moment, Option, YesNo, declared
+from auditor.model.options import AuditOptions, FailOn, Moment, Option, YesNo, option_types
 from auditor.reports.openmetrics import LABELS, METRICS
 
 _TABLE = re.compile(r"(?<=<!-- metrics -->\n\n)(?:\|.*\n)*")
@@ -36,7 +36,7 @@ def options_page() -> str:
     rows = (
         f"| `{name}` | {_values(kind, option)} | {_default(getattr(defaults, name))} "
         f"| {_cell(option.help)} |\n"
-        for name, (kind, option) in declared().items()
+        for name, (kind, option) in option_types().items()
     )
     return _OPTIONS + "".join(rows)
 

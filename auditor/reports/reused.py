@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from auditor.model.report import Reused
+from auditor.model.report import Reuse
 
 
-def reused(taken: Reused) -> str:
+def reuse_sentence(taken: Reuse) -> str:
     """
-    >>> reused({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
+    >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
     ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})
     '29,700 of 30,000 indexes and 0 of 10,000 ledgers as in monday'
     """

@@ -19,10 +19,10 @@ from auditor.model.states import BookieRead, Verdict
 from auditor.reports import first_screen
 from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when
 from auditor.reports.blind_spots import blind_spots
-from auditor.reports.folding import folded
+from auditor.reports.folding import fold_text
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import printable
-from auditor.reports.reused import reused
+from auditor.reports.reused import reuse_sentence
 
 TOLD_IN_FULL = 8
 """Checks that are told with their commands; of the others it is said what to do in short."""
@@ -84,9 +84,9 @@ def _why(report: Report) -> str:
     return "nothing worse than a note was found, but what was not looked at could hold anything"
 
 
-def _accepted(report: Report, width: int) -> list[str]:
+def _accepted_lines(report: Report, width: int) -> list[str]:
     accepted = first_screen.accepted_gaps(report)
-    return [] if accepted is None else folded(f"accepted {accepted}", width, "  ", "    ")
+    return [] if accepted is None else fold_text(f"accepted {accepted}", width, "  ", "    ")
 
 
 def _looked_at(run: RunView, width: int) -> list[str]:
@@ -102,9 +102,9 @@ def _looked_at(run: RunView, width: int) -> list[str]:
         "  bookies", f"{seen.bookies.read:,} of {seen.bookies.expected:,} read whole, in {directories}", width
     )
     if facts.reused:
-        lines += _line("  not again", reused(facts.reused), width)
+        lines += _line("  not again", reuse_sentence(facts.reused), width)
         for note in facts.reused["notes"]:
-            lines += folded(f"read again: {note}", width, "  ", "    ")
+            lines += fold_text(f"read again: {note}", width, "  ", "    ")
     return lines
 
 
@@ -112,12 +112,12 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
     one_fact = ["  any bookie: no --bookies was given"]
     lines = one_fact if run.report.metadata_only else _unread_bookies(run, width)
     if doubt := run.report.run.in_doubt:
-        lines += folded(f"in doubt: {doubtful_ids_line(doubt)}", width, "  ", "    ", lines=2)
+        lines += fold_text(f"in doubt: {doubtful_ids_line(doubt)}", width, "  ", "    ", lines=2)
     for gap in run.report.run.gaps:
-        lines += folded(gap, width, "  ", "    ", lines=2)
+        lines += fold_text(gap, width, "  ", "    ", lines=2)
     for note in run.report.run.notes:
-        lines += folded(f"remark: {note}", width, "  ", "    ")
-    lines += _accepted(run.report, width)
+        lines += fold_text(f"remark: {note}", width, "  ", "    ")
+    lines += _accepted_lines(run.report, width)
     return ["not looked at", *lines] if lines else []
 
 
@@ -127,7 +127,7 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
         how = "read in part" if each.read == BookieRead.PARTIAL else "not read"
         why = f": {each.reason}" if each.reason else ""
         needed = plural(each.replicas, "replica", "replicas")
-        lines += folded(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
+        lines += fold_text(f"{each.bookie_id}, {how}{why}; up to {needed} undecided", width, "  ", "    ")
     unread = run.report.coverage.bookies.unread
     if len(unread) > len(run.unread):
         lines.append(f"  and {len(unread) - len(run.unread):,} more bookies")
@@ -139,7 +139,7 @@ def _blind(run: RunView, width: int) -> list[str]:
     for spot in blind_spots(run):
         where = f"of {spot.where}" if spot.where else "at all"
         ids = first_names(spot.ids, IDS_SHOWN)
-        lines += folded(f"nothing {where}: {spot.why}; it concerns {ids}", width, "  ", "    ")
+        lines += fold_text(f"nothing {where}: {spot.why}; it concerns {ids}", width, "  ", "    ")
     return ["could not be seen", *lines] if lines else []
 
 
@@ -158,7 +158,7 @@ def _doubts(report: Report, width: int) -> list[str]:
         doubts = list(dict.fromkeys(doubt for each in shown for doubt in doubt_sentences(check, each)))
         more = f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
         count = ", ".join(f"{number:,} {confidence}" for confidence, number in unsure.items())
-        lines += folded(f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{more}", width, "  ", "    ")
+        lines += fold_text(f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{more}", width, "  ", "    ")
     return ["in doubt", *lines] if lines else []
 
 
@@ -175,13 +175,13 @@ def _to_do(run: RunView, width: int) -> list[str]:
         lines += ["in short"]
         for number, step in enumerate(pressing, 1):
             first = _first_sentence(step.check)
-            lines += folded(
+            lines += fold_text(
                 f"{number}. {step.check.id} ({step.open:,}): {first}", width, "  ", "     ", lines=2
             )
     if idle:
-        lines += folded(f"worth knowing, nothing presses: {', '.join(idle)}", width, "  ", "  ")
+        lines += fold_text(f"worth knowing, nothing presses: {', '.join(idle)}", width, "  ", "  ")
     if known:
-        lines += folded(f"suppressed: {', '.join(known)}", width, "  ", "  ")
+        lines += fold_text(f"suppressed: {', '.join(known)}", width, "  ", "  ")
     return ["what to do, in this order", *lines] if lines else ["nothing has to be done"]
 
 
@@ -225,7 +225,7 @@ def _urgency(step: Step) -> tuple[int, int]:
 def _step(number: int, step: Step, run: RunView, width: int) -> list[str]:
     check = step.check
     head = f"{number}. {check.id} ({step.severity}; {step.open:,}): {check.title}"
-    lines = folded(head, width, "  ", "     ")
+    lines = fold_text(head, width, "  ", "     ")
     first = next((each for each in run.report.findings if each.id == check.id), None)
     if first is None:
         return lines + advice(check, {}, width, "     ")
@@ -240,8 +240,8 @@ def _first(finding: Finding, run: RunView, width: int) -> list[str]:
     said = f"as: {finding.message}{f' (since: {since})' if since else ''}"
     command = first_screen.command_for(finding, run.path)
     more = command or f"bkaudit explain check {shlex.quote(printable(finding.id))}"
-    return [*folded(said, width, "     ", "         "), f"     more: {more}"]
+    return [*fold_text(said, width, "     ", "         "), f"     more: {more}"]
 
 
 def _line(label: str, text: str, width: int) -> list[str]:
-    return folded(text, width, f"{label:<{_LABEL}}", " " * _LABEL)
+    return fold_text(text, width, f"{label:<{_LABEL}}", " " * _LABEL)

@@ -40,7 +40,9 @@ _RULES = {check.id: number for number, check in enumerate(ALL)}
 
 def render(report: Report, findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
     """The log file in parts: what stands before the results, each of them as it comes, the end."""
-    head = json.dumps({"$schema": SCHEMA, "version": VERSION, "runs": [_run(report)]}, ensure_ascii=False)
+    head = json.dumps(
+        {"$schema": SCHEMA, "version": VERSION, "runs": [_run_object(report)]}, ensure_ascii=False
+    )
     # The run's results are its last property, and come one by one.
     yield head.removesuffix("}]}") + ', "results": ['
     separator = "\n"
@@ -50,7 +52,7 @@ def render(report: Report, findings: Iterable[Finding], standings: Standings = n
     yield "\n]}]}\n"
 
 
-def _run(report: Report) -> dict[str, Any]:
+def _run_object(report: Report) -> dict[str, Any]:
     run = report.run
     return {
         "tool": {

@@ -51,7 +51,7 @@ def report_schema() -> dict[str, Any]:
         **_object(
             {
                 "schema": {"const": SCHEMA},
-                "run": _run(),
+                "run": _run_schema(),
                 "cluster": _object(
                     {"instance_id": {"type": ["string", "null"]}, "metadata_uri": _TEXT, "layout": _TEXT}
                 ),
@@ -94,11 +94,11 @@ def diff_schema() -> dict[str, Any]:
                 "samples": {**_list(changed), "description": "a bounded number of each change"},
             }
         ),
-        "$defs": {"changed": _changed(), "run": _summary()},
+        "$defs": {"changed": _change_schema(), "run": _summary()},
     }
 
 
-def _changed() -> dict[str, Any]:
+def _change_schema() -> dict[str, Any]:
     return _object(
         {
             "change": _KIND,
@@ -171,7 +171,7 @@ def _finding() -> dict[str, Any]:
 _GROUP = ("first_start", "last_start", "size", "period")
 
 
-def _run() -> dict[str, Any]:
+def _run_schema() -> dict[str, Any]:
     tally = _object(
         {
             "id": _CHECK,
@@ -217,7 +217,7 @@ def _run() -> dict[str, Any]:
                 "description": "what is not decided for reasons that suppressions name",
             },
             "reused": {
-                "anyOf": [{"type": "null"}, _reused()],
+                "anyOf": [{"type": "null"}, _reuse_schema()],
                 "description": "what was taken from an earlier run (--since); null: all was read",
             },
         }
@@ -229,7 +229,7 @@ def _in_doubt() -> dict[str, Any]:
     return _object({"ids": ids, "reasons": {**_list(_TEXT), "description": "why, a bounded sample"}})
 
 
-def _reused() -> dict[str, Any]:
+def _reuse_schema() -> dict[str, Any]:
     taken = _object({"reused": _COUNT, "read": _COUNT})
     name = {**_TEXT, "description": "the name of its directory"}
     why = {**_list(_TEXT), "description": "why some things were read all the same"}

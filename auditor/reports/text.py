@@ -18,7 +18,7 @@ from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports import first_screen
-from auditor.reports.folding import folded
+from auditor.reports.folding import fold_text
 from auditor.reports.lines import line
 from auditor.reports.plain_text import printable
 from auditor.reports.ranges import entries
@@ -59,7 +59,7 @@ def for_terminal(
     """A section for each check that found something, the mildest first; without those suppressed if not
     ``suppressed``."""
     for severity in reversed(Severity):
-        shown = (each for each in findings(severity) if suppressed or not _hidden(each))
+        shown = (each for each in findings(severity) if suppressed or not _is_suppressed(each))
         for id, group in groupby(shown, key=lambda each: each[0].id):
             yield _section(report, severity, id, list(group), run, width)
 
@@ -68,7 +68,7 @@ def for_pipe(findings: OfSeverity, suppressed: bool = True) -> Iterator[str]:
     """A line for each finding, the mildest first; without those suppressed if not ``suppressed``."""
     for severity in reversed(Severity):
         for finding, standing in findings(severity):
-            if suppressed or not _hidden((finding, standing)):
+            if suppressed or not _is_suppressed((finding, standing)):
                 yield line(finding, standing)
 
 
@@ -78,7 +78,7 @@ def suppressed_note(report: Report) -> str | None:
     return f"{plural(count, 'suppressed finding')} hidden: --show-suppressed shows them" if count else None
 
 
-def _hidden(each: WithStanding) -> bool:
+def _is_suppressed(each: WithStanding) -> bool:
     standing = each[1]
     return standing is not None and standing.suppressed is not None
 
@@ -92,7 +92,7 @@ def _section(
     shown = f"{count:,}" if count == len(found) else f"{len(found):,} of {count:,} shown"
     lines = [f"{id} ({severity}; {shown})"]
     if check := BY_ID.get(id):
-        lines += folded(check.title, width, "  ", "  ")
+        lines += fold_text(check.title, width, "  ", "  ")
     for finding, standing in found:
         lines += _finding(finding, width, standing)
     command = first_screen.command_for(found[0][0], run)
@@ -110,15 +110,15 @@ def _finding(finding: Finding, width: int, standing: Standing | None) -> list[st
     named = all(re.search(rf"{re.escape(part)}(?![\w.-])", finding.message) for part in subject)
     tags = _tags(finding, standing)
     head = f"{finding.message}{tags}" if named else f"{', '.join(subject)}{tags}: {finding.message}"
-    lines = folded(head, width, "  ", "      ")
+    lines = fold_text(head, width, "  ", "      ")
     for part in finding.missing[:BOOKIES_SHOWN]:
-        lines += folded(
+        lines += fold_text(
             f"{part.bookie_id} lacks {entries(part.groups, part.count)}", width, "      ", "        "
         )
     if len(finding.missing) > BOOKIES_SHOWN:
         lines.append(f"      and {len(finding.missing) - BOOKIES_SHOWN:,} more bookies")
     if finding.unknown:
-        lines += folded(
+        lines += fold_text(
             f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}", width, "      ", "        "
         )
     return lines

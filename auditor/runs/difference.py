@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.errors import RunError
-from auditor.findings.compare import CONFIDENCES, KINDS, Paired, paired
-from auditor.findings.looked_at import picked
+from auditor.findings.compare import CONFIDENCES, KINDS, FindingPairs, pair_findings
+from auditor.findings.looked_at import pick_rows
 from auditor.model.difference import ChangedFinding, ChangeTally, Difference
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
@@ -70,9 +70,9 @@ class RunDifference:
         self, run: RunReader, rows: NDArray[np.int64], kinds: NDArray[np.int8], was: _Was
     ) -> Iterator[ChangedFinding]:
         place = 0
-        for batch in picked(_batches(run), rows, _COLUMNS):
+        for batch in pick_rows(_batches(run), rows, _COLUMNS):
             for row in batch.to_pylist():
-                yield _changed(row, KINDS[kinds[place]], *was.at(place))
+                yield _changed_finding(row, KINDS[kinds[place]], *was.at(place))
                 place += 1
 
     def _kinds(self) -> Iterator[tuple[str, str, str]]:
@@ -84,16 +84,16 @@ class RunDifference:
             (self.old, found.old.row[found.gone], found.gone_change),
         ):
             place = 0
-            for batch in picked(_batches(run), rows, ["severity", "id"]):
+            for batch in pick_rows(_batches(run), rows, ["severity", "id"]):
                 for severity, id in zip(batch["severity"].to_pylist(), batch["id"].to_pylist(), strict=True):
                     yield KINDS[kinds[place]], severity, id
                     place += 1
 
     @cached_property
-    def _paired(self) -> Paired:
+    def _paired(self) -> FindingPairs:
         holes = bool(self.new.report.run.gaps or self.new.report.run.in_doubt)
         try:
-            return paired(_batches(self.old), _batches(self.new), holes)
+            return pair_findings(_batches(self.old), _batches(self.new), holes)
         except RunError as error:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
 
@@ -108,9 +108,13 @@ class RunDifference:
             yield "the first run is the newer one: read fixed as new, and new as fixed"
         unread = [set(report.coverage.bookies.unread) for report in (old, new)]
         if fewer := sorted(unread[1] - unread[0]):
-            yield (f"{_listed(fewer)} not read in the newer run: what was found there is unseen, not fixed")
+            yield (
+                f"{_comma_list(fewer)} not read in the newer run: what was found there is unseen, not fixed"
+            )
         if more := sorted(unread[0] - unread[1]):
-            yield (f"{_listed(more)} not read in the older run: what is new there may have been there before")
+            yield (
+                f"{_comma_list(more)} not read in the older run: what is new there may have been there before"
+            )
         if new.run.gaps:
             yield "parts of the metadata could not be listed in the newer run: what lies there is unseen"
         if old.run.gaps and not new.run.gaps:
@@ -120,7 +124,7 @@ class RunDifference:
 class _Was:
     """What the old run knew of findings, by their positions there."""
 
-    def __init__(self, found: Paired, places: NDArray[np.int64]) -> None:
+    def __init__(self, found: FindingPairs, places: NDArray[np.int64]) -> None:
         self._old = found.old
         self._places = places
 
@@ -136,7 +140,7 @@ def _batches(run: RunReader) -> Any:
     return lambda below, columns: run.batches(below, list(columns))
 
 
-def _changed(
+def _changed_finding(
     row: Mapping[str, Any], change: str, severity: str | None, missing: int | None, confidence: str | None
 ) -> ChangedFinding:
     return ChangedFinding(
@@ -158,6 +162,6 @@ def _changed(
     )
 
 
-def _listed(names: list[str]) -> str:
+def _comma_list(names: list[str]) -> str:
     more = f" and {len(names) - _BOOKIES_NAMED:,} more" if len(names) > _BOOKIES_NAMED else ""
     return f"{', '.join(names[:_BOOKIES_NAMED])}{more} {'was' if len(names) == 1 else 'were'}"

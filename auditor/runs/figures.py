@@ -133,8 +133,8 @@ def _ledgers(run: RunReader) -> Iterator[Histogram]:
         _count_ages(ages, batch, run.report.run.scan_time)
         _count_quorums(quorums, batch)
     of_one_copy = "Bytes of one copy, as its metadata has them once it is closed."
-    yield _ranged("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), of_one_copy)
-    yield _ranged("Ledgers by age", ages, AGE_LABELS, (UNKNOWN_AGE,), "From creation to the scan.")
+    yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), of_one_copy)
+    yield _range_bars("Ledgers by age", ages, AGE_LABELS, (UNKNOWN_AGE,), "From creation to the scan.")
     yield _frequent("Ledgers by quorum", quorums, "Ensemble / write quorum / ack quorum.")
 
 
@@ -217,10 +217,10 @@ def _availability(bookies: Iterable[BookieFigure]) -> Histogram:
         counts[nothing if share is None else next(label for label, least in _SHARES if share >= least)] += 1
     note = "The share of a bookie's replicas that is surely whole; what could not be read is not."
     labels = [label for label, _ in _SHARES]
-    return _ranged("Bookies by availability", counts, labels, (nothing,), note, "bookies")
+    return _range_bars("Bookies by availability", counts, labels, (nothing,), note, "bookies")
 
 
-def _ranged(
+def _range_bars(
     title: str,
     counts: Mapping[str, int],
     ranges: Sequence[str],

@@ -19,7 +19,8 @@ _CHANGES = f"{CHANGED}/_SUCCESS"
 def history(directory: str | Path) -> tuple[RunSummary, ...]:
     """The finished runs right below ``directory``, a path or a URI, the oldest first.
 
-    Only their reports are read, one after the other. One that cannot be read is left out: `refused` names it.
+    Only their reports are read, one after the other. One that cannot be read is left out;
+    `unreadable_reports` names it.
 
     Raises:
         RunError: no such directory, or one that cannot be listed.
@@ -29,7 +30,7 @@ def history(directory: str | Path) -> tuple[RunSummary, ...]:
     )
 
 
-def refused(directory: str | Path) -> tuple[str, ...]:
+def unreadable_reports(directory: str | Path) -> tuple[str, ...]:
     """Why the reports right below ``directory`` that cannot be read cannot, a sentence each.
 
     Raises: as `history`.

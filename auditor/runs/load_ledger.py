@@ -34,7 +34,7 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
     if found and "journal_tails" in run.table_names():
         tails = run.table("journal_tails", ["bookie_id", "groups"], filter=here).to_pylist()
         indexes = _with_tails(found[0], indexes, tails)
-    indexes = [_served(each) for each in indexes]
+    indexes = [_without_unserved(each) for each in indexes]
     if "answers" in run.table_names():
         shown = {each["bookie_id"] for each in indexes}
         answers = run.table("answers", filter=here).to_pylist()
@@ -121,14 +121,14 @@ def _with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """What indexes and journals show together, of the bookies that the metadata names."""
-    from auditor.tables.tails import united
+    from auditor.tables.tails import unite_with_tail
 
     members = {name for each in ledger["segments"] or () for name in each["ensemble"]}
     beside = {each["bookie_id"]: each["groups"] for each in tails if each["bookie_id"] in members}
     rows = []
     for row in indexes:
         if row["bookie_id"] in beside and row["state"] not in OF_PLACES:
-            groups, state = united(row["groups"], row["state"], beside[row["bookie_id"]])
+            groups, state = unite_with_tail(row["groups"], row["state"], beside[row["bookie_id"]])
             row |= {"groups": groups, "state": state}
         rows.append(row)
     indexed = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
@@ -139,12 +139,12 @@ def _with_tails(
     ]
 
 
-def _served(row: dict[str, Any]) -> dict[str, Any]:
+def _without_unserved(row: dict[str, Any]) -> dict[str, Any]:
     """What locations show of a ledger that its bookie does not serve is not held."""
     return row | {"groups": b""} if row["state"] == IndexState.NOT_INDEXED else row
 
 
-def _expected(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
+def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
     """What each member should have; of a ledger that is not closed, up to the newest entry that any has."""
     judged = {each["bookie_id"]: each["groups"] or b"" for each in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
@@ -172,7 +172,7 @@ def _replicas(
     bookies: Mapping[str, Mapping[str, Any]],
 ) -> tuple[ReplicaView, ...]:
     """Every member of an ensemble and every other bookie that holds something, by id."""
-    expected = _expected(row, indexes)
+    expected = _expected_groups(row, indexes)
     members = {name for each in row.get("segments") or () for name in each["ensemble"]}
     held = {each["bookie_id"]: each for each in indexes if each["state"] not in OF_PLACES}
     views = []

@@ -36,7 +36,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
         raise UsageError(f"{name}: the run knows no topic of this name{_near(run, tenant, namespace, topic)}")
     topics = [row for row in rows if row["kind"] == "data"]
     path = next((row["path"] for row in topics), None) or rows[0]["path"]
-    damaged = _damaged(run, path)
+    damaged = _damage_by_path(run, path)
     cursors = _cursors(rows, damaged, path)
     listed = [row for row in topics if row["ledger_id"] is not None]
     classes = _classes(run, [row["ledger_id"] for row in listed])
@@ -75,7 +75,7 @@ def _near(run: RunReader, tenant: str, namespace: str, topic: str) -> str:
     return f"; did you mean {tenant}/{namespace}/{near[0]}?" if near else ""
 
 
-def _damaged(run: RunReader, path: str) -> dict[str, str]:
+def _damage_by_path(run: RunReader, path: str) -> dict[str, str]:
     """Why values at or below a topic's znode could not be read, by path."""
     import pyarrow.dataset as ds
 

@@ -116,7 +116,9 @@ class SelectedRun:
         return self._run.html_page()
 
 
-def sampled(run: ReportSource, severity: Severity | None = None) -> Iterator[tuple[Finding, Standing | None]]:
+def sampled_findings(
+    run: ReportSource, severity: Severity | None = None
+) -> Iterator[tuple[Finding, Standing | None]]:
     """The findings that the report shows, each with its standing; of one severity, where one is given."""
     standing_of = run.standings()
     for finding in run.report.findings:

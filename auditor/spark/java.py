@@ -74,7 +74,7 @@ def find_java(cache_dir: Path | None = None) -> Java:
     found = look_for_java()
     home = found.executable.parent.parent
     if found.wrapped:
-        home = _wrapped(found.executable, cache_dir or user_cache())
+        home = _wrap_java(found.executable, cache_dir or user_cache())
     return Java(home, found.version, found.origin, found.build)
 
 
@@ -141,7 +141,7 @@ def _probe(executable: Path) -> tuple[int, bool, str] | str:
     return lines[0] if lines else "it does not say its version"
 
 
-def _wrapped(executable: Path, cache_dir: Path) -> Path:
+def _wrap_java(executable: Path, cache_dir: Path) -> Path:
     """A JAVA_HOME whose java drops the argument; the same directory for the same runtime."""
     name = hashlib.sha256(os.fsencode(executable)).hexdigest()[:16]
     wrapper = cache_dir / f"java-{name}" / "bin" / "java"

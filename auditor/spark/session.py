@@ -87,12 +87,12 @@ def build_session(
         archive = archive_options(java, make=keep_classes)
         options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *JAVA_OPTIONS, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
-        session = _started(builder, settings.get("spark.master", "Spark"), log)
+        session = _start(builder, settings.get("spark.master", "Spark"), log)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def _started(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:
+def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -65,7 +65,7 @@ def merge_answers(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()
     by_file = F.col("bookie_id").isin(list(whole)) & (index.isNull() | (index["state"] == IndexState.OK))
     chosen["answered"] = F.when(~by_file, chosen["answered"]).alias("answered")
     rows = both.select(*REPLICA, *chosen.values(), _sets(index, answer, settles).alias("sets"))
-    return _united(rows, columns)
+    return _unite_sets(rows, columns)
 
 
 def combine_pieces(availability: DataFrame, bookies: Sequence[str]) -> DataFrame:
@@ -98,7 +98,7 @@ def combine_pieces(availability: DataFrame, bookies: Sequence[str]) -> DataFrame
     rows = pieces.select(
         *REPLICA, *(latest.get(name, F.col("piece")[name]).alias(name) for name in told), "sets"
     )
-    return availability.where(~several).unionByName(_united(rows, columns))
+    return availability.where(~several).unionByName(_unite_sets(rows, columns))
 
 
 def _sets(index: Column, answer: Column, settles: Column) -> Column:
@@ -111,7 +111,7 @@ def _sets(index: Column, answer: Column, settles: Column) -> Column:
     return F.array_compact(F.array(kept, answer["groups"]))
 
 
-def _united(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _unite_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The rows with ``groups`` that are the union of their ``sets``."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
@@ -120,11 +120,11 @@ def _united(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     rows = rows.withColumn("sets", distinct)
     alone = rows.where("size(sets) < 2").withColumn("groups", F.coalesce(F.get("sets", F.lit(0)), "groups"))
     schema = StructType([rows.schema[name] for name in columns])
-    joined = rows.where("size(sets) > 1").select(*columns, "sets").mapInArrow(_joined, schema)
+    joined = rows.where("size(sets) > 1").select(*columns, "sets").mapInArrow(_join_batches, schema)
     return alone.select(*columns).unionByName(joined)
 
 
-def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         table = batch.to_pydict()
         for row, sets in enumerate(table.pop("sets")):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 
-CHANGES = commented(
+CHANGES = schema_of(
     ("fingerprint", pa.string(), "the finding, as the table of findings names it"),
     (
         "trouble",

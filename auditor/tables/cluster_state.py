@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
 
-CLUSTER = commented(
+CLUSTER = schema_of(
     ("fact", pa.string(), "which fact"),
     ("value", pa.string(), "what the store says; null where it is unreadable"),
     ("path", pa.string(), "the znode that says it"),

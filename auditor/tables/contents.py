@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, commented
+from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import ON_DISK, IndexState
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-CONTENTS = commented(
+CONTENTS = schema_of(
     ("directory", pa.string(), "a directory with an index, as the table directories names it"),
     ("place", pa.string(), "the bookie in whose place it lies"),
     ("owner", pa.string(), "the bookie that its data is attributed to"),
@@ -93,8 +93,10 @@ def contents(
     if not doubted:
         return plain
     # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
-    counts = _counts(_seen(availability.where(doubtful), places).join(_members(ledgers, unequal), [*LEDGER]))
-    return plain.unionByName(_ranked(counts, places, bookies))
+    counts = _counts(
+        _ledgers_seen(availability.where(doubtful), places).join(_members(ledgers, unequal), [*LEDGER])
+    )
+    return plain.unionByName(_rank(counts, places, bookies))
 
 
 def _of_owners(
@@ -113,7 +115,7 @@ def _of_owners(
     # Of all paths only those of unequal pairs are looked at twice.
     unlike = availability.join(pairs, [*LEDGER, "bookie_id"], "left_semi")
     odd = (
-        _seen(unlike, places)
+        _ledgers_seen(unlike, places)
         .join(known, [*LEDGER], "left")
         .groupBy("key")
         .agg(
@@ -125,7 +127,7 @@ def _of_owners(
     )
     # All that is there, less what is unequal: a pair that left no row in `unequal` holds just what it should.
     number = (
-        _seen(availability, places)
+        _ledgers_seen(availability, places)
         .groupBy("key")
         .agg(F.count("*").alias("all"))
         .join(odd, "key", "left")
@@ -193,7 +195,7 @@ def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
     )
 
 
-def _seen(availability: DataFrame, places: DataFrame) -> DataFrame:
+def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     """The ledgers in each directory: its key, ledger, bookie_id, hashes of owner and of what is held."""
     from pyspark.sql import functions as F
 
@@ -226,7 +228,7 @@ def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:
     return known.join(lacking, [*LEDGER], "left").select(*LEDGER, F.expr(member).alias("members"))
 
 
-def _ranked(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:
+def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:
     """Counts with names again, the best of each directory first."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F

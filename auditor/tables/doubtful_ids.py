@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-DOUBTFUL_IDS = commented(
+DOUBTFUL_IDS = schema_of(
     ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the one after, of a live store"),
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: any"),
     ("low", pa.int64(), "the least id of a range; ranges of one scan and scope do not meet"),

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import MAX_LEDGER_ID
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.model.layout import LayoutKind
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes
 
@@ -127,7 +127,7 @@ def undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> DataF
     return by_bookie.crossJoin(F.broadcast(believed)).select(*UNDRAWN.names)
 
 
-UNDRAWN = commented(
+UNDRAWN = schema_of(
     ("bookie_id", pa.string(), "a bookie that holds such orphans"),
     ("undrawn", pa.int64(), "ledgers without metadata whose ids the store's id generator has not given out"),
     ("lowest", pa.int64(), "the least of their ids"),

@@ -19,14 +19,14 @@ import pyarrow as pa
 
 from auditor.model.alias_by_contents import ContentComparison, Contents
 from auditor.model.alias_facts import Edge, Known
-from auditor.model.columns import LEDGER, commented
+from auditor.model.columns import LEDGER, schema_of
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-EDGES = commented(
+EDGES = schema_of(
     ("one", pa.string(), "a bookie id"),
     ("other", pa.string(), "another, the greater of the two"),
     ("rule", pa.string(), "what makes the two look like one bookie"),
@@ -35,7 +35,7 @@ EDGES = commented(
     ("against", pa.string(), "why they may be two all the same; null: nothing says so"),
     ("apart", pa.bool_(), "their ledgers say that they are two: nothing joins them"),
 )
-IDENTITIES = commented(
+IDENTITIES = schema_of(
     ("bookie_id", pa.string(), "every id of the table bookies"),
     ("identity", pa.string(), "the first of the ids that are one bookie with it; itself where none is"),
     ("aliases", pa.list_(pa.string()), "the other ids that are one bookie with it"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from auditor.errors import CoverageLimitError
-from auditor.model.columns import LEDGER, commented
+from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import UnknownCopy
 from auditor.sources.bookies.rpc.read_rows import WITNESS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SAID = ("bookie_id", "entry_id", "answer", "reason")
 """Of a row of the table witness, what a judgement keeps."""
 _ENTRIES = pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())]))
-JUDGED = commented(
+JUDGED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("version", pa.int64(), "its store version in the first scan"),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP
-from auditor.codecs.availability.striping import striped
+from auditor.codecs.availability.striping import stripe
 from auditor.model.states import BookieRead, IndexState, UnknownCopy
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
@@ -128,7 +128,7 @@ def judge(
     """
     answer = Judgement()
     members = {member for _, ensemble in ledger.segments for member in ensemble}
-    pairs = [_served(pair) for pair in pairs]
+    pairs = [_as_served(pair) for pair in pairs]
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
         state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
         if pair.bookie_id not in members:
@@ -146,7 +146,7 @@ def judge(
     return answer
 
 
-def _served(pair: Pair) -> Pair:
+def _as_served(pair: Pair) -> Pair:
     """A bookie does not serve what its index of ledgers lacks: whatever its locations show is unknown."""
     return replace(pair, held=NOTHING) if pair.index_state == IndexState.NOT_INDEXED else pair
 
@@ -202,11 +202,11 @@ def _weigh_testimony(
         answer.missing.append((pair.bookie_id, missing))
     if len(unknown):
         answer.unknown.append((pair.bookie_id, unknown, because))
-    if len(unindexed) and why is None and not ageing and not state.suspect and _settled(ledger):
+    if len(unindexed) and why is None and not ageing and not state.suspect and _is_settled(ledger):
         answer.unindexed.append((pair.bookie_id, unindexed))
 
 
-def _settled(ledger: LedgerFacts) -> bool:
+def _is_settled(ledger: LedgerFacts) -> bool:
     """Whether an index can be held to what it lacks of a ledger: closed, at a time that is known."""
     return ledger.closed and ledger.mtime is not None
 
@@ -293,7 +293,7 @@ def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only
         return NOTHING
     first, last, index = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     size, quorum = np.full_like(first, ledger.ensemble_size), np.full_like(first, ledger.write_quorum)
-    sets = striped(first, last, index, size, quorum)
+    sets = stripe(first, last, index, size, quorum)
     folded = fold(sets.merged(np.zeros(len(rows), np.int64), 1))
     return groups_of(folded.tobytes())
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, REPLICA, commented
+from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.states import IndexState, Probe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MISPLACED = commented(
+MISPLACED = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("logger", pa.int32(), "as in entry_logs"),
     ("log_id", pa.int64(), "the log that its index names"),

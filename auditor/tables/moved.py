@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, commented
+from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import LISTED
 from auditor.tables.doubtful_ids import with_doubts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-MOVED = commented(
+MOVED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("listed", pa.bool_(), "a ledger in its place; false: a misplaced znode that the server takes for it"),

@@ -58,7 +58,7 @@ def orphans(
     gone = never.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
     candidates = had.select(*_PAIR)
     if again is not None and moved is not None:
-        left = indexes.where(_had()).join(deleted_ids(moved), [*LEDGER])
+        left = indexes.where(_is_had()).join(deleted_ids(moved), [*LEDGER])
         gone = gone.join(new_ids(moved), [*LEDGER], "left_anti").unionByName(
             left.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
         )
@@ -85,7 +85,7 @@ def orphans(
     )
 
 
-def _had() -> Column:
+def _is_had() -> Column:
     """Which rows of availability are of a ledger that the bookie has."""
     from pyspark.sql import functions as F
 
@@ -116,7 +116,7 @@ def holdings(availability: DataFrame, orphans: DataFrame, earlier: DataFrame | N
     """
     from pyspark.sql import functions as F
 
-    rows = _counted(availability.where(_had()), orphans, ["bookie_id"])
+    rows = _count_orphans(availability.where(_is_had()), orphans, ["bookie_id"])
     if earlier is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
     both = orphans.where("doubt is null").join(earlier.select(*_PAIR), [*_PAIR], "left_semi")
@@ -136,8 +136,8 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     leaves = ["bookie_id", "scope_id", "leaf"]
     lost = orphans.withColumn("leaf", leaf)
     many = lost.groupBy(*leaves).count().where(F.col("count") >= _LEAST_VANISHED)
-    held = availability.where(_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
-    whole = _counted(held, lost, leaves).where(F.col("ledgers") == F.col("orphans"))
+    held = availability.where(_is_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
+    whole = _count_orphans(held, lost, leaves).where(F.col("ledgers") == F.col("orphans"))
     # The first and the last leaf of all reach beyond the least and the greatest id.
     low = F.try_multiply("leaf", F.lit(_LEAF_IDS))
     high = F.try_multiply(F.col("leaf") + 1, F.lit(_LEAF_IDS)) - 1
@@ -151,7 +151,7 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     )
 
 
-def _counted(held: DataFrame, orphans: DataFrame, keys: list[str]) -> DataFrame:
+def _count_orphans(held: DataFrame, orphans: DataFrame, keys: list[str]) -> DataFrame:
     """Ledgers held, orphans, and orphans whose id is in doubt, by some columns of what is held."""
     from pyspark.sql import functions as F
 

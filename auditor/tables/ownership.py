@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted_ids, new_ids
 from auditor.tables.owner_claims import application_of, claim_of
@@ -32,7 +32,7 @@ from auditor.tables.owner_claims import application_of, claim_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-OWNERSHIP = commented(
+OWNERSHIP = schema_of(
     ("scope_id", pa.int64(), "0: applications know no scopes"),
     ("ledger_id", pa.int64(), "the ledger; null: an owner that names none, or could not be read"),
     (
@@ -121,7 +121,7 @@ def ownership(
     there = _ledgers(ledgers, moved, moments.chroot)
     named = owners.where("status = 'ok' and ledger_id is not null").select("ledger_id", *_OWNER)
     both = there.join(named, "ledger_id", "full_outer").withColumn("scope_id", F.lit(0).cast("bigint"))
-    both = _blocked(both, owners)
+    both = _with_blocked(both, owners)
     both = with_doubts(both, doubtful, 1).withColumnRenamed("doubt", "first")
     both = with_doubts(both, doubtful, 2).withColumn("doubt", F.coalesce("first", "doubt"))
     both = _seen_before(both.withColumn("standing", _standing(applications, moments)), earlier)
@@ -173,7 +173,7 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None, chroot: str) -> DataFr
     return rows.unionByName(new, allowMissingColumns=True)
 
 
-def _blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
+def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
     """With ``blocked``: why the owner that a ledger claims was not read; null: it was, or is gone."""
     from pyspark.sql import functions as F
 

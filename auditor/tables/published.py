@@ -9,7 +9,7 @@ import json
 
 import pyarrow as pa
 
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
@@ -43,7 +43,7 @@ TABLES: dict[str, pa.Schema] = {
     "cookies": COOKIES,
     "registrations": REGISTRATIONS,
     "cluster": CLUSTER,
-    "members": commented(
+    "members": schema_of(
         ("bookie_id", pa.string(), "an id that ensembles name"),
         ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
         ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
@@ -62,7 +62,7 @@ TABLES: dict[str, pa.Schema] = {
     "locations": LOCATIONS,
     "space": SPACE,
     "misplaced": MISPLACED,
-    "unequal": commented(
+    "unequal": schema_of(
         ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
         ("ledger_id", pa.int64(), "the ledger"),
         ("bookie_id", pa.string(), "the bookie"),
@@ -78,7 +78,7 @@ TABLES: dict[str, pa.Schema] = {
     "judged": JUDGED,
     "witness": WITNESS,
     "verdicts": VERDICTS,
-    "orphans": commented(
+    "orphans": schema_of(
         ("bookie_id", pa.string(), "the bookie that holds it"),
         ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
         ("ledger_id", pa.int64(), "a ledger that the last scan of the metadata does not list"),
@@ -96,7 +96,7 @@ TABLES: dict[str, pa.Schema] = {
             "why the store may have it all the same, where it was not seen; null: nothing says so",
         ),
     ),
-    "holdings": commented(
+    "holdings": schema_of(
         ("bookie_id", pa.string(), "a bookie with an index"),
         ("ledgers", pa.int64(), "ledgers that it has an index of"),
         ("orphans", pa.int64(), "of these, ledgers that the metadata does not list"),
@@ -107,7 +107,7 @@ TABLES: dict[str, pa.Schema] = {
             "of the others, those that a run which ended an hour or more before had already; 0: or none did",
         ),
     ),
-    "vanished_ranges": commented(
+    "vanished_ranges": schema_of(
         ("bookie_id", pa.string(), "the bookie"),
         ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
         ("low", pa.int64(), "first id of a range of 10,000 of which it holds orphans only"),

@@ -14,12 +14,12 @@ import pyarrow as pa
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.codecs.store import service_info
 from auditor.errors import DecodeError, RuleError
-from auditor.model.bookie_address import Address, Registered, Unresolved, resolve
-from auditor.model.columns import commented
+from auditor.model.bookie_address import Address, Registration, UnresolvedBookie, resolve
+from auditor.model.columns import schema_of
 from auditor.model.cookie import Cookie
 from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
 
-COOKIES = commented(
+COOKIES = schema_of(
     ("bookie_id", pa.string(), "the name of its znode"),
     ("layout", pa.int32(), "layout version, 3 to 5"),
     ("bookie_host", pa.string(), "the bookie id that the cookie says"),
@@ -29,7 +29,7 @@ COOKIES = commented(
     ("instance_id", pa.string(), "the cluster that the cookie says"),
     ("damage", pa.string(), "why it could not be read"),
 )
-REGISTRATIONS = commented(
+REGISTRATIONS = schema_of(
     ("bookie_id", pa.string(), "the name of its znode"),
     ("mode", pa.string(), "writable or readonly"),
     (
@@ -116,7 +116,7 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
     except (DecodeError, RuleError) as error:
         damage = str(error)
     empty = not znode.data
-    said = Registered(None) if empty else Registered(endpoints, damage)
+    said = Registration(None) if empty else Registration(endpoints, damage)
     found = resolve(name, said, reads_registrations=reads_registrations)
     known = found if isinstance(found, Address) else None
     return {
@@ -130,7 +130,7 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
         "empty": empty,
         "host": known.host if known else None,
         "port": known.port if known else None,
-        "unresolved": found.reason if isinstance(found, Unresolved) else None,
+        "unresolved": found.reason if isinstance(found, UnresolvedBookie) else None,
     }
 
 
@@ -159,7 +159,7 @@ def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return modes
 
 
-BOOKIES = commented(
+BOOKIES = schema_of(
     (
         "bookie_id",
         pa.string(),
@@ -204,7 +204,7 @@ BOOKIES = commented(
     ),
     ("tail_reason", pa.string(), "why its journal was not read whole"),
 )
-DIRECTORIES = commented(
+DIRECTORIES = schema_of(
     ("place", pa.string(), "the bookie in whose place it lies"),
     ("path", pa.string(), "where it was found"),
     ("role", pa.string(), "journal, ledger, index or unknown"),

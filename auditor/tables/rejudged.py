@@ -86,7 +86,7 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
     )
 
 
-def rejudged(
+def rejudge(
     ledgers: DataFrame,
     unequal: DataFrame,
     judged: DataFrame,
@@ -149,10 +149,10 @@ def _again(
             answers.append(judge_again(ledger, pairs, row["said"], askable, bookies, grace_ms))
         except CoverageLimitError as limit:
             answers.append(irregular_judgement(ledger, pairs, limit))
-    return rows_of(rows, answers, [_kept(row["said"]) for row in rows])
+    return rows_of(rows, answers, [_first_answers(row["said"]) for row in rows])
 
 
-def _kept(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _first_answers(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The first answers, one entry after the other: what most bookies were asked for is the worst entry."""
     asked = Counter(one["entry_id"] for one in said)
     order = sorted(said, key=lambda one: (-asked[one["entry_id"]], one["entry_id"], one["bookie_id"]))

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, REPLICA, commented
+from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.states import BookieRead, EntryLogState, IndexState, LogFileKind, SpaceClass
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SPACE = commented(
+SPACE = schema_of(
     ("bookie_id", pa.string(), "the bookie whose disk it is; null: nobody's that the cluster knows"),
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the log"),
@@ -74,7 +74,9 @@ def space(
         .select("bookie_id", "logger", *LEDGER, "path", F.col("entry_bytes").alias("bytes"))
         .join(F.broadcast(files.select(*_FILE[1:], "young")), "path")
     )
-    joined = _known(rows, locations, ledgers, availability, orphans, over_replicated, judged, bookies)
+    joined = _with_ledger_facts(
+        rows, locations, ledgers, availability, orphans, over_replicated, judged, bookies
+    )
     classed = joined.withColumn("class", _class())
     of_ledgers = _split(classed).select(*SPACE.names)
     return of_ledgers.unionByName(_of_files(files).select(*SPACE.names))
@@ -112,7 +114,7 @@ def _files(entry_logs: DataFrame, directories: DataFrame) -> DataFrame:
     )
 
 
-def _known(
+def _with_ledger_facts(
     rows: DataFrame,
     locations: DataFrame,
     ledgers: DataFrame,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, commented
+from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import DECODED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-STALE_MARKS = commented(
+STALE_MARKS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; marks are of 0"),
     ("ledger_id", pa.int64(), "a ledger with all its copies, nothing of it being unknown"),
     ("path", pa.string(), "the mark's znode"),
@@ -57,14 +57,14 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
         .join(named, [*LEDGER], "left_semi")
         .select(*LEDGER, F.col("replicas.bookie_id").alias("members"))
     )
-    rows = named.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered(bookies))
+    rows = named.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered_ids(bookies))
     returned = F.size(F.array_except("replicas", "registered")) == 0
     repaired = ~F.arrays_overlap("replicas", "members")
     why = F.when(returned, "returned").when(repaired, "repaired")
     return rows.withColumn("why", why).where("why is not null").select(*STALE_MARKS.names)
 
 
-def registered(bookies: DataFrame) -> DataFrame:
+def registered_ids(bookies: DataFrame) -> DataFrame:
     """One row, one array: the ids of all registered bookies, as many as there are bookies."""
     from pyspark.sql import functions as F
 

@@ -13,15 +13,15 @@ from typing import Any
 import pyarrow as pa
 
 from auditor.model.bookie_configuration import Source, configuration
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.model.cookie import Cookie
 from auditor.model.cookie_validation import differences, legacy_refusal
 from auditor.model.start_refusal import BookieDirectory, NoVersion, Refusal, Unreadable, configured_paths
 from auditor.sources.bookies.cookie_paths import match
-from auditor.sources.bookies.paths import Owned
+from auditor.sources.bookies.paths import OwnedDirectory
 from auditor.tables.registry import StoreCookie
 
-STARTS = commented(
+STARTS = schema_of(
     ("bookie_id", pa.string(), "a bookie whose directories were found"),
     ("source", pa.string(), "where its configuration was inferred from: versions, store or others"),
     ("agreed", pa.bool_(), "all its cookies name it and the same directories"),
@@ -47,11 +47,11 @@ STARTS = commented(
 
 
 def starts(
-    found: Sequence[Owned], cookies: Iterable[StoreCookie], instance_id: str | None
+    found: Sequence[OwnedDirectory], cookies: Iterable[StoreCookie], instance_id: str | None
 ) -> list[dict[str, Any]]:
     """Rows of `STARTS`, by bookie; ``found`` are all directories, each with the place in which it lies."""
     stored = {each.bookie_id: each for each in cookies}
-    places: dict[str, list[Owned]] = {}
+    places: dict[str, list[OwnedDirectory]] = {}
     for each in found:
         if each.place_id is not None:
             places.setdefault(each.place_id, []).append(each)
@@ -63,7 +63,7 @@ def starts(
 
 
 def _start(
-    bookie_id: str, directories: Sequence[Owned], stored: StoreCookie | None, instance_id: str | None
+    bookie_id: str, directories: Sequence[OwnedDirectory], stored: StoreCookie | None, instance_id: str | None
 ) -> dict[str, Any] | None:
     versions = [each.cookie for each in directories if each.cookie is not None]
     store = stored.cookie if stored else None
@@ -71,7 +71,7 @@ def _start(
     if inferred is None:
         return None
     expected = inferred.expected(bookie_id, instance_id)
-    there = _configured(expected, directories)
+    there = _configured_directories(expected, directories)
     in_store = [(bookie_id, store or Unreadable(stored.damage or "damaged"))] if stored else []
     plain = legacy_refusal(expected, in_store, there)
     grown = legacy_refusal(expected, in_store, there, allow_expansion=True)
@@ -100,7 +100,7 @@ def _start(
     }
 
 
-def _configured(expected: Cookie, directories: Sequence[Owned]) -> list[BookieDirectory]:
+def _configured_directories(expected: Cookie, directories: Sequence[OwnedDirectory]) -> list[BookieDirectory]:
     """The configured directories as they are in the bookie's place; None for one that was not found."""
     paths = configured_paths(expected)
     by_path = {each.found.path: each for each in directories}
@@ -117,7 +117,7 @@ def _configured(expected: Cookie, directories: Sequence[Owned]) -> list[BookieDi
     ]
 
 
-def _version(directory: Owned) -> Cookie | Unreadable | NoVersion | None:
+def _version(directory: OwnedDirectory) -> Cookie | Unreadable | NoVersion | None:
     found = directory.found
     if directory.cookie is not None:
         return directory.cookie

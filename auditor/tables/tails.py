@@ -32,10 +32,10 @@ def with_tails(pairs: DataFrame) -> DataFrame:
     from pyspark.sql.types import StructType
 
     columns = [field for field in pairs.schema.fields if field.name != "tail"]
-    return pairs.mapInArrow(_united, StructType(columns))
+    return pairs.mapInArrow(_unite_batches, StructType(columns))
 
 
-def _united(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _unite_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         tails, schema = batch.column("tail"), batch.drop_columns(["tail"]).schema
         columns = {name: batch.column(name) for name in schema.names}
@@ -43,17 +43,17 @@ def _united(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held, states = columns["held"].to_pylist(), columns["index_state"].to_pylist()
             for row, tail in enumerate(tails.to_pylist()):
                 if tail is not None:
-                    held[row], states[row] = united(held[row], states[row], tail)
+                    held[row], states[row] = unite_with_tail(held[row], states[row], tail)
             columns |= {"held": pa.array(held, pa.binary()), "index_state": pa.array(states, pa.string())}
         yield pa.RecordBatch.from_arrays(
             [columns[field.name].cast(field.type) for field in schema], schema=schema
         )
 
 
-def united(held: bytes | None, state: str, tail: bytes) -> tuple[bytes, str]:
+def unite_with_tail(held: bytes | None, state: str, tail: bytes) -> tuple[bytes, str]:
     """What index and journal show together, and the state of the index then.
 
-    >>> groups, state = united(None, IndexState.ABSENT, b"")
+    >>> groups, state = unite_with_tail(None, IndexState.ABSENT, b"")
     >>> print(state)
     ok
     """

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from auditor.codecs.availability.fold import fold_entries
-from auditor.codecs.availability.single_entries import even_sample, most_shared
+from auditor.codecs.availability.single_entries import even_sample, most_shared_entry
 from auditor.model.states import IndexState
 from auditor.model.witness import WitnessAnswer
 from auditor.tables.judgement import (
@@ -69,7 +69,7 @@ def questions(
     >>> questions(ledger, [("a", np.array([(3, 3, 2, 0)], GROUP))], ["a", "b"])
     [(0, 'a', 3), (0, 'b', 3), (1, 'a', 4)]
     """
-    worst = most_shared([groups for _, groups in missing])
+    worst = most_shared_entry([groups for _, groups in missing])
     if worst is None:
         return []
     found = [(0, bookie, worst) for bookie in write_set(ledger, worst) if bookie in askable]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import LEDGER, commented
+from auditor.model.columns import LEDGER, schema_of
 from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LedgerClass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-VERDICTS = commented(
+VERDICTS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED; null if unreadable"),

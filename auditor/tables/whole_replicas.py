@@ -42,7 +42,7 @@ def judge_whole(
     gone: list[list[bool]] = []
     doubtful: list[list[bool]] = []
     for number, (ledger, pairs) in enumerate(ledgers):
-        answer = _weighed(ledger, pairs, bookies, grace_ms)
+        answer = _weigh(ledger, pairs, bookies, grace_ms)
         lost = {bookie for bookie, _ in answer.missing}
         unsure = {bookie for bookie, _, _ in answer.unknown}
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True):
@@ -60,7 +60,7 @@ def judge_whole(
     return answers
 
 
-def _weighed(
+def _weigh(
     ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
     answer = Judgement()

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from auditor.cli.colour import coloured, wants_colour
+from auditor.cli.colour import colour_words, wants_colour
 from auditor.reports import text
 from tests.reports.samples import report
 
@@ -35,9 +35,9 @@ def test_colour_is_for_terminals_whose_user_wants_it(
 
 
 def test_severities_and_the_verdict_are_coloured_and_names_are_not() -> None:
-    shown = coloured(text.render(report()))
+    shown = colour_words(text.render(report()))
     assert "\x1b[31m\x1b[1mcritical\x1b[0m   1 finding" in shown
     assert "entry-lost (\x1b[31m\x1b[1mcritical\x1b[0m; 1)" in shown
     assert shown.count("\x1b[31m\x1b[1mNOT-HEALTHY\x1b[0m: ") == 1
     assert "\x1b" not in shown.replace("\x1b[31m", "").replace("\x1b[1m", "").replace("\x1b[0m", "")
-    assert coloured("an error of bookie error-1:3181") == "an error of bookie error-1:3181"
+    assert colour_words("an error of bookie error-1:3181") == "an error of bookie error-1:3181"

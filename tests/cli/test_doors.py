@@ -14,9 +14,9 @@ from auditor.audit import audit as audit_module
 from auditor.checks import ALL
 from auditor.cli import BUG, COMMANDS, main
 from auditor.cli.defaults import new_run, newest_run
-from auditor.cli.options import chosen
+from auditor.cli.options import options_from_flags
 from auditor.errors import AuditorError, DamageBudgetError, JavaMissingError, StoreError, UsageError
-from auditor.model.options import AuditOptions, declared
+from auditor.model.options import AuditOptions, option_types
 from auditor.model.report import Report
 from tests.made_runs import made_run
 from tests.reports.samples import CHANGES, coverage, report, tally
@@ -72,7 +72,7 @@ def test_every_command_has_help(command: str) -> None:
 
 def test_every_option_of_the_file_is_a_flag_of_audit() -> None:
     shown = bkaudit("audit", "--help").output
-    assert all(f"--{name.replace('_', '-')} " in shown for name in declared())
+    assert all(f"--{name.replace('_', '-')} " in shown for name in option_types())
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_a_flag_overrides_the_file_and_the_file_the_default(done: Any, tmp_path:
 
 
 def test_every_flag_overrides(tmp_path: Path) -> None:
-    for name, (kind, _) in declared().items():
+    for name, (kind, _) in option_types().items():
         value: Any = {str: "other", str | None: "other", float: 7.0, bool: True}.get(kind, 7)
         value = {"fail_on": "note", "witness": "no", "driver_memory": "3g"}.get(name, value)
-        options = chosen(None, {**dict.fromkeys(declared()), name: value})
+        options = options_from_flags(None, {**dict.fromkeys(option_types()), name: value})
         assert getattr(options, name) == value
 
 
@@ -249,9 +249,9 @@ def test_a_damaged_run_is_not_wrong_usage_and_one_that_is_not_there_is(tmp_path:
 
 
 def test_colour_says_nothing_by_itself() -> None:
-    from auditor.cli.colour import coloured
+    from auditor.cli.colour import colour_words
     from auditor.reports import text
 
     shown = text.render(report())
-    assert coloured(shown) != shown
-    assert click.unstyle(coloured(shown)) == shown
+    assert colour_words(shown) != shown
+    assert click.unstyle(colour_words(shown)) == shown

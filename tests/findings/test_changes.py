@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from auditor.findings.changes import Looked, findings_with_changes
-from auditor.findings.suppress import Suppress, suppressed
+from auditor.findings.changes import RunCoverage, findings_with_changes
+from auditor.findings.suppress import Suppress, apply_suppressions
 from auditor.runs.difference import RunDifference
 from auditor.tables.published import TABLES
 from tests.findings.changed_runs import INSTANCE, Row, row, write_run
@@ -70,7 +70,7 @@ def test_spark_and_diff_agree(
     run = {"gaps": ["x"] if gaps else []}
     write_run(tmp_path / "old", older)
     write_run(tmp_path / "seen", [], classes=classes, bookies=bookies)
-    looked = Looked(
+    looked = RunCoverage(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         gaps,
@@ -78,7 +78,7 @@ def test_spark_and_diff_agree(
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
-    rows = suppressed(findings_with_changes(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
+    rows = apply_suppressions(findings_with_changes(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
     said = [each.asDict() for each in rows.collect()]
     write_run(tmp_path / "new", said, classes=classes, bookies=bookies, run=run)
 
@@ -122,7 +122,7 @@ def test_a_suspect_that_is_confirmed_by_now_is_worse_and_only_once(
     classes = [(ledger, "entry-lost", "entry-lost") for ledger in range(len(cases))]
     write_run(tmp_path / "old", older)
     write_run(tmp_path / "seen", [], classes=classes)
-    looked = Looked(
+    looked = RunCoverage(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         False,
@@ -130,7 +130,7 @@ def test_a_suspect_that_is_confirmed_by_now_is_worse_and_only_once(
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
-    rows = suppressed(findings_with_changes(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
+    rows = apply_suppressions(findings_with_changes(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
     said = {each["ledger_id"]: each.asDict() for each in rows.collect()}
     assert [(said[place]["change"], said[place]["known_confidence"]) for place in range(len(cases))] == [
         case[2:] for case in cases
@@ -172,7 +172,7 @@ def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> Non
     schema = pa.schema([TABLES["changes"].field(name) for name in TABLES["changes"].names])
     tables = [pa.Table.from_pylist(each, schema=schema) for each in (rows, baseline)]
     frames = [spark.createDataFrame(table).drop("suppression", "suppressed") for table in tables]
-    found = suppressed(frames[0], entries, {"there": frames[1]}, TODAY).collect()
+    found = apply_suppressions(frames[0], entries, {"there": frames[1]}, TODAY).collect()
     by = {(each["id"], each["ledger_id"], each["bookie_id"]): each for each in found}
     assert {key: (each["suppression"], each["suppressed"]) for key, each in by.items()} == {
         ("orphan-ledger", 1, "bk.1:3181"): (2, "dot"),

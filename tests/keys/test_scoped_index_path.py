@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.keys import index_path
-from auditor.keys.scoped_index_path import from_name, is_top, paths, spelled, step, third_step, to_path
+from auditor.keys.scoped_index_path import from_name, is_top, ledger_spelt, paths, step, third_step, to_path
 from auditor.model.ledger_id import LedgerId
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -30,7 +30,7 @@ def test_a_path_is_read_back_whatever_its_high_bits(scope: int, ledger_id: int) 
     assert is_top(names[0])
     for spelling in (names, [names[0], *(f"{int(name, 16):x}" for name in names[1:])]):
         steps = [step(name) for name in spelling]
-        assert spelled([each for each in steps if each is not None]) == LedgerId(ledger_id, scope)
+        assert ledger_spelt([each for each in steps if each is not None]) == LedgerId(ledger_id, scope)
     assert from_name(file) == ledger_id
 
 
@@ -43,7 +43,7 @@ def test_every_spelling_of_a_path_is_read_as_that_ledger(scope: int, ledger_id: 
     for path in spelled_paths:
         *names, file = path.split("/")
         steps = [step(name) for name in names]
-        assert spelled([each for each in steps if each is not None]) == ledger
+        assert ledger_spelt([each for each in steps if each is not None]) == ledger
         assert from_name(file) == ledger_id
         assert third_step("/".join(names[:2]), names[2]) == (tuple(steps[:3]) if scope else None)
 

@@ -9,7 +9,7 @@ import pytest
 
 from auditor.codecs.store import service_info
 from auditor.codecs.store.service_info import Endpoint
-from auditor.model.bookie_address import Address, Nowhere, Registered, Unresolved, resolve
+from auditor.model.bookie_address import Address, Nowhere, Registration, UnresolvedBookie, resolve
 from tests.codecs.metadata_vectors import Vector, vectors
 from tests.model.cookie_cases import CORPORA, DATA, store_of
 
@@ -17,30 +17,30 @@ RPC = Endpoint("bookie", "10.0.0.1", 3181, "bookie-rpc")
 HTTP = Endpoint("httpserver", "0.0.0.0", 8080, "http")
 
 
-def why(found: Address | Unresolved) -> Nowhere:
-    assert isinstance(found, Unresolved)
+def why(found: Address | UnresolvedBookie) -> Nowhere:
+    assert isinstance(found, UnresolvedBookie)
     return found.why
 
 
 @pytest.mark.parametrize("id", ["bookie-7", "bk1:3181"])
 def test_a_registered_bookie_is_at_its_endpoint(id: str) -> None:
-    assert resolve(id, Registered([HTTP, RPC])) == Address("10.0.0.1", 3181, from_id=False)
+    assert resolve(id, Registration([HTTP, RPC])) == Address("10.0.0.1", 3181, from_id=False)
 
 
 def test_the_first_endpoint_of_the_protocol_counts() -> None:
     second = Endpoint("b", "10.0.0.2", 3182, "bookie-rpc")
-    assert str(resolve("bk", Registered([second, RPC]))) == "10.0.0.2:3182"
+    assert str(resolve("bk", Registration([second, RPC]))) == "10.0.0.2:3182"
 
 
 def test_without_data_the_id_is_the_address() -> None:
-    assert resolve("bk1:3181", Registered(None)) == Address("bk1", 3181, from_id=True)
-    assert why(resolve("bookie-7", Registered(None))) == Nowhere.NO_ADDRESS
+    assert resolve("bk1:3181", Registration(None)) == Address("bk1", 3181, from_id=True)
+    assert why(resolve("bookie-7", Registration(None))) == Nowhere.NO_ADDRESS
 
 
 def test_without_an_endpoint_of_the_protocol_it_is_nowhere() -> None:
-    assert why(resolve("bk1:3181", Registered([]))) == Nowhere.NO_RPC_ENDPOINT
-    found = resolve("bk1:3181", Registered([HTTP]))
-    assert isinstance(found, Unresolved)
+    assert why(resolve("bk1:3181", Registration([]))) == Nowhere.NO_RPC_ENDPOINT
+    found = resolve("bk1:3181", Registration([HTTP]))
+    assert isinstance(found, UnresolvedBookie)
     assert found.reason == "bk1:3181 registered no endpoint of bookie-rpc (endpoints: http)"
 
 
@@ -51,20 +51,22 @@ def test_what_is_not_registered_is_nowhere_even_if_its_id_is_an_address() -> Non
 
 def test_the_stand_in_of_a_host_is_its_own_address() -> None:
     assert resolve("bk1:0", None) == Address("bk1", 0, from_id=True)
-    assert resolve("bk1:0", Registered(None, damage="cut")) == Address("bk1", 0, from_id=True)
+    assert resolve("bk1:0", Registration(None, damage="cut")) == Address("bk1", 0, from_id=True)
     assert why(resolve("a:b:0", None)) == Nowhere.NO_ADDRESS
-    assert str(resolve("bk1:0", Registered([RPC]))) == "10.0.0.1:3181"
+    assert str(resolve("bk1:0", Registration([RPC]))) == "10.0.0.1:3181"
 
 
 def test_data_that_cannot_be_read_is_as_good_as_none_registered() -> None:
-    found = resolve("bk1:3181", Registered(None, damage="cut at byte 3"))
+    found = resolve("bk1:3181", Registration(None, damage="cut at byte 3"))
     assert why(found) == Nowhere.UNREADABLE
-    assert isinstance(found, Unresolved)
+    assert isinstance(found, UnresolvedBookie)
     assert "cut at byte 3" in found.reason
 
 
-@pytest.mark.parametrize("registered", [None, Registered(None), Registered([RPC]), Registered([], "cut")])
-def test_a_client_that_reads_no_registrations_goes_by_the_id(registered: Registered | None) -> None:
+@pytest.mark.parametrize(
+    "registered", [None, Registration(None), Registration([RPC]), Registration([], "cut")]
+)
+def test_a_client_that_reads_no_registrations_goes_by_the_id(registered: Registration | None) -> None:
     found = resolve("bk1:3181", registered, reads_registrations=False)
     assert found == Address("bk1", 3181, from_id=True)
     assert why(resolve("bookie-7", registered, reads_registrations=False)) == Nowhere.NO_ADDRESS
@@ -84,6 +86,6 @@ def test_every_bookie_of_the_corpora_is_where_the_server_said(corpus: str) -> No
     oracle = json.loads(gzip.decompress((DATA / corpus / "oracle.json.gz").read_bytes()))
     for id, said in oracle["registration"]["bookieServiceInfo"].items():
         data = store_of(corpus)[2][id]
-        found = resolve(id, Registered(service_info.decode(data, id).endpoints if data else None))
+        found = resolve(id, Registration(service_info.decode(data, id).endpoints if data else None))
         [rpc] = [end for end in said["endpoints"] if end["protocol"] == "bookie-rpc"]
         assert found == Address(rpc["host"], rpc["port"], from_id=not data)

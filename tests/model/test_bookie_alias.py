@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from auditor.codecs.store import service_info
 from auditor.model.alias_by_contents import ContentComparison, Contents
 from auditor.model.alias_facts import Edge, Known, Rule
-from auditor.model.bookie_address import Address, Registered, resolve
+from auditor.model.bookie_address import Address, Registration, resolve
 from auditor.model.bookie_alias import alias_edges, aliases, identities
 from auditor.model.cookie import Cookie
 from tests.model.cookie_cases import CORPORA, DATA, store_of, versions_of
@@ -341,7 +341,7 @@ def corpus(name: str) -> dict[str, Known]:
     for id in {*cookies, *registered, *versions, "bk-x.rack9", "bk-z.rack9"}:
         stored, data = cookies.get(id), registered.get(id)
         endpoints = service_info.decode(data, id).endpoints if data else ()
-        found = resolve(id, Registered(endpoints if data else None) if id in registered else None)
+        found = resolve(id, Registration(endpoints if data else None) if id in registered else None)
         ids[id] = Known(
             id in registered,
             (found.host, found.port) if isinstance(found, Address) else None,

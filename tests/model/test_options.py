@@ -11,14 +11,14 @@ import pytest
 
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
-from auditor.model.options import AuditOptions, declared
+from auditor.model.options import AuditOptions, option_types
 
 CONF = Path(__file__).parents[2] / "conf" / "audit.toml"
 
 
 def test_the_file_shows_every_option_once_in_order() -> None:
     shown = re.findall(r"^(?:# )?(\w+) = ", CONF.read_text("utf-8"), re.MULTILINE)
-    assert shown == list(declared())
+    assert shown == list(option_types())
 
 
 def test_the_file_shows_the_defaults() -> None:

@@ -11,7 +11,7 @@ from auditor.errors import RunError
 from auditor.model.exit_code import exit_code
 from auditor.model.finding import Severity
 from auditor.model.options import FailOn
-from auditor.model.report import Accepted, Report, Tally
+from auditor.model.report import AcceptedGaps, Report, Tally
 from auditor.reports import first_screen
 from tests.reports.samples import CHANGES, coverage, report, tally
 
@@ -106,7 +106,7 @@ def test_what_is_suppressed_or_known_is_no_failure(
         ({"bookies": ["bk-c:3181"], "ledgers": 2, "replicas": 19}, 3),
     ],
 )
-def test_only_gaps_that_are_accepted_in_full_are_none(accepted: Accepted, code: int) -> None:
+def test_only_gaps_that_are_accepted_in_full_are_none(accepted: AcceptedGaps, code: int) -> None:
     known = report([tally("bookie-unread", "note", suppressed=1)], accepted=accepted)
     assert exit_code(known, Severity.ERROR) == code
     assert known.verdict == "incomplete"

@@ -6,16 +6,16 @@ from typing import Any
 
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.report import (
-    Accepted,
+    AcceptedGaps,
     BookiesRead,
     Changes,
     Cluster,
     Coverage,
-    Decided,
+    DecidedCount,
     Impact,
     Replicas,
     Report,
-    Reused,
+    Reuse,
     RunFacts,
     Suppression,
     Tally,
@@ -76,7 +76,7 @@ def tally(
 def coverage(complete: bool = True) -> Coverage:
     unread = () if complete else ("bk-c:3181",)
     return Coverage(
-        Decided(120, 120 if complete else 118),
+        DecidedCount(120, 120 if complete else 118),
         BookiesRead(3, 3 - len(unread), unread),
         Replicas(360, 360 if complete else 340),
     )
@@ -120,9 +120,9 @@ def report(
     changes: Changes | None = CHANGES,
     suppressions: list[Suppression] = SUPPRESSIONS,
     impact: list[Impact] = IMPACT,
-    reused: Reused | None = None,
+    reused: Reuse | None = None,
     resumed: int | None = None,
-    accepted: Accepted | None = None,
+    accepted: AcceptedGaps | None = None,
     entry_logs: bool = True,
 ) -> Report:
     return Report.make(

@@ -11,7 +11,7 @@ from auditor.checks import ALL, BY_ID, Check
 from auditor.model.finding import Confidence, Finding, Missing
 from auditor.model.finding_with_history import FindingWithHistory
 from auditor.model.standing import Standing
-from auditor.reports.advice import advice, blanks_of, filled, how_sure, since_when, told
+from auditor.reports.advice import advice, advice_lines, blanks_of, fill_command, how_sure, since_when
 from auditor.reports.first_screen import command_for
 from tests.reports.samples import BELOW, LOST, ORPHAN
 
@@ -27,7 +27,7 @@ SHORT = replace(
 
 
 def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None:
-    text = "\n".join(told([FindingWithHistory(SHORT, Standing("same", 1_795_000_000_000))], 80))
+    text = "\n".join(advice_lines([FindingWithHistory(SHORT, Standing("same", 1_795_000_000_000))], 80))
     assert text.startswith(
         "entry-lost: A closed ledger has an entry with no copy left.\n"
         "  critical: entry 4 has no copy left\n"
@@ -48,14 +48,14 @@ def test_findings_of_one_check_share_its_words() -> None:
         FindingWithHistory(replace(ORPHAN, bookie_id=f"bk-{name}:3181", message=f"on {name}"))
         for name in "abc"
     ]
-    text = "\n".join(told([FindingWithHistory(SHORT), *others], 80))
+    text = "\n".join(advice_lines([FindingWithHistory(SHORT), *others], 80))
     assert text.count("\n\norphan-ledger: ") == 1
     assert [text.count(f"  note: on {name}\n") for name in "abc"] == [1, 1, 1]
     assert text.count("They take disk space") == 1
 
 
 def test_nothing_found_is_nothing_told() -> None:
-    assert told([], 80) == []
+    assert advice_lines([], 80) == []
 
 
 @every_check
@@ -70,12 +70,12 @@ def test_every_command_of_every_page_is_told_with_its_risk(each: Check) -> None:
 def test_a_name_from_the_cluster_stays_one_word_of_a_command(each: Check) -> None:
     evil = "x; rm -rf / #$(y) 'z'"
     for command in each.commands:
-        words = shlex.split(filled(command.text, {"BOOKIE": evil, "ID": "42"}))
+        words = shlex.split(fill_command(command.text, {"BOOKIE": evil, "ID": "42"}))
         assert words == [{"BOOKIE": evil, "ID": "42"}.get(word, word) for word in command.text.split()]
 
 
 def test_a_name_that_cannot_be_shown_is_not_put_into_a_command() -> None:
-    assert filled("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk\x1b[31m"}).endswith(" BOOKIE")
+    assert fill_command("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk\x1b[31m"}).endswith(" BOOKIE")
 
 
 def test_what_a_finding_does_not_name_stays_open() -> None:
@@ -91,7 +91,7 @@ def test_entries_are_those_that_the_named_bookie_lacks() -> None:
 
 
 def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> None:
-    text = "\n".join(told([FindingWithHistory(replace(SHORT, scope_id=7))], 80))
+    text = "\n".join(advice_lines([FindingWithHistory(replace(SHORT, scope_id=7))], 80))
     assert "-l 43" not in text
     assert "-l ID" not in text
     assert "bookkeeper shell rebuild-db-ledger-locations-index" in text
@@ -142,7 +142,7 @@ def test_since_when_is_told_where_it_is_known(standing: Standing | None, said: s
 @pytest.mark.parametrize("width", [40, 60, 100])
 def test_advice_keeps_to_its_width_but_for_commands(width: int) -> None:
     evil = replace(SHORT, bookie_id="b" * 200, message="\x1b[31m台帳 " * 50)
-    lines = told([FindingWithHistory(evil, Standing("same", 1, "\x07 because"))], width)
+    lines = advice_lines([FindingWithHistory(evil, Standing("same", 1, "\x07 because"))], width)
     assert all(line.isprintable() for line in lines)
     assert all(len(line) <= width for line in lines if "bookkeeper shell" not in line)
 

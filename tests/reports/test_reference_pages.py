@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from auditor.model.options import declared
+from auditor.model.options import option_types
 from auditor.reports import openmetrics
 from auditor.reports.reference_pages import main, metrics_table, options_page
 from tests.reports.samples import report
@@ -31,7 +31,7 @@ def test_the_command_writes_both(tmp_path: Path) -> None:
 
 def test_every_option_and_metric_has_its_row() -> None:
     assert [line.split("`")[1] for line in options_page().splitlines() if line.startswith("| `")] == [
-        *declared()
+        *option_types()
     ]
     assert [line.split("`")[1] for line in metrics_table().splitlines() if line.startswith("| `")] == [
         *openmetrics.METRICS

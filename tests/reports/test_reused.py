@@ -10,12 +10,12 @@ import jsonschema
 import pytest
 
 from auditor.model.figures import Figures
-from auditor.model.report import Report, Reused
+from auditor.model.report import Report, Reuse
 from auditor.model.run_view import RunView
 from auditor.reports import html, markdown, run, text
 from tests.reports.samples import report
 
-REUSED: Reused = {
+REUSED: Reuse = {
     "run": "monday",
     "indexes": {"reused": 29_700, "read": 300},
     "ledgers": {"reused": 0, "read": 10_000},

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from auditor.cli import main
 from auditor.errors import RunError
 from auditor.model.report import Cluster
-from auditor.runs.history import history, refused, runs_beside
+from auditor.runs.history import history, runs_beside, unreadable_reports
 from tests.findings.changed_runs import INSTANCE, write_run
 from tests.reports.samples import CHANGES, tally
 
@@ -47,7 +47,7 @@ def test_a_report_of_an_older_version_is_left_out_and_named(runs: Path) -> None:
     del value["run"]["changes"]
     (runs / "a" / "report.json").write_text(json.dumps(value))
     assert [run.name for run in history(runs)] == ["c", "other", "b"]
-    [said] = refused(runs)
+    [said] = unreadable_reports(runs)
     assert said.startswith(f"{runs}/a/report.json: another version of this program wrote this report")
 
 

@@ -70,8 +70,8 @@ def test_whoever_compares_two_runs_keeps_them_apart_too(runs: Path, tmp_path: Pa
     assert warning.startswith(f"these are runs of two clusters, {HERE.name} and {THERE.name}: ")
     options = AuditOptions(suppressions=str(tmp_path / "suppressions.toml"))
     with pytest.raises(UsageError, match=f"is of the cluster {THERE.name}, and this is {HERE.name}"):
-        comparing._opened(there, options, HERE)
-    assert comparing._opened(here, options, HERE).path == here
+        comparing._open_baseline(there, options, HERE)
+    assert comparing._open_baseline(here, options, HERE).path == here
 
 
 @pytest.mark.parametrize(

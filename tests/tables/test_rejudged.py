@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from auditor.sources.bookies.rpc.read_rows import WITNESS
 from auditor.tables.judged import JUDGED, judged
 from auditor.tables.judgement import BookieState
-from auditor.tables.rejudged import ANSWERS_KEPT, rejudged, requests
+from auditor.tables.rejudged import ANSWERS_KEPT, rejudge, requests
 from auditor.tables.testimony import BOUND
 from auditor.tables.unequal import expected, unequal
 from tests.tables.rows import availability, index, ledger, ledgers, unpack
@@ -73,7 +73,7 @@ def again(
     spark: SparkSession, *rows: tuple[int, str, int, str], askable: tuple[str, ...] = BOOKIES
 ) -> dict[int, dict[str, Any]]:
     metadata, pairs, by_index = tables(spark)
-    found = rejudged(metadata, pairs, by_index, said(spark, *rows), STATES, askable, 0)
+    found = rejudge(metadata, pairs, by_index, said(spark, *rows), STATES, askable, 0)
     assert found.schema == from_arrow_schema(JUDGED)
     return {row["ledger_id"]: row.asDict(recursive=True) for row in found.collect()}
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups
 from auditor.codecs.availability.sweep import sweep
-from auditor.codecs.availability.unroll import unrolled
+from auditor.codecs.availability.unroll import unroll
 
 _HIGH_HALF = 32
 
@@ -29,7 +29,7 @@ def difference(a: Groups, b: Groups) -> Groups:
     [(0, 0, 2, 0), (7, 7, 1, 0), (9, 9, 2, 0)]
     """
     steps = sweep([GroupBatch.one(a), GroupBatch.one(b)], [1, 2])
-    return unrolled(steps, steps.value == 1).groups()
+    return unroll(steps, steps.value == 1).groups()
 
 
 def intersection(a: Groups, b: Groups) -> Groups:
@@ -63,7 +63,7 @@ def at_least(sets: Sequence[Groups], k: int) -> Groups:
     [(2, 2, 1, 0)]
     """
     steps = sweep([GroupBatch.one(one) for one in sets], [1] * len(sets))
-    return unrolled(steps, steps.value >= k).groups()
+    return unroll(steps, steps.value >= k).groups()
 
 
 def clip(groups: Groups, first: int, last: int) -> Groups:
@@ -76,7 +76,7 @@ def clip(groups: Groups, first: int, last: int) -> Groups:
     """
     span = [(first, first, last - first + 1, 0)] if first <= last else []
     steps = sweep([GroupBatch.one(groups), GroupBatch.of([span])], [1, 1])
-    return unrolled(steps, steps.value == 2).groups()
+    return unroll(steps, steps.value == 2).groups()
 
 
 def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, int]:

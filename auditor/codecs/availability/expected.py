@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GroupBatch
-from auditor.codecs.availability.striping import striped
+from auditor.codecs.availability.striping import stripe
 
 Ints = NDArray[np.int64]
 
@@ -51,7 +51,7 @@ def fold_seats(seats: Seats) -> ExpectedReplicas:
     >>> replicas.member.tolist(), replicas.groups.first.tolist()
     ([7, 8, 9], [0, 2, 0, 9, 1])
     """
-    sets = striped(seats.first, seats.last, seats.index, seats.ensemble_size, seats.write_quorum)
+    sets = stripe(seats.first, seats.last, seats.index, seats.ensemble_size, seats.write_quorum)
     if not len(seats.ledger):
         return ExpectedReplicas(seats.ledger, seats.member, sets)
     span = int(seats.member.max()) + 1

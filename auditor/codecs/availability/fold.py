@@ -110,7 +110,7 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     entries, offsets = np.asarray(entries, np.int64), np.asarray(offsets, np.int64)
     if not len(entries):
         return fold_runs(entries, entries, offsets)
-    batch = _folded(changes(entries, set_heads(offsets)), entries, offsets, by_run=False)
+    batch = _fold_changes(changes(entries, set_heads(offsets)), entries, offsets, by_run=False)
     return batch if int(batch.size.max()) <= LONGEST else fold(batch)
 
 
@@ -153,10 +153,10 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     rows |= head
     number = np.flatnonzero(rows)
     found = PatternChanges(number, size[number], start[number], head[number])
-    return _folded([found], start, offsets, by_run=True)
+    return _fold_changes([found], start, offsets, by_run=True)
 
 
-def _folded(found: Iterable[PatternChanges], starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
+def _fold_changes(found: Iterable[PatternChanges], starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
     """The groups that changes open, of runs whose first ids are ``starts[at]``.
 
     From a run to the next it is one place if ``by_run``, else as many as the run has ids. Groups are finished

@@ -23,13 +23,13 @@ Columns = tuple[Longs, Longs, Longs, Longs]
 """First start, last start, size and period of some groups."""
 
 
-class Gathered:
+class IncrementalFold:
     """The groups of one set so far; a run that goes on from piece to piece is joined.
 
-    >>> gathered = Gathered()
+    >>> gathered = IncrementalFold()
     >>> for piece in ([(0, 0, 2, 0)], [(2, 2, 3, 0)]):
     ...     gathered.add(GroupBatch.of([piece]))
-    >>> gathered.folded().size.tolist()
+    >>> gathered.result().size.tolist()
     [5]
     """
 
@@ -42,7 +42,7 @@ class Gathered:
         """Add a folded set that comes after all that was added before. Raises `CoverageLimitError`."""
         groups = _columns(piece)
         if len(self._open[0]) and len(piece.first):
-            groups = _joined(self._open, groups)
+            groups = _join(self._open, groups)
         elif not len(piece.first):
             return
         cut = max(len(groups[0]) - 2, 0)
@@ -53,13 +53,13 @@ class Gathered:
         if self._count + len(self._open[0]) > MAX_GROUPS:
             raise CoverageLimitError(f"more than {MAX_GROUPS} groups of entries")
 
-    def folded(self) -> GroupBatch:
+    def result(self) -> GroupBatch:
         """All of it as one set."""
         first, last, size, period = map(np.concatenate, zip(*self._settled, self._open, strict=True))
         return GroupBatch(first, last, size, period, np.array([0, len(first)], np.int64))
 
 
-def _joined(before: Columns, piece: Columns) -> Columns:
+def _join(before: Columns, piece: Columns) -> Columns:
     """Fold the groups before a folded piece and the piece into one."""
     count, seam = len(piece[0]), SEAM
     while True:

@@ -29,8 +29,8 @@ def maximal(batch: GroupBatch) -> GroupBatch:
     batch = _without_solid_groups(batch)
     touch = _touches(batch)
     if touch.any():
-        batch = _joined(_split(batch, touch))
-    return _cut(batch) if (batch.size > LONGEST).any() else batch
+        batch = _join_chains(_split_groups(batch, touch))
+    return _cut_long_runs(batch) if (batch.size > LONGEST).any() else batch
 
 
 def set_heads(offsets: Longs) -> Longs:
@@ -65,7 +65,7 @@ def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
     return touch
 
 
-def _split(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
+def _split_groups(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
     """Split the run that touches off each group of several: at most head, body and tail."""
     several = batch.last > batch.first
     head = several & touch
@@ -82,7 +82,7 @@ def _split(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
     return GroupBatch(first, last, batch.size[row], np.where(last > first, period, 0), offsets)
 
 
-def _joined(batch: GroupBatch) -> GroupBatch:
+def _join_chains(batch: GroupBatch) -> GroupBatch:
     """Make one run of each chain of touching runs; whatever touches is a single run by now."""
     touch = _touches(batch)
     kept = np.flatnonzero(~touch)
@@ -95,7 +95,7 @@ def _joined(batch: GroupBatch) -> GroupBatch:
     )
 
 
-def _cut(batch: GroupBatch) -> GroupBatch:
+def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
     """Cut runs that are longer than an int32 into pieces of the longest size and a rest."""
     parts = (batch.size - 1) // LONGEST + 1
     long = parts > 1

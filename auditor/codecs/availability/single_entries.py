@@ -13,13 +13,13 @@ from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups
 from auditor.codecs.availability.sweep import sweep
 
 
-def most_shared(sets: Sequence[Groups]) -> int | None:
+def most_shared_entry(sets: Sequence[Groups]) -> int | None:
     """The first of the entries that are in the most sets; None where there is none.
 
     Raises `CoverageLimitError` as `auditor.codecs.availability.sweep.sweep` does.
 
     >>> every_third = np.array([(0, 9, 1, 3)], GROUP)
-    >>> most_shared([every_third, np.array([(3, 3, 4, 0)], GROUP)]), most_shared([])
+    >>> most_shared_entry([every_third, np.array([(3, 3, 4, 0)], GROUP)]), most_shared_entry([])
     (3, None)
     """
     steps = sweep([GroupBatch.one(one) for one in sets], [1] * len(sets))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import GroupBatch, Longs, offsets_of
 
 
-def striped(
+def stripe(
     first_entry: NDArray[np.int64],
     last_entry: NDArray[np.int64],
     index: NDArray[np.int64],
@@ -28,7 +28,7 @@ def striped(
     ``last_entry < first_entry`` is empty. The caller sees to 1 <= write quorum <= ensemble size and
     0 <= index < ensemble size.
 
-    >>> batch = striped(np.array([0]), np.array([9]), np.array([1]), np.array([3]), np.array([2]))
+    >>> batch = stripe(np.array([0]), np.array([9]), np.array([1]), np.array([3]), np.array([2]))
     >>> list(zip(batch.first.tolist(), batch.last.tolist(), batch.size.tolist(), batch.period.tolist()))
     [(0, 6, 2, 3), (9, 9, 1, 0)]
     """
@@ -56,14 +56,14 @@ def striped(
     nothing = np.zeros_like(start)
     body_end = phase + np.maximum(full, 0) * ensemble
     return GroupBatch(
-        _taken(held, start, start + phase, start + tail_at),
-        _taken(held, start, start + body_end, start + tail_at),
-        _taken(held, head_size, quorum, span - tail_at + 1),
-        _taken(held, nothing, np.where(full > 0, ensemble, 0), nothing),
+        _runs_taken(held, start, start + phase, start + tail_at),
+        _runs_taken(held, start, start + body_end, start + tail_at),
+        _runs_taken(held, head_size, quorum, span - tail_at + 1),
+        _runs_taken(held, nothing, np.where(full > 0, ensemble, 0), nothing),
         offsets_of(held.sum(axis=1)),
     )
 
 
-def _taken(held: NDArray[np.bool_], head: Longs, body: Longs, tail: Longs) -> Longs:
+def _runs_taken(held: NDArray[np.bool_], head: Longs, body: Longs, tail: Longs) -> Longs:
     """Head, body and tail of each row, where there is one, in that order."""
     return np.stack((head, body, tail), axis=1)[held]

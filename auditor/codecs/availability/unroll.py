@@ -19,14 +19,14 @@ from auditor.errors import CoverageLimitError
 _Parts = tuple[Longs, Longs, Longs, Longs]
 
 
-def unrolled(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
+def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     """The entries of the steps to keep, in every repetition of their windows: one folded set.
 
     Raises `CoverageLimitError` if more than `MOST_RUNS` runs would have to be written out.
 
     >>> from auditor.codecs.availability.sweep import sweep
     >>> steps = sweep([GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])], [1])
-    >>> unrolled(steps, steps.value == 0).groups().tolist()
+    >>> unroll(steps, steps.value == 0).groups().tolist()
     [(1, 2999999999998, 2, 3)]
     """
     start, end, interval = runs_of_steps(steps, keep)
@@ -58,7 +58,7 @@ def unrolled(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     one_group[interval[1:][same & differs]] = False
     regular = one_group[interval]
     opens = regular & np.append(True, ~same)[: len(start)]
-    parts.append(_repeated(start[opens], end[opens], period[interval[opens]], steps.high[interval[opens]]))
+    parts.append(_repeat_runs(start[opens], end[opens], period[interval[opens]], steps.high[interval[opens]]))
     rest = ~regular
     owner = interval[rest]
     parts.append(_written_out(start[rest], end[rest], steps.window[owner], steps.high[owner]))
@@ -73,7 +73,7 @@ def _singles(start: Longs, end: Longs) -> _Parts:
     return start, start, end - start, np.zeros_like(start)
 
 
-def _repeated(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts:
+def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts:
     """One run an interval, repeated up to the interval's end: full runs, and what fits of one more."""
     size = end - start
     full = np.maximum((high - size - start) // period + 1, 0)

@@ -119,7 +119,7 @@ def expand(groups: Groups) -> NDArray[np.int64]:
     batch = GroupBatch.one(groups)
     start, row = _starts(batch)
     size = batch.size[row]
-    _bound(float(size.sum(dtype=np.float64)), "entries")
+    _check_count(float(size.sum(dtype=np.float64)), "entries")
     ends = np.cumsum(size)
     entries: Longs = np.repeat(start - (ends - size), size)
     entries += np.arange(len(entries))
@@ -129,12 +129,12 @@ def expand(groups: Groups) -> NDArray[np.int64]:
 def _starts(batch: GroupBatch) -> tuple[Longs, Longs]:
     """Where every run starts, and the group that it is from."""
     count = (batch.last - batch.first) // np.maximum(batch.period, 1) + 1
-    _bound(float(count.sum(dtype=np.float64)), "runs")
+    _check_count(float(count.sum(dtype=np.float64)), "runs")
     row = np.repeat(np.arange(len(count)), count)
     rank = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
     return batch.first[row] + rank * batch.period[row], row
 
 
-def _bound(count: float, what: str) -> None:
+def _check_count(count: float, what: str) -> None:
     if count > MOST_EXPANDED:
         raise CoverageLimitError(f"{count:.0f} {what} to write out one by one, more than {MOST_EXPANDED}")

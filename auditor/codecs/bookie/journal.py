@@ -108,7 +108,7 @@ class Journal:
         while self.end is None:
             block = self._block(at, wanted)
             starts, stop, reason = self._walk(block, at)
-            records, lengths = _taken(block, at, starts)
+            records, lengths = _block_records(block, at, starts)
             fault = _fault(records, lengths, self.version)
             if fault is not None:
                 yield Records(*(column[: fault[0]] for column in records))
@@ -156,7 +156,7 @@ class Journal:
         return starts, at, None
 
 
-def _taken(block: bytes, base: int, starts: list[int]) -> tuple[Records, Longs]:
+def _block_records(block: bytes, base: int, starts: list[int]) -> tuple[Records, Longs]:
     """The records that start in a block, and their lengths."""
     positions = np.array(starts, np.int64)
     heads = heads_at(block, positions, HEAD)

@@ -102,12 +102,12 @@ def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns
     return LedgerColumns(
         damage=_by_row(parts, "damage"),
         rules=_by_row(parts, "rules"),
-        **{name: _joined(columns, name)[rows] for name in _SCALARS},
-        segment_firsts=_joined(columns, "segment_firsts")[segments],
-        member_counts=_joined(columns, "member_counts")[segments],
-        members=_renumbered(columns, "members", "bookies")[members],
+        **{name: _concatenate(columns, name)[rows] for name in _SCALARS},
+        segment_firsts=_concatenate(columns, "segment_firsts")[segments],
+        member_counts=_concatenate(columns, "member_counts")[segments],
+        members=_renumber(columns, "members", "bookies")[members],
         bookies=list(chain.from_iterable(each.bookies for each in columns)),
-        custom_keys=_renumbered(columns, "custom_keys", "key_names")[custom],
+        custom_keys=_renumber(columns, "custom_keys", "key_names")[custom],
         key_names=list(chain.from_iterable(each.key_names for each in columns)),
         custom_values=pa.concat_arrays([each.custom_values for each in columns]).take(pa.array(custom)),
     )
@@ -117,11 +117,11 @@ def _order(rows: Sequence[Longs]) -> NDArray[np.intp]:
     return np.argsort(np.concatenate(rows), kind="stable")
 
 
-def _joined(columns: Sequence[LedgerColumns], name: str) -> Any:
+def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
     return np.concatenate([getattr(each, name) for each in columns])
 
 
-def _renumbered(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
+def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
     """Places in each part's own list of names, as places in all of these lists one behind the other."""
     starts = np.cumsum([0, *(len(getattr(each, names)) for each in columns[:-1])])
     return np.concatenate([getattr(each, name) + at for each, at in zip(columns, starts, strict=True)])

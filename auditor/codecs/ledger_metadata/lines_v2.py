@@ -164,7 +164,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
         kind: TextSpans(of[kind].rows, of[kind].starts + len(_BEGIN[kind]), of[kind].ends) for kind in _BEGIN
     }
     # What is not written as the server writes it is `odd`, and goes to the reader of one ledger at a time.
-    quoted = {kind: _quoted(octets, contents[kind], odd) for kind in _QUOTED}
+    quoted = {kind: _before_quote(octets, contents[kind], odd) for kind in _QUOTED}
     escaped = _check_bytes(octets, begins, ends, quoted, odd)
 
     ledgers = Fields(
@@ -180,7 +180,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
         ledgers.numbers[number][of[kind].rows] = integers(octets, contents[kind], _MOST_DIGITS[kind], odd)
         ledgers.present[number][of[kind].rows] = True
     for kind, (number, names) in _ENUMS.items():
-        ledgers.numbers[number][of[kind].rows] = _named(octets, contents[kind], names, odd)
+        ledgers.numbers[number][of[kind].rows] = _match_names(octets, contents[kind], names, odd)
         ledgers.present[number][of[kind].rows] = True
     for kind, number in (
         (FieldKind.SEGMENT, SEGMENT),
@@ -254,7 +254,7 @@ def _check_order(kinds: NDArray[np.uint8], lines: TextSpans, odd: Bools) -> None
     odd[lines.rows[lasts & ~_MAY_END[kinds]]] = True
 
 
-def _quoted(octets: NDArray[np.uint8], contents: TextSpans, odd: Bools) -> TextSpans:
+def _before_quote(octets: NDArray[np.uint8], contents: TextSpans, odd: Bools) -> TextSpans:
     """What stands before the closing quote."""
     ends = contents.ends - 1
     odd[contents.rows[(ends < contents.starts) | (octets[ends] != _QUOTE)]] = True
@@ -286,7 +286,9 @@ def _check_bytes(
     return escaped
 
 
-def _named(octets: NDArray[np.uint8], contents: TextSpans, names: list[tuple[str, int]], odd: Bools) -> Longs:
+def _match_names(
+    octets: NDArray[np.uint8], contents: TextSpans, names: list[tuple[str, int]], odd: Bools
+) -> Longs:
     numbers = np.zeros(len(contents.starts), np.int64)
     for name, number in names:
         numbers[begin_with(octets, contents.starts, name.encode() + b"\n")] = number

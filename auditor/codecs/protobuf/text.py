@@ -82,12 +82,12 @@ def unescape(text: bytes) -> bytes:
         escape = _ESCAPE.match(text, slash)
         if escape is None:
             raise ValueError(slash)
-        pieces += (text[at:slash], _escaped(escape, slash))
+        pieces += (text[at:slash], _unescape(escape, slash))
         at = escape.end()
     return b"".join((*pieces, text[at:]))
 
 
-def _escaped(escape: re.Match[bytes], at: int) -> bytes:
+def _unescape(escape: re.Match[bytes], at: int) -> bytes:
     octal, byte, short, long, plain = escape.groups()
     if plain is not None:
         return bytes([_PLAIN.get(plain, plain[0])])

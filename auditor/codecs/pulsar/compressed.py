@@ -25,7 +25,7 @@ COMPRESSIONS = {0: "NONE", 1: "LZ4", 2: "ZLIB", 3: "ZSTD", 4: "SNAPPY"}
 _HEAD = len(MAGIC) + 4
 
 
-class Unpacked(NamedTuple):
+class UnpackedMessage(NamedTuple):
     """A message, what it was compressed with ("none": it was not), and where its bytes begin in the value."""
 
     message: bytes
@@ -33,7 +33,7 @@ class Unpacked(NamedTuple):
     begins: int
 
 
-def unpack(data: bytes, what: str) -> Unpacked:
+def unpack(data: bytes, what: str) -> UnpackedMessage:
     r"""Take the message out of a value, which ``what`` names in errors.
 
     >>> unpack(b"\x08\x01", "cursor").compression
@@ -46,7 +46,7 @@ def unpack(data: bytes, what: str) -> Unpacked:
         DecodeError: a compressed value that is cut, or that cannot be unpacked to the size that it promises.
     """
     if not data.startswith(MAGIC):
-        return Unpacked(data, UNCOMPRESSED, 0)
+        return UnpackedMessage(data, UNCOMPRESSED, 0)
     if len(data) < _HEAD:
         raise DecodeError(what, len(data), "the head of a compressed value is cut")
     begins = _HEAD + int.from_bytes(data[len(MAGIC) : _HEAD], "big", signed=True)
@@ -61,7 +61,7 @@ def unpack(data: bytes, what: str) -> Unpacked:
         raise DecodeError(what, _HEAD, f"compression {said.compressionType} is none that is known")
     if not 0 <= size <= proto_wire.MAX_MESSAGE_BYTES:
         raise DecodeError(what, _HEAD, f"an uncompressed size of {size} bytes")
-    return Unpacked(_unpacked(data[begins:], compression, size, what, begins), compression, begins)
+    return UnpackedMessage(_unpack(data[begins:], compression, size, what, begins), compression, begins)
 
 
 def parse(kind: type[proto_wire.M], data: bytes, what: str) -> tuple[proto_wire.M, str]:
@@ -80,7 +80,7 @@ def parse(kind: type[proto_wire.M], data: bytes, what: str) -> tuple[proto_wire.
         raise DecodeError(what, begins, reason) from damage
 
 
-def _unpacked(packed: bytes, compression: str, size: int, what: str, begins: int) -> bytes:
+def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) -> bytes:
     if compression == "NONE":
         return packed
     # One byte more than promised, so that what is too long shows; never more than that.

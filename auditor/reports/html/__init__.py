@@ -55,13 +55,13 @@ def render(
     ``history`` the runs of the same directory, oldest first; ``standings`` says since when a sampled finding
     has been there, ``named`` how commands name this run, and ``notes`` what a reader should know besides.
 
-    >>> from auditor.model.report import BookiesRead, Cluster, Coverage, Decided, Replicas, RunFacts
+    >>> from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, RunFacts
     >>> nothing = {"bookies": [], "ledgers": 0, "replicas": 0}
     >>> run = RunFacts(version="1", started=0, finished=0, scan_time=0, live=False, positions=[],
     ...                bookie_sources=[], entry_logs=False, operations={}, gaps=[], in_doubt=None,
     ...                resumed=None, notes=[], tally=[], impact=[], changes=None,
     ...                suppressions=[], accepted=nothing, reused=None)
-    >>> seen = Coverage(Decided(0, 0), BookiesRead(0, 0, ()), Replicas(0, 0))
+    >>> seen = Coverage(DecidedCount(0, 0), BookiesRead(0, 0, ()), Replicas(0, 0))
     >>> page = render(Report.make(run, Cluster("<b>", "zk://h/ledgers", "flat"), seen, ()), Figures())
     >>> "&lt;b&gt;" in page, "<b>" in page
     (True, False)

@@ -33,8 +33,8 @@ def bookies_shown(figures: Figures) -> dict[str, Any]:
                 "figure": each,
                 "kind": kind_of(each),
                 "bar": _stack((each.whole, each.missing, each.unknown)),
-                "left": _scaled(each.missing, most),
-                "right": _scaled(each.too_much, most),
+                "left": _scale(each.missing, most),
+                "right": _scale(each.too_much, most),
             }
             for each in rows
         ],
@@ -70,7 +70,7 @@ def _stack(parts: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(sum(widths[:number]), width) for number, width in enumerate(widths)]
 
 
-def _scaled(number: int, most: int) -> int:
+def _scale(number: int, most: int) -> int:
     return max(number * 1000 // most, 12) if number else 0
 
 

@@ -10,7 +10,7 @@ from auditor.checks import BY_ID
 from auditor.model.finding import Confidence, Severity
 from auditor.model.report import Report
 from auditor.reports.html.words import shorten
-from auditor.reports.reused import reused
+from auditor.reports.reused import reuse_sentence
 
 _LISTED = 20  # gaps, notes, positions, sources, unread bookies
 _TEXT = 300
@@ -47,7 +47,7 @@ def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
         "suppressions": run.suppressions,
         "gaps": _some(run.gaps),
         "notes": _some([*run.notes, *notes]),
-        "reused": shorten(reused(run.reused), _TEXT) if run.reused else None,
+        "reused": shorten(reuse_sentence(run.reused), _TEXT) if run.reused else None,
         "read_again": _some(run.reused["notes"] if run.reused else []),
         "positions": _some(dict.fromkeys(run.positions)),
         "sources": _some(run.bookie_sources),

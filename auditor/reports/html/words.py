@@ -5,13 +5,13 @@ from __future__ import annotations
 from auditor.model.amounts import format_time, percent, plural, size
 from auditor.reports.plain_text import shorten
 
-__all__ = ["format_time", "grouped", "percent", "plural", "prose", "shorten", "size"]
+__all__ = ["format_time", "group_digits", "percent", "plural", "prose", "shorten", "size"]
 
 
-def grouped(value: int) -> str:
+def group_digits(value: int) -> str:
     """Digits in threes.
 
-    >>> grouped(1234567)
+    >>> group_digits(1234567)
     '1,234,567'
     """
     return f"{value:,}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 
 ROWS = 65_536
 MAX_BATCH_BYTES = 256 << 20
 """Groups in one record batch; Arrow's offsets end at 2 GiB."""
 
-SCHEMA = commented(
+SCHEMA = schema_of(
     ("bookie_id", pa.string(), "the bookie that the index belongs to"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null where ledger_id is"),
     ("ledger_id", pa.int64(), "the ledger; null for stray, gap and damaged"),

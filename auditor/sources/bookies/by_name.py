@@ -71,7 +71,7 @@ def find_indexes(options: Mapping[str, str]) -> Found:
     known = {cookie.bookie_id for place in places for cookie in _cookies(place)}
     store = _Store()
     if uri := options.get("metadata"):
-        store = _asked(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
+        store = _store_at(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
     attribution = attribute(places, known | store.ids, store.cookies, store.instance_id)
     wanted = [(name, each.index_directories) for name, each in attribution.bookies.items()]
     return Found(parts(wanted, _tasks(options)), _unread(places, attribution))
@@ -91,7 +91,7 @@ class _Store(NamedTuple):
     instance_id: str | None = None
 
 
-def _asked(uri: str, options: StoreOptions) -> _Store:
+def _store_at(uri: str, options: StoreOptions) -> _Store:
     with closing(open_store(uri, options)) as store:
         nodes = store.cluster().nodes
     named: dict[str, list[str]] = {}

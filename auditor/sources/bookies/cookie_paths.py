@@ -16,7 +16,7 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
-class Matched(Generic[Key]):
+class PathMatches(Generic[Key]):
     """``found``: the directory of each path that has one; ``reasons``: why each other path has none."""
 
     found: dict[str, Key]
@@ -45,7 +45,7 @@ def shared_parts(path: Sequence[str], inside: Sequence[str]) -> int:
     return count
 
 
-def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Matched[Key]:
+def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> PathMatches[Key]:
     """Match the paths of a cookie with directories, each given by the parts of its path from its place on.
 
     A directory answers to one path only: to the one it shares most with.
@@ -76,4 +76,4 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Mat
             found[path] = key
         else:
             reasons[path] = f"{'/'.join(directories[key])} could as well be {rivals[0]}"
-    return Matched(found, reasons)
+    return PathMatches(found, reasons)

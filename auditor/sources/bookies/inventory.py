@@ -21,7 +21,7 @@ ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredRole:
     """What an inventory says of a directory: its role, and its position among the ``of`` of that role."""
 
     path: str
@@ -30,7 +30,7 @@ class Declared:
     of: int
 
 
-def read_inventory(file: Path) -> dict[str, list[Declared]]:
+def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
     """Read which directories each bookie has; relative paths count from the file's own directory.
 
     Raises `UsageError` for a file that is no inventory, naming the entry at fault.
@@ -45,7 +45,7 @@ def read_inventory(file: Path) -> dict[str, list[Declared]]:
     return {bookie_id: _directories(file, bookie_id, lists) for bookie_id, lists in bookies.items()}
 
 
-def _directories(file: Path, bookie_id: str, lists: Any) -> list[Declared]:
+def _directories(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
     where = f'--bookies {file}: [bookies."{bookie_id}"]'
     if not accepted(bookie_id):
         raise UsageError(
@@ -63,5 +63,5 @@ def _directories(file: Path, bookie_id: str, lists: Any) -> list[Declared]:
         if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
             raise UsageError(f"{where} {key} must be a list of paths")
         whole = [str(file.parent.absolute() / path) for path in paths]
-        declared += [Declared(path, role, position, len(paths)) for position, path in enumerate(whole)]
+        declared += [DeclaredRole(path, role, position, len(paths)) for position, path in enumerate(whole)]
     return declared

@@ -21,7 +21,7 @@ from auditor.model.states import BookieRead
 from auditor.sources.bookies.cookie_paths import path_parts, shared_parts
 from auditor.sources.bookies.journal.replay import NONE, Journals, journals_of
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
-from auditor.sources.bookies.paths import BookiePaths, Owned, paths_of
+from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory, paths_of
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound
 
 
@@ -83,7 +83,7 @@ class Attribution:
 
     directories: tuple[AttributedDirectory, ...]
     bookies: Mapping[str, AttributedBookie]
-    found: tuple[Owned, ...] = ()
+    found: tuple[OwnedDirectory, ...] = ()
 
 
 def attribute(
@@ -98,7 +98,7 @@ def attribute(
     ``store_cookies`` (by id) tell a bookie's directories apart only where none of its VERSION files parses.
     Bookies that the cluster names and that have no place are not in the result.
     """
-    owned: dict[str | None, dict[str, Owned]] = {}
+    owned: dict[str | None, dict[str, OwnedDirectory]] = {}
     gaps: dict[str, list[str]] = {}
     for place in places:
         opened = [(found, *_open(found)) for found in place.directories]
@@ -109,7 +109,7 @@ def attribute(
         for found, cookie, damage in opened:
             owner = _owner(place_id, cookie, known_ids)
             directory = owned.setdefault(owner, {}).setdefault(
-                found.path, Owned(found, cookie, damage, place_id)
+                found.path, OwnedDirectory(found, cookie, damage, place_id)
             )
             if found.declared is not None:
                 directory.declared.append(found.declared)
@@ -159,7 +159,7 @@ def _owner(place_id: str | None, cookie: Cookie | None, known_ids: Set[str]) -> 
     return place_id
 
 
-def _row(owner: str | None, directory: Owned, paths: BookiePaths) -> AttributedDirectory:
+def _row(owner: str | None, directory: OwnedDirectory, paths: BookiePaths) -> AttributedDirectory:
     cookie = directory.cookie
     return AttributedDirectory(
         place=directory.place_id,
@@ -176,11 +176,11 @@ def _row(owner: str | None, directory: Owned, paths: BookiePaths) -> AttributedD
         index_dirs=cookie.index_dirs if cookie else None,
         version_absent=directory.found.version_absent,
         empty=directory.found.empty,
-        configured=_configured(cookie, directory.found.inside) if cookie else None,
+        configured=_configured_path(cookie, directory.found.inside) if cookie else None,
     )
 
 
-def _configured(cookie: Cookie, inside: Sequence[str]) -> str | None:
+def _configured_path(cookie: Cookie, inside: Sequence[str]) -> str | None:
     """The path in a directory's own cookie that is meant by it: the one that shares most with its path."""
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
     lengths = {path: shared_parts(path_parts(path), inside) for path in paths}
@@ -190,7 +190,11 @@ def _configured(cookie: Cookie, inside: Sequence[str]) -> str | None:
 
 
 def _bookie(
-    bookie_id: str, directories: Sequence[Owned], paths: BookiePaths, gaps: list[str], instance_id: str | None
+    bookie_id: str,
+    directories: Sequence[OwnedDirectory],
+    paths: BookiePaths,
+    gaps: list[str],
+    instance_id: str | None,
 ) -> AttributedBookie:
     readable: list[IndexDirectory] = []
     troubles: list[str] = []
@@ -218,7 +222,7 @@ def _bookie(
         read=BookieRead.READ if not troubles else BookieRead.PARTIAL if readable else BookieRead.UNREAD,
         reason="; ".join(troubles + gaps) if troubles else None,
         index_time=journals.index_time,
-        suspect=any(_misplaced(bookie_id, each, paths) for each in directories),
+        suspect=any(_is_misplaced(bookie_id, each, paths) for each in directories),
         foreign_instance=bool(instances)
         and instance_id is not None
         and all(instance not in (None, instance_id) for instance in instances),
@@ -227,7 +231,7 @@ def _bookie(
     )
 
 
-def _trouble(directory: Owned, in_rocksdb: bool) -> str | None:
+def _trouble(directory: OwnedDirectory, in_rocksdb: bool) -> str | None:
     if in_rocksdb and not directory.found.has_rocksdb:
         return f"{directory.found.path} has no DbLedgerStorage index, and others of this bookie have one"
     if directory.cookie is None:
@@ -235,7 +239,7 @@ def _trouble(directory: Owned, in_rocksdb: bool) -> str | None:
     return None
 
 
-def _misplaced(bookie_id: str, directory: Owned, paths: BookiePaths) -> bool:
+def _is_misplaced(bookie_id: str, directory: OwnedDirectory, paths: BookiePaths) -> bool:
     # A journal holds no index: no verdict rests on where it lies.
     if paths.roles.get(directory.found.path) == "journal":
         return False

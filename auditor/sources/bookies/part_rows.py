@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.index_files.batch import IndexFiles
-from auditor.sources.bookies.index_files.listing import Passed, check_versions, list_part
-from auditor.sources.bookies.index_files.row_builder import GatheredRows
+from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions, list_part
+from auditor.sources.bookies.index_files.row_builder import RowBuilder
 from auditor.sources.bookies.index_files.threads import read_files
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.rows import read_databases
@@ -21,7 +21,7 @@ __all__ = ["SCHEMA", "read_part"]
 
 def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
     """Read what one part covers. Needs no Spark: this is also how a table is collected beside a bookie."""
-    rows = GatheredRows(part.bookie_id, part.storage)
+    rows = RowBuilder(part.bookie_id, part.storage)
     changed = list(check_versions(part.directories))
     passed = list(changed)
     earlier = EarlierRows(part.earlier, part.bookie_id) if part.earlier and not changed else None
@@ -42,7 +42,7 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
         yield from earlier.rows()
 
 
-def _files(part: IndexPart, passed: list[Passed], earlier: EarlierRows | None) -> Iterator[IndexFiles]:
+def _files(part: IndexPart, passed: list[SkippedPath], earlier: EarlierRows | None) -> Iterator[IndexFiles]:
     """The files to read, piece by piece as they are read; what is not read is put aside."""
     for item in list_part(part) if earlier is None else list_changed(part, earlier):
         if isinstance(item, IndexFiles):

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 
 from auditor.model.cookie import Cookie
 from auditor.sources.bookies.cookie_paths import match, path_parts, shared_parts
-from auditor.sources.bookies.inventory import Declared
+from auditor.sources.bookies.inventory import DeclaredRole
 from auditor.sources.bookies.places import DirectoryFound
 
 Paths = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Owned:
+class OwnedDirectory:
     """A directory attributed to a bookie: its cookie or the damage of it, and in whose place it lies."""
 
     found: DirectoryFound
     cookie: Cookie | None
     damage: str | None
     place_id: str | None
-    declared: list[Declared] = field(default_factory=list)
+    declared: list[DeclaredRole] = field(default_factory=list)
 
     @property
     def relevant(self) -> bool:
@@ -45,13 +45,15 @@ class BookiePaths:
     journal: Paths
     ledger: Paths
     index: Paths
-    found: dict[str, Owned]
+    found: dict[str, OwnedDirectory]
     reasons: dict[str, str]
     roles: dict[str, str]
     journals_differ: bool = False
 
 
-def paths_of(bookie_id: str | None, owned: Sequence[Owned], store_cookie: Cookie | None) -> BookiePaths:
+def paths_of(
+    bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
+) -> BookiePaths:
     """Match the paths that a bookie's cookies name with the directories attributed to it.
 
     ``store_cookie`` stands in where none of its VERSION files parses.
@@ -72,7 +74,9 @@ def paths_of(bookie_id: str | None, owned: Sequence[Owned], store_cookie: Cookie
     )
 
 
-def _telling(bookie_id: str | None, owned: Sequence[Owned], store_cookie: Cookie | None) -> list[Cookie]:
+def _telling(
+    bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
+) -> list[Cookie]:
     """The cookies that count: its own before an unknown id's, those of disks before those of journals."""
     named = [(directory, directory.cookie) for directory in owned if directory.cookie is not None]
     disks = [(directory, cookie) for directory, cookie in named if not _is_journal(directory, cookie)]
@@ -81,7 +85,7 @@ def _telling(bookie_id: str | None, owned: Sequence[Owned], store_cookie: Cookie
     return own or ([store_cookie] if store_cookie is not None else [])
 
 
-def _is_journal(directory: Owned, cookie: Cookie) -> bool:
+def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
     """Whether a directory's own cookie calls it a journal and nothing else."""
     if directory.declared:
         return all(each.role == "journal" for each in directory.declared)
@@ -98,10 +102,12 @@ def _union(lists: Iterable[Paths]) -> Paths:
     return tuple(dict.fromkeys(path for paths in ranked for path in paths if path))
 
 
-def _match(lists: dict[str, Paths], owned: Sequence[Owned]) -> tuple[dict[str, Owned], dict[str, str]]:
+def _match(
+    lists: dict[str, Paths], owned: Sequence[OwnedDirectory]
+) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match by suffix, directories with ``current`` first; then by position where an inventory gives one."""
     by_path = {directory.found.path: directory for directory in owned}
-    found: dict[str, Owned] = {}
+    found: dict[str, OwnedDirectory] = {}
     open_paths = _union(lists.values())
     reasons: dict[str, str] = {}
     for has_current in (True, False):
@@ -126,5 +132,5 @@ def _match(lists: dict[str, Paths], owned: Sequence[Owned]) -> tuple[dict[str, O
     return found, reasons
 
 
-def _declares(paths: Paths, path: str, declared: Declared) -> bool:
+def _declares(paths: Paths, path: str, declared: DeclaredRole) -> bool:
     return len(paths) == declared.of and paths[declared.position] == path

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import UsageError
-from auditor.sources.bookies.inventory import Declared, read_inventory
+from auditor.sources.bookies.inventory import DeclaredRole, read_inventory
 from auditor.sources.bookies.journal.last_marks import read_marks
 
 MAX_DEPTH = 6
@@ -56,7 +56,7 @@ class DirectoryFound:
     version_error: str | None
     marked_ms: int | None
     has_rocksdb: bool
-    declared: Declared | None = None
+    declared: DeclaredRole | None = None
     version_absent: bool = False
     empty: bool | None = None
     old_data: bool = False
@@ -152,7 +152,7 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
     return sorted(found, key=lambda directory: directory.path), gaps
 
 
-def _look(path: str, inside: tuple[str, ...], declared: Declared | None) -> DirectoryFound:
+def _look(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> DirectoryFound:
     current = Path(path, "current")
     version, error, absent = _version(current / "VERSION")
     has_current = current.is_dir()

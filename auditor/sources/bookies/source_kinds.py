@@ -79,7 +79,7 @@ def _collections(source: str) -> list[str] | None:
     where = str(Path(source).absolute()) if local else source.rstrip("/")
     files, base, type_ = _look(where)
     if type_ == fs.FileType.NotFound and _GLOB & set(where):
-        found = [each for each in _expanded(where) if _are_collections([each])]
+        found = [each for each in _expand(where) if _are_collections([each])]
         if not found:
             raise UsageError(f"--bookies {source}: no collection matches")
         return found
@@ -122,7 +122,7 @@ def _directories(files: Any, base: str) -> list[str]:
     return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
 
 
-def _expanded(pattern: str) -> list[str]:
+def _expand(pattern: str) -> list[str]:
     """The directories that match a pattern, in order; a part of the path is matched as a shell does it."""
     parts = pattern.split("/")
     first = next(number for number, part in enumerate(parts) if _GLOB & set(part))

@@ -18,13 +18,13 @@ from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.columns import LedgerColumns
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, unread_place
 from auditor.keys.plain_paths import ledger_ids
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.metadata.ledger_arrays import RULE, SEGMENT, damage_arrays, metadata_arrays, name_column
 from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
 from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
 
-LEDGERS = commented(
+LEDGERS = schema_of(
     (
         "scope_id",
         pa.int64(),
@@ -103,15 +103,15 @@ def ledger_rows(
     is_ledger = np.ones(len(ids), bool)
     is_ledger[[row for row, place in odd.items() if place.kind != "ledger"]] = False
     ledgers = np.flatnonzero(is_ledger)
-    rows = [_batch(_decoded(batch, paths, ledgers, ids, scopes, schema), len(ledgers), schema)]
+    rows = [_batch(_decode_rows(batch, paths, ledgers, ids, scopes, schema), len(ledgers), schema)]
     if strays:
-        rows.append(_batch(_misplaced(batch, paths, strays, odd), len(strays), schema))
+        rows.append(_batch(_misplaced_rows(batch, paths, strays, odd), len(strays), schema))
     if batch.gaps:
         rows.append(_batch(_gaps(batch, start, layout), len(batch.gaps), schema))
     return rows[0] if len(rows) == 1 else pa.concat_batches(rows)
 
 
-def _decoded(
+def _decode_rows(
     batch: ZnodeBatch, paths: TextColumn, at: Longs, ids: Longs, scopes: Longs, schema: pa.Schema
 ) -> dict[str, Any]:
     columns = decode_batch(ByteColumn.of(batch.data).taken(at))
@@ -164,7 +164,7 @@ def _times(values: Longs) -> pa.Array:
     return pa.array(values, mask=values == NO_TIME)
 
 
-def _misplaced(
+def _misplaced_rows(
     batch: ZnodeBatch, paths: TextColumn, rows: list[int], places: Mapping[int, Place]
 ) -> dict[str, Any]:
     return {

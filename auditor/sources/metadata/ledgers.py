@@ -64,7 +64,7 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
             for batch in store.read(part):
                 gaps += batch.gaps
                 if path in batch.paths:
-                    return _stored(store, batch, batch.paths.index(path), ledger)
+                    return _stored_ledger(store, batch, batch.paths.index(path), ledger)
         gaps += _anywhere(store, nodes)
     at_path = [reason for gap, reason in gaps if path == gap or path.startswith(f"{gap.rstrip('/')}/")]
     if at_path:
@@ -97,7 +97,7 @@ def list_ledgers(
                     if not _may_be_in(place, scope_id):
                         continue
                     if place.kind == "ledger" and place.ledger_id is not None and place.scope_id is not None:
-                        yield _stored(store, batch, row, LedgerId(place.ledger_id, place.scope_id))
+                        yield _stored_ledger(store, batch, row, LedgerId(place.ledger_id, place.scope_id))
                     elif place.kind == "malformed":
                         yield path, "its path and its id disagree, or it is no ledger's path"
                 for path, reason in batch.gaps:
@@ -130,7 +130,7 @@ def _parts(store: MetadataStore, layout: LayoutKind, path: str) -> list[Part]:
     return store.parts(Tree.LEDGERS, layout, _PARTS)
 
 
-def _stored(store: MetadataStore, batch: ZnodeBatch, row: int, ledger: LedgerId) -> StoredLedger:
+def _stored_ledger(store: MetadataStore, batch: ZnodeBatch, row: int, ledger: LedgerId) -> StoredLedger:
     metadata, damage, ctime, mtime = None, None, None, None
     if store.keeps_times:  # else a live etcd has the moment of reading as mtime
         ctime, mtime = int(batch.ctime[row]), int(batch.mtime[row])

@@ -10,11 +10,11 @@ import pyarrow as pa
 from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
 from auditor.keys import marks
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.model.states import MarkRow
 from auditor.sources.metadata.store import UNCOUNTED, ZnodeBatch
 
-MARKS = commented(
+MARKS = schema_of(
     ("kind", pa.string(), "mark, lock, directory (of marks, in which none was seen) or gap (not listed)"),
     ("ledger_id", pa.int64(), "the ledger; null where the name says none"),
     ("path", pa.string(), "its znode"),

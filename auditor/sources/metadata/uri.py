@@ -83,37 +83,37 @@ def parse_metadata_uri(uri: str) -> MetadataUri:
     """
     scheme, separator, rest = uri.partition("://")
     if not separator:
-        raise UsageError(f"{shown(uri)!r} is no metadata URI; known forms: {FORMS}")
+        raise UsageError(f"{redact(uri)!r} is no metadata URI; known forms: {FORMS}")
     rest, _, query_text = rest.partition("?")
     authority, slash, path = rest.partition("/")
     path = slash + path
     query = dict(parse_qsl(query_text, keep_blank_values=True))
     if "@" in authority:
         raise UsageError(
-            f"{shown(uri)!r}: a URI takes no user and no password; write them into a credentials file, and "
+            f"{redact(uri)!r}: a URI takes no user and no password; write them into a credentials file, and "
             "name that with --credentials"
         )
     if scheme in _LAYOUTS:
         return _live(uri, scheme, authority, path, query)
     if scheme in _SAVED:
-        return _saved(uri, scheme, authority, unquote(path), query)
+        return _parse_saved(uri, scheme, authority, unquote(path), query)
     if scheme == "etcd":
         return _etcd(uri, authority, unquote(path), query)
     if scheme.startswith(("etcd+", "etcd-snapshot+")):
         raise UsageError(
-            f"{shown(uri)!r}: etcd has one layout, so its scheme takes no suffix; known forms: {FORMS}"
+            f"{redact(uri)!r}: etcd has one layout, so its scheme takes no suffix; known forms: {FORMS}"
         )
     if scheme == "zk+ms":
         raise UsageError(
-            f"{shown(uri)!r}: the metadata-store layout (+ms) keeps its ledgers in tables, not in znodes"
+            f"{redact(uri)!r}: the metadata-store layout (+ms) keeps its ledgers in tables, not in znodes"
         )
-    raise UsageError(f"{shown(uri)!r}: unknown scheme {scheme!r}; known forms: {FORMS}")
+    raise UsageError(f"{redact(uri)!r}: unknown scheme {scheme!r}; known forms: {FORMS}")
 
 
-def shown(uri: str) -> str:
+def redact(uri: str) -> str:
     """A URI as a message may repeat it: without what stands before an @, which could be a password.
 
-    >>> shown("zk://me:secret@h1:2181/ledgers")
+    >>> redact("zk://me:secret@h1:2181/ledgers")
     'zk://***@h1:2181/ledgers'
     """
     return _USER.sub("://***@", uri)
@@ -122,7 +122,7 @@ def shown(uri: str) -> str:
 def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
     if query:
         raise UsageError(
-            f"{shown(uri)!r}: a live store takes no query; its root is the path, as in zk://host:2181/ledgers"
+            f"{redact(uri)!r}: a live store takes no query; its root is the path, as in zk://host:2181/ledgers"
         )
     hosts = tuple(_host(uri, host, DEFAULT_PORT) for host in re.split("[;,]", authority))
     return MetadataUri("zk", hosts, "", _root(uri, path), _LAYOUTS[scheme])
@@ -131,7 +131,7 @@ def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str
 def _etcd(uri: str, authority: str, scope: str, query: dict[str, str]) -> MetadataUri:
     if query:
         raise UsageError(
-            f"{shown(uri)!r}: a live store takes no query; its scope is the path, as in etcd://host:2379/scope"
+            f"{redact(uri)!r}: a live store takes no query; its scope is the path, as in etcd://host:2379/scope"
         )
     hosts = tuple(_host(uri, host, DEFAULT_ETCD_PORT) for host in re.split("[;,]", authority))
     return MetadataUri("etcd", hosts, "", _scope(uri, scope), LayoutKind.ETCD)
@@ -140,19 +140,19 @@ def _etcd(uri: str, authority: str, scope: str, query: dict[str, str]) -> Metada
 def _host(uri: str, text: str, default_port: int) -> str:
     match = _HOST.fullmatch(text)
     if not match or (match[2] and not 0 < int(match[2]) < 65536):
-        raise UsageError(f"{shown(uri)!r}: {text.rpartition('@')[2]!r} is no host:port")
+        raise UsageError(f"{redact(uri)!r}: {text.rpartition('@')[2]!r} is no host:port")
     return f"{match[1]}:{match[2] or default_port}"
 
 
-def _saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
+def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
     if authority or path in ("", "/"):
         raise UsageError(
-            f"{shown(uri)!r}: saved metadata is named by an absolute path, as in {scheme}:///path"
+            f"{redact(uri)!r}: saved metadata is named by an absolute path, as in {scheme}:///path"
         )
     parameter = _SAVED[scheme]
     unknown = sorted(set(query) - {parameter})
     if unknown:
-        raise UsageError(f"{shown(uri)!r}: unknown parameter {unknown[0]!r}; there is {parameter}=/ledgers")
+        raise UsageError(f"{redact(uri)!r}: unknown parameter {unknown[0]!r}; there is {parameter}=/ledgers")
     root = query.get(parameter, DEFAULT_ROOT)
     if scheme == "etcd-snapshot":
         return MetadataUri(scheme, (), path, _scope(uri, root), LayoutKind.ETCD, query)
@@ -162,11 +162,11 @@ def _saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, st
 def _root(uri: str, text: str) -> str:
     root = text.rstrip("/")
     if not root.startswith("/") or any(part in ("", ".", "..") for part in root[1:].split("/")):
-        raise UsageError(f"{shown(uri)!r}: the root must be an absolute znode path such as {DEFAULT_ROOT}")
+        raise UsageError(f"{redact(uri)!r}: the root must be an absolute znode path such as {DEFAULT_ROOT}")
     return root
 
 
 def _scope(uri: str, scope: str) -> str:
     if not scope.startswith("/") or not scope.strip("/"):
-        raise UsageError(f"{shown(uri)!r}: the scope must be an absolute path such as {DEFAULT_ROOT}")
+        raise UsageError(f"{redact(uri)!r}: the scope must be an absolute path such as {DEFAULT_ROOT}")
     return scope

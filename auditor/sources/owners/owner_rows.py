@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from auditor.errors import DecodeError
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
 from auditor.sources.owners.applications import Reader
 from auditor.sources.owners.owner import Owner, OwnerNames, Reference
 
-OWNERS = commented(
+OWNERS = schema_of(
     ("application", pa.string(), "who keeps the reference: pulsar"),
     ("status", pa.string(), "ok, unreadable (the value), misplaced (no owner's path), gap (not listed)"),
     ("path", pa.string(), "the owner's znode, or its key"),

@@ -51,12 +51,12 @@ def _topic(owner: OwnerNames, data: bytes) -> Owner:
     topic = managed_ledger.decode(data)
     borrowed, count = topic.shadow_source is not None, len(topic.ledgers)
     listed = tuple(
-        _listed(ledger, place, count, borrowed=borrowed) for place, ledger in enumerate(topic.ledgers)
+        _reference(ledger, place, count, borrowed=borrowed) for place, ledger in enumerate(topic.ledgers)
     )
     return Owner(owner, listed or (Reference(OwnerKind.DATA, None),), None, topic.compression)
 
 
-def _listed(ledger: ListedLedger, place: int, of: int, *, borrowed: bool) -> Reference:
+def _reference(ledger: ListedLedger, place: int, of: int, *, borrowed: bool) -> Reference:
     offload = ledger.offload
     return Reference(
         OwnerKind.DATA,

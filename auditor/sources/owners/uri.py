@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote
 
 from auditor.errors import UsageError
-from auditor.sources.metadata.uri import parse_metadata_uri, shown
+from auditor.sources.metadata.uri import parse_metadata_uri, redact
 from auditor.sources.owners.applications import APPLICATIONS
 
 _SAVED = ("zk-snapshot", "dump")
@@ -61,24 +61,26 @@ def parse_owners_uri(text: str) -> OwnersUri:
     application, _, uri = text.partition(":")
     if application not in APPLICATIONS:
         raise UsageError(
-            f"{shown(text)!r}: owners are named as APPLICATION:URI, such as pulsar:zk://host:2181; "
+            f"{redact(text)!r}: owners are named as APPLICATION:URI, such as pulsar:zk://host:2181; "
             f"known applications: {', '.join(APPLICATIONS)}"
         )
     scheme, _, rest = uri.partition("://")
     if scheme == _NOT_READ:
         raise UsageError(
-            f"{shown(text)!r}: owners are not read from an etcd snapshot; name the running etcd, or a dump"
+            f"{redact(text)!r}: owners are not read from an etcd snapshot; name the running etcd, or a dump"
         )
     body, _, query = rest.partition("?")
     if scheme in _SAVED:
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         chroot = parameters.pop("root", "/")
         if parameters:
-            raise UsageError(f"{shown(text)!r}: unknown parameter {min(parameters)!r}; there is root=/chroot")
+            raise UsageError(
+                f"{redact(text)!r}: unknown parameter {min(parameters)!r}; there is root=/chroot"
+            )
         store = f"{scheme}://{body}"
     else:
         if query:
-            raise UsageError(f"{shown(text)!r}: a live store takes no query; a chroot is the path")
+            raise UsageError(f"{redact(text)!r}: a live store takes no query; a chroot is the path")
         authority, _, path = body.partition("/")
         chroot, store = f"/{path}", f"{scheme}://{authority}"
     owners = OwnersUri(application, store, chroot.rstrip("/"))

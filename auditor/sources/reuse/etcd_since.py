@@ -113,7 +113,7 @@ class _Reading:
         if changed is None:
             return None
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
-        found = Page.joined(changed.pages)
+        found = Page.join(changed.pages)
         now = _Versions.of(found.keys.names, found.keys.changed)
         if not (now.agree(piece.rows) & (versions >= since)).any():
             return None

@@ -51,7 +51,7 @@ def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, no
     return Stamps(value.view(np.int64), (columns[2] < limit) & (columns[3] < limit))
 
 
-def dated(states: Sequence[os.stat_result | None], now: int) -> tuple[NDArray[np.int64], Stamps]:
+def modification_times(states: Sequence[os.stat_result | None], now: int) -> tuple[NDArray[np.int64], Stamps]:
     """When files were last modified, in ms, and their stamps; -1 and unsure where the state is None.
 
     ``now`` as for `stamps`.

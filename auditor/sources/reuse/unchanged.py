@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.batch import IndexFiles
-from auditor.sources.bookies.index_files.listing import Passed, list_part
+from auditor.sources.bookies.index_files.listing import SkippedPath, list_part
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.reuse.earlier_rows import EarlierRows
 from auditor.sources.reuse.file_stamp import stamps
@@ -41,7 +41,7 @@ SLICE_FILES = 1024
 _FIRST_LEVELS = 256
 
 
-class Unchanged:
+class UnchangedFiles:
     """What of some files needs no reading; what the listing shows to be still in its place is kept.
 
     ``paths`` are the files that an earlier run read, ``numbers`` their rows there; of each is known whether
@@ -91,12 +91,12 @@ class Unchanged:
         return self._numbers[self._kept]
 
 
-def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Passed]:
+def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
     """List what one part covers, as `list_part` does, but for unchanged files: their rows are marked."""
     for piece in groups(part, rows):
-        known = unchanged(piece, rows)
+        known = find_unchanged(piece, rows)
         for item in list_part(piece, known.skips):
-            if isinstance(item, Passed):
+            if isinstance(item, SkippedPath):
                 yield item
             elif (left := known.changed(item.paths)).any():
                 paths = [item.paths[row] for row in np.flatnonzero(left)]
@@ -117,7 +117,7 @@ def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
         yield replace(part, names=hand, elsewhere=elsewhere if hand is hands[0] else None)
 
 
-def unchanged(part: IndexPart, rows: EarlierRows) -> Unchanged:
+def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
     """Ask for the state of all files that the earlier run read below the names of ``part``."""
     paths: list[bytes] = []
     numbers, known = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -131,9 +131,9 @@ def unchanged(part: IndexPart, rows: EarlierRows) -> Unchanged:
         usable.append(np.asarray(pc.and_(pc.equal(here["state"], IndexState.OK), here["stamp"].is_valid())))
     same = np.concatenate(usable)
     at = np.flatnonzero(same)
-    value, there = _asked([paths[row] for row in at], part.threads)
+    value, there = _current_stamps([paths[row] for row in at], part.threads)
     same[at] = there & (value == np.concatenate(known)[at])
-    return Unchanged(paths, np.concatenate(numbers), same, rows.began)
+    return UnchangedFiles(paths, np.concatenate(numbers), same, rows.began)
 
 
 def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
@@ -158,7 +158,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 def _near(part: IndexPart, batch: pa.RecordBatch) -> NDArray[np.bool_]:
     """Which rows may lie below the names of a part: all of them, and few others."""
     ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
-    wanted = np.array([_wanted(part, f"{first:x}") for first in range(_FIRST_LEVELS)], np.bool_)
+    wanted = np.array([_is_wanted(part, f"{first:x}") for first in range(_FIRST_LEVELS)], np.bool_)
     # Scopes lie in trees of their own, and what is not in its place may lie anywhere.
     odd = pc.or_(
         pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], IndexState.OK)
@@ -167,7 +167,7 @@ def _near(part: IndexPart, batch: pa.RecordBatch) -> NDArray[np.bool_]:
     return near | wanted[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 
 
-def _wanted(part: IndexPart, name: str) -> bool:
+def _is_wanted(part: IndexPart, name: str) -> bool:
     return name in part.names or (part.elsewhere is not None and name not in part.elsewhere)
 
 
@@ -182,7 +182,7 @@ def _is_quiet(directory: bytes, began: int) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_nlink == 2 and dated < began - QUIET_MS
 
 
-def _asked(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The stamps of files as they are now, and whether there is such a file at all."""
     slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
     if threads > 1:

@@ -24,7 +24,7 @@ from auditor.codecs.availability.coverage import (
 )
 from auditor.codecs.availability.fold import fold, fold_entries
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups
-from auditor.codecs.availability.striping import striped
+from auditor.codecs.availability.striping import stripe
 from auditor.errors import CoverageLimitError
 from tests.codecs.scalar import Group, entries_of
 
@@ -119,7 +119,7 @@ def test_a_trillion_entries_are_counted_by_what_repeats(case: tuple[Groups, Grou
 def test_replicas_of_a_trillion_entries_are_compared_in_little_memory() -> None:
     replicas = [
         fold(
-            striped(np.array([0]), np.array([TRILLION]), np.array([i]), np.array([5]), np.array([3]))
+            stripe(np.array([0]), np.array([TRILLION]), np.array([i]), np.array([5]), np.array([3]))
         ).groups()
         for i in range(5)
     ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from auditor.codecs.availability import incremental_fold, maximal
 from auditor.codecs.availability.fold import fold_entries, fold_runs
 from auditor.codecs.availability.groups import GroupBatch
-from auditor.codecs.availability.incremental_fold import Gathered
+from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.errors import CoverageLimitError
 
 
@@ -37,19 +37,19 @@ def test_pieces_gather_to_what_the_whole_set_folds_to(
     ends = [0, *sorted(cut for cut in cuts if cut < len(entries)), len(entries)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(incremental_fold, "SEAM", seam)
-        pieces = Gathered()
+        pieces = IncrementalFold()
         for start, end in pairwise(ends):
             pieces.add(folded(entries[start:end]))
-        assert pieces.folded().values() == folded(entries).values()
+        assert pieces.result().values() == folded(entries).values()
 
 
 def test_a_chain_that_falls_in_step_late_is_followed_as_far_as_it_goes() -> None:
     # Distances that all differ: every run joins the one before it, so one run more in front shifts all pairs.
     starts = np.cumsum(np.arange(2, 500)).tolist()
-    whole = Gathered()
+    whole = IncrementalFold()
     whole.add(folded([0]))
     whole.add(folded(starts))
-    assert whole.folded().values() == folded([0, *starts]).values()
+    assert whole.result().values() == folded([0, *starts]).values()
 
 
 def test_a_run_longer_than_a_group_can_say_is_cut_where_it_would_be_if_it_came_whole(
@@ -57,15 +57,15 @@ def test_a_run_longer_than_a_group_can_say_is_cut_where_it_would_be_if_it_came_w
 ) -> None:
     monkeypatch.setattr(maximal, "LONGEST", 10)
     monkeypatch.setattr("auditor.codecs.availability.fold.LONGEST", 10)
-    pieces = Gathered()
+    pieces = IncrementalFold()
     for start in range(0, 47, 7):
         pieces.add(fold_runs(np.array([start]), np.array([7]), np.array([0, 1])))
-    assert pieces.folded().values() == fold_runs(np.array([0]), np.array([49]), np.array([0, 1])).values()
+    assert pieces.result().values() == fold_runs(np.array([0]), np.array([49]), np.array([0, 1])).values()
 
 
 def test_groups_are_counted_as_they_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incremental_fold, "MAX_GROUPS", 3)
-    pieces = Gathered()
+    pieces = IncrementalFold()
     for start in (0, 100, 200):
         pieces.add(folded([start, start + 1]))
     for start in (1000, 1003, 1010, 1020):
@@ -75,6 +75,6 @@ def test_groups_are_counted_as_they_are_gathered(monkeypatch: pytest.MonkeyPatch
 
 
 def test_nothing_gathers_to_nothing() -> None:
-    empty = Gathered()
+    empty = IncrementalFold()
     empty.add(folded([]))
-    assert empty.folded().values() == [b""]
+    assert empty.result().values() == [b""]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import GROUP, Groups
-from auditor.codecs.availability.single_entries import even_sample, most_shared
+from auditor.codecs.availability.single_entries import even_sample, most_shared_entry
 from auditor.tables.judgement import groups_of
 
 sets_of_entries = st.sets(st.integers(0, 60))
@@ -27,7 +27,7 @@ def test_the_most_shared_entry_is_the_first_of_those_in_most_sets(sets: list[set
     counts = Counter(entry for one in sets for entry in one)
     most = max(counts.values(), default=0)
     wanted = min((entry for entry, count in counts.items() if count == most), default=None)
-    assert most_shared([groups(one) for one in sets]) == wanted
+    assert most_shared_entry([groups(one) for one in sets]) == wanted
 
 
 @settings(deadline=None)

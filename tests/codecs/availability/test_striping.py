@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from auditor.codecs.availability.fold import fold
-from auditor.codecs.availability.striping import striped
+from auditor.codecs.availability.striping import stripe
 from tests.codecs.bp34_vectors import vectors
 from tests.codecs.scalar import entries_of, greedy, packed, runs_of_entries, write_set
 
@@ -18,7 +18,7 @@ RANGES = [(first, last) for first in [*range(9), 10**12 + 5] for last in range(f
 def test_it_equals_the_write_sets_one_entry_at_a_time(ensemble: int, quorum: int) -> None:
     rows = [(first, last, index) for first, last in RANGES for index in range(ensemble)]
     first, last, index = np.array(rows, np.int64).T
-    batch = striped(first, last, index, np.array([ensemble]), np.array([quorum]))
+    batch = stripe(first, last, index, np.array([ensemble]), np.array([quorum]))
     folded = fold(batch)
     groups = list(
         zip(*(part.tolist() for part in (batch.first, batch.last, batch.size, batch.period)), strict=True)
@@ -41,7 +41,7 @@ def test_it_equals_the_servers_schedule() -> None:
         if "error" in vector:
             assert vector["last"] < vector["start"] or shape[0] >= shape[1]
             continue
-        batch = striped(*(np.array([number]) for number in (vector["start"], vector["last"], *shape)))
+        batch = stripe(*(np.array([number]) for number in (vector["start"], vector["last"], *shape)))
         groups = zip(
             *(part.tolist() for part in (batch.first, batch.last, batch.size, batch.period)), strict=True
         )
@@ -51,7 +51,7 @@ def test_it_equals_the_servers_schedule() -> None:
 
 def test_a_member_of_a_segment_at_the_end_of_the_id_space_does_not_overflow() -> None:
     last = 2**63 - 2
-    batch = striped(np.array([last - 3]), np.array([last]), np.array([1]), np.array([3]), np.array([2]))
+    batch = stripe(np.array([last - 3]), np.array([last]), np.array([1]), np.array([3]), np.array([2]))
     groups = zip(
         *(part.tolist() for part in (batch.first, batch.last, batch.size, batch.period)), strict=True
     )

@@ -7,7 +7,7 @@ import pytest
 
 from auditor.errors import UsageError
 from auditor.sources.bookies import places as bookie_places
-from auditor.sources.bookies.inventory import Declared
+from auditor.sources.bookies.inventory import DeclaredRole
 from auditor.sources.bookies.places import find_places
 from tests.sources.bookie_corpora import make_directory, unpack_bookies
 
@@ -87,9 +87,9 @@ def test_an_inventory_names_directories_with_role_and_position(tmp_path: Path) -
     (place,) = find_places([str(inventory)])
     assert (place.name, place.names_bookie) == ("bk-a:3181", True)
     assert [(each.declared, each.has_current) for each in place.directories] == [
-        (Declared(str(tmp_path / "mnt/j"), "journal", 0, 1), False),
-        (Declared(str(tmp_path / "mnt/l0"), "ledger", 0, 2), True),
-        (Declared("/gone/l1", "ledger", 1, 2), False),
+        (DeclaredRole(str(tmp_path / "mnt/j"), "journal", 0, 1), False),
+        (DeclaredRole(str(tmp_path / "mnt/l0"), "ledger", 0, 2), True),
+        (DeclaredRole("/gone/l1", "ledger", 1, 2), False),
     ]
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
-from auditor.sources.bookies.paths import Owned, paths_of
+from auditor.sources.bookies.paths import OwnedDirectory, paths_of
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound
 
 
@@ -51,11 +51,11 @@ class Newer:
 
 def _logical(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
     """Which directories a place has, by what their VERSION says: (id, instance, path on the bookie)."""
-    owned: dict[str, list[Owned]] = {}
+    owned: dict[str, list[OwnedDirectory]] = {}
     for found in place.directories:
         if (cookie := _cookie(found)) is not None:
             owned.setdefault(cookie.bookie_id, []).append(
-                Owned(found, cookie, None, None, [found.declared] if found.declared else [])
+                OwnedDirectory(found, cookie, None, None, [found.declared] if found.declared else [])
             )
     for bookie_id, directories in owned.items():
         for path, directory in paths_of(bookie_id, directories, None).found.items():

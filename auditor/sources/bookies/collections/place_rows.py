@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from auditor.codecs.bookie.last_mark import LastMark
-from auditor.model.columns import commented
-from auditor.sources.bookies.inventory import Declared
+from auditor.model.columns import schema_of
+from auditor.sources.bookies.inventory import DeclaredRole
 from auditor.sources.bookies.journal.last_marks import NAME
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound
 
-PLACES = commented(
+PLACES = schema_of(
     ("place", pa.int32(), "number of the place in this collection"),
     ("name", pa.string(), "its name: a bookie's id with ':' written '_', or the id in an inventory"),
     ("path", pa.string(), "where it is, or the inventory that names it"),
@@ -29,7 +29,7 @@ PLACES = commented(
         "what below it could not be listed",
     ),
 )
-DIRECTORIES = commented(
+DIRECTORIES = schema_of(
     ("place", pa.int32(), "number of its place"),
     ("path", pa.string(), "where it was found"),
     ("inside", pa.list_(pa.string()), "the parts of its path from the place on, the place's name first"),
@@ -112,7 +112,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
                 **{name: row[name] for name in _ALWAYS},
                 **{name: row.get(name, unknown) for name, unknown in _LATER.items()},
                 inside=tuple(row["inside"]),
-                declared=Declared(**row["declared"]) if row["declared"] else None,
+                declared=DeclaredRole(**row["declared"]) if row["declared"] else None,
                 marks=_marks(row),
             )
         )

@@ -57,7 +57,7 @@ class PieceOwner:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledPlaces:
     """An attribution whose index directories all lie on disk, and whose the collected pieces are instead.
 
     ``overlapping`` are bookies whose index comes in several pieces, or in one and on disk: they may have a
@@ -70,7 +70,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _OpenCollection:
     """A collection, its places, and the piece of each directory by its path there."""
 
     path: str
@@ -88,7 +88,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
 
     Raises nothing for a collection that is damaged: it is among ``broken``, and so are its directories.
     """
-    opened: dict[str, _Opened] = {}
+    opened: dict[str, _OpenCollection] = {}
     for each in map(_open, paths):
         # A copy of a collection is the same one; a whole copy is better than a broken one.
         if each.id not in opened or opened[each.id].trouble is not None:
@@ -110,7 +110,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
         for number, place in enumerate(kept):
             if place is None:
                 continue
-            places.append(_renamed(each.path, place))
+            places.append(_with_own_paths(each.path, place))
             for found in place.directories:
                 directories.setdefault(
                     _name(each.path, found.path),
@@ -142,7 +142,7 @@ def without(collected: CollectedPlaces, reasons: Mapping[str, str]) -> Collected
     )
 
 
-def settled(attribution: Attribution, collected: CollectedPlaces) -> Settled:
+def settled(attribution: Attribution, collected: CollectedPlaces) -> SettledPlaces:
     """Take the collected index directories out of an attribution, and say whose each piece is instead.
 
     ``attribution`` is of the places on disk and the collected ones together. A bookie with an index directory
@@ -172,10 +172,10 @@ def settled(attribution: Attribution, collected: CollectedPlaces) -> Settled:
             read = BookieRead.PARTIAL if on_disk or roots else BookieRead.UNREAD
             changed = replace(changed, read=read, reason="; ".join(reasons))
         bookies[bookie_id] = changed
-    return Settled(replace(attribution, bookies=bookies), owners, tuple(overlapping))
+    return SettledPlaces(replace(attribution, bookies=bookies), owners, tuple(overlapping))
 
 
-def _open(path: str) -> _Opened:
+def _open(path: str) -> _OpenCollection:
     collection = Collection(path)
     manifest: CollectionManifest | None = None
     trouble: str | None = None
@@ -194,7 +194,7 @@ def _open(path: str) -> _Opened:
         trouble = trouble or error.reason
     except (KeyError, TypeError) as error:
         trouble = trouble or f"its directories are not as this version writes them: {error}"
-    return _Opened(
+    return _OpenCollection(
         path=collection.path,
         id=manifest.id if manifest else collection.path,
         made=manifest.made if manifest else 0,
@@ -210,7 +210,7 @@ def _name(collection: str, path: str) -> str:
     return f"{collection}#{path}"
 
 
-def _renamed(collection: str, place: PlaceFound) -> PlaceFound:
+def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:
     """The place with paths that no other collection has; what is matched of them is their ends."""
     return replace(
         place,

@@ -22,7 +22,7 @@ import pyarrow as pa
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
 from auditor.errors import UnreadError
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.model.states import LogFileKind, Probe
 from auditor.sources.bookies.entry_logs.rows import list_logs
 from auditor.sources.bookies.index_files.batch import IndexFiles
@@ -34,7 +34,7 @@ from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
 PROBES = 256
 """Entries of a batch of locations that are looked up in their logs, one a ledger and log."""
 
-LOCATIONS = commented(
+LOCATIONS = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("logger", pa.int32(), "as in entry_logs: which numbering the log's id is of"),
     ("log_id", pa.int64(), "the log that the index names; null: a row about what could not be read"),
@@ -54,7 +54,7 @@ _BATCH = 65_536
 _RECORD = struct.Struct(">iqq")
 
 
-class Located(NamedTuple):
+class EntryLocations(NamedTuple):
     """Entries and where they lie: columns of one length."""
 
     scope_ids: Longs
@@ -77,21 +77,21 @@ def read_locations(part: IndexPart, ledger_directories: Sequence[str]) -> Iterat
     try:
         logs = _Logs(() if "" in homes else homes)
         for located in _rocksdb(part) if part.storage == ROCKSDB else _index_files(part):
-            yield _summed(part.bookie_id, logger, located, logs)
+            yield _sum_per_log(part.bookie_id, logger, located, logs)
     except (OSError, UnreadError) as error:
         reason = error.reason if isinstance(error, UnreadError) else error.strerror or str(error)
         row = {"bookie_id": part.bookie_id, "logger": logger, "reason": reason}
         yield pa.RecordBatch.from_pylist([row], schema=LOCATIONS)
 
 
-def _rocksdb(part: IndexPart) -> Iterator[Located]:
+def _rocksdb(part: IndexPart) -> Iterator[EntryLocations]:
     path = f"{part.directories[0].path}/current/locations"
     with open_rocksdb(path) as database:
         for rows in scan(database, path):
-            yield _located(rows)
+            yield _sound_rows(rows)
 
 
-def _located(rows: Rows) -> Located:
+def _sound_rows(rows: Rows) -> EntryLocations:
     """The sound rows; others are told by the table availability."""
     keys, values = rows
     sound = (np.diff(keys.offsets) == KEY_BYTES) & (np.diff(values.offsets) == VALUE_BYTES)
@@ -101,12 +101,12 @@ def _located(rows: Rows) -> Located:
     pairs = names.view(">i8").reshape(-1, 2).astype(np.int64)
     found = places.view(">i8").ravel().astype(np.int64)
     held = (pairs[:, 0] >= 0) & (pairs[:, 1] >= 0) & (found > 0)
-    return Located(np.zeros(int(held.sum()), np.int64), pairs[held, 0], pairs[held, 1], found[held])
+    return EntryLocations(np.zeros(int(held.sum()), np.int64), pairs[held, 0], pairs[held, 1], found[held])
 
 
-def _index_files(part: IndexPart) -> Iterator[Located]:
+def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
     """Slots of index files, some files at a time."""
-    waiting: list[Located] = []
+    waiting: list[EntryLocations] = []
     count = 0
     for files in list_part(part):
         if not isinstance(files, IndexFiles):
@@ -119,18 +119,20 @@ def _index_files(part: IndexPart) -> Iterator[Located]:
             entries = np.flatnonzero(slots)
             each = np.full(len(entries), ledger_id)
             waiting.append(
-                Located(np.full(len(entries), files.scope_id), each, entries, slots[entries].astype(np.int64))
+                EntryLocations(
+                    np.full(len(entries), files.scope_id), each, entries, slots[entries].astype(np.int64)
+                )
             )
             count += len(entries)
             if count >= _BATCH:
-                yield _joined(waiting)
+                yield _concatenate(waiting)
                 waiting, count = [], 0
     if count:
-        yield _joined(waiting)
+        yield _concatenate(waiting)
 
 
-def _joined(some: Sequence[Located]) -> Located:
-    return Located(*(np.concatenate(column) for column in zip(*some, strict=True)))
+def _concatenate(some: Sequence[EntryLocations]) -> EntryLocations:
+    return EntryLocations(*(np.concatenate(column) for column in zip(*some, strict=True)))
 
 
 class _Logs:
@@ -166,7 +168,7 @@ def _size(path: str) -> int | None:
         return None
 
 
-def _summed(bookie_id: str, logger: int, located: Located, logs: _Logs) -> pa.RecordBatch:
+def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: _Logs) -> pa.RecordBatch:
     """One row a ledger and log."""
     log_ids, offsets = located.locations >> 32, located.locations & 0xFFFFFFFF
     order = np.lexsort((offsets, log_ids, located.ledger_ids, located.scope_ids))
@@ -187,13 +189,15 @@ def _summed(bookie_id: str, logger: int, located: Located, logs: _Logs) -> pa.Re
         "first_offset": pa.array(offsets[firsts]),
         "last_offset": pa.array(offsets[ends - 1]),
     }
-    columns |= _probed(columns, entries[firsts], entries[ends - 1], logs)
+    columns |= _probe_logs(columns, entries[firsts], entries[ends - 1], logs)
     return pa.RecordBatch.from_arrays(
         [columns.get(each.name, pa.nulls(len(firsts), each.type)) for each in LOCATIONS], schema=LOCATIONS
     )
 
 
-def _probed(columns: Mapping[str, pa.Array], first: Longs, last: Longs, logs: _Logs) -> dict[str, pa.Array]:
+def _probe_logs(
+    columns: Mapping[str, pa.Array], first: Longs, last: Longs, logs: _Logs
+) -> dict[str, pa.Array]:
     """Hold the index to the logs: every row to the logs' sizes, some by a read."""
     if not logs.known:
         return {}

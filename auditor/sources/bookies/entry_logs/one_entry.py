@@ -74,10 +74,10 @@ def read_body(
     header = decode_header(data)
     if (header.version, header.ledger.id, header.entry_id) != (1, ledger_id, entry_id):
         raise DecodeError(WHAT, begins, f"not entry {entry_id} of ledger {ledger_id}")
-    return _checked(data, digest_type, begins)
+    return _check_digest(data, digest_type, begins)
 
 
-def _checked(data: bytes, digest_type: str, begins: int) -> bytes:
+def _check_digest(data: bytes, digest_type: str, begins: int) -> bytes:
     """What follows an entry's digest, if that is right."""
     length = DIGEST_BYTES[digest_type]
     head, digest, body = data[:_HEADER], data[_HEADER : _HEADER + length], data[_HEADER + length :]

@@ -19,7 +19,7 @@ from auditor.sources.bookies.entry_logs.rows import (
     ledger_batches,
     list_logs,
     read_log,
-    unlisted,
+    unlisted_row,
 )
 from auditor.sources.bookies.index_files.listing import check_versions
 from auditor.sources.bookies.parts import IndexDirectory
@@ -86,10 +86,10 @@ def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
     try:
         logs = list_logs(part.directory)
     except OSError as error:
-        yield _whose(_batch(unlisted(part.directory, error)), part)
+        yield _whose(_batch(unlisted_row(part.directory, error)), part)
         return
     for changed in check_versions([directory]):
-        row = unlisted(part.directory, OSError(changed.reason))
+        row = unlisted_row(part.directory, OSError(changed.reason))
         yield _whose(_batch(row), part)
         return
     for log in logs[part.number :: part.of]:

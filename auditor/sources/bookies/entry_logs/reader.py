@@ -199,16 +199,16 @@ class _Sums:
         self._columns: list[tuple[Longs, Longs, Longs, Longs]] = []
 
     def add(self, scope_ids: Longs, ledger_ids: Longs, sizes: Longs) -> None:
-        self._columns.append(_summed(scope_ids, ledger_ids, sizes, np.ones(len(sizes), np.int64)))
+        self._columns.append(_sum_per_ledger(scope_ids, ledger_ids, sizes, np.ones(len(sizes), np.int64)))
 
     def taken(self) -> tuple[Longs, Longs, Longs, Longs]:
         """Scopes, ledgers, bytes and entries, ids ascending."""
         empty = (_none(), _none(), _none(), _none())
         columns = [np.concatenate(each) for each in zip(empty, *self._columns, strict=True)]
-        return _summed(columns[0], columns[1], columns[2], columns[3])
+        return _sum_per_ledger(columns[0], columns[1], columns[2], columns[3])
 
 
-def _summed(
+def _sum_per_ledger(
     scope_ids: Longs, ledger_ids: Longs, sizes: Longs, counts: Longs
 ) -> tuple[Longs, Longs, Longs, Longs]:
     if not len(ledger_ids):

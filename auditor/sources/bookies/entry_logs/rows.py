@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.model.states import EntryLogState, LogFileKind
 from auditor.sources.bookies.availability_schema import ROWS
 from auditor.sources.bookies.entry_logs.reader import LogContents, read_contents
 
-SCHEMA = commented(
+SCHEMA = schema_of(
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the file; the directory itself where it could not be listed"),
     ("log_id", pa.int64(), "its id, unique within the bookie (DbLedgerStorage: within the directory)"),
@@ -93,14 +93,14 @@ def read_logs(directory: str) -> Iterator[dict[str, Any]]:
     try:
         logs = list_logs(directory)
     except OSError as error:
-        yield unlisted(directory, error)
+        yield unlisted_row(directory, error)
         return
     for log in logs:
         if log.kind == LogFileKind.LOG:
             yield read_log(directory, f"{current}/{log.name}", log, scan=False)[0]
 
 
-def unlisted(directory: str, error: OSError) -> dict[str, Any]:
+def unlisted_row(directory: str, error: OSError) -> dict[str, Any]:
     """The row of a directory that could not be listed."""
     return _row(directory, f"{directory}/current", None) | _unreadable(error.strerror or str(error), None)
 

@@ -38,7 +38,7 @@ _LISTED = ": the server lists it, and cannot open it"
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class SkippedPath:
     """What is not read: ``state`` is unreadable (with the ledger), stray, gap or damaged (without).
 
     ``reason`` says why; ``offset`` is the byte of the file at fault, where it is known.
@@ -67,7 +67,9 @@ _STOCK = _Keys(
 )
 
 
-def list_part(part: IndexPart, skips: Callable[[bytes], bool] | None = None) -> Iterator[IndexFiles | Passed]:
+def list_part(
+    part: IndexPart, skips: Callable[[bytes], bool] | None = None
+) -> Iterator[IndexFiles | SkippedPath]:
     """List what one part covers, names in order. Opens nothing but directories.
 
     ``skips`` is asked of each directory of the second level that no other index directory has, whether its
@@ -85,7 +87,8 @@ def list_part(part: IndexPart, skips: Callable[[bytes], bool] | None = None) -> 
                 continue
             found.update(inner)
             yield from (
-                Passed(None, f"{directory}/current/{name}", IndexState.STRAY, NOT_OURS) for name in strays
+                SkippedPath(None, f"{directory}/current/{name}", IndexState.STRAY, NOT_OURS)
+                for name in strays
             )
         names = sorted(found.difference(part.elsewhere))
     leaves = _Leaves(directories)
@@ -93,14 +96,14 @@ def list_part(part: IndexPart, skips: Callable[[bytes], bool] | None = None) -> 
         if scoped_index_path.is_top(name):
             yield from leaves.take()
             paths = [f"{directory}/current/{name}" for directory in directories]
-            yield from _scoped(directories, paths, (int(name, 16),))
+            yield from _list_scoped(directories, paths, (int(name, 16),))
         else:
             yield from _first_level(directories, name, leaves, skips)
     yield from leaves.take()
-    yield from _unpadded(directories, leaves.inner)
+    yield from _list_unpadded(directories, leaves.inner)
 
 
-def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
+def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
     """A gap for each directory whose VERSION is not the one that the driver saw: another disk, or none."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
@@ -114,7 +117,7 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[Passed]:
             yield _gap(path, error)
         else:
             if seen != directory.version_sha256:
-                yield Passed(
+                yield SkippedPath(
                     None,
                     path,
                     IndexState.GAP,
@@ -130,7 +133,7 @@ _Held = bytes | list[bytes]
 
 def _first_level(
     directories: Sequence[str], first: str, leaves: _Leaves, skips: Callable[[bytes], bool] | None
-) -> Iterator[IndexFiles | Passed]:
+) -> Iterator[IndexFiles | SkippedPath]:
     """Everything below one first-level name, leaf by leaf, all index directories together."""
     holders: dict[bytes, _Held] = {}
     for directory in directories:
@@ -194,7 +197,7 @@ class _Leaves:
         self._ends.append(len(self.paths))
         self._low_bytes.append(low)
 
-    def take(self) -> Iterator[IndexFiles | Passed]:
+    def take(self) -> Iterator[IndexFiles | SkippedPath]:
         """All files so far; then it is empty."""
         paths, ends, low = self.paths, np.array(self._ends), np.array(self._low_bytes)
         leaves = self._leaves
@@ -226,15 +229,15 @@ def _paths(held: _Held) -> list[bytes]:
 _BYTES = {b"%x" % value: value for value in range(256)}
 
 
-def _scoped(
+def _list_scoped(
     directories: Sequence[str], paths: Sequence[str], steps: _Steps, tops: Sequence[str] = ()
-) -> Iterator[IndexFiles | Passed]:
+) -> Iterator[IndexFiles | SkippedPath]:
     """Everything below some steps to ledgers of other scopes, all index directories together.
 
     ``tops`` are first steps elsewhere, whose files come first.
     """
     # Two steps down the scope is known. What lies before that is as if it lay there without the tree.
-    keys = _keys(scoped_index_path.spelled(steps).scope if len(steps) > 2 else 0)
+    keys = _keys(scoped_index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
     below: dict[int, list[str]] = {}
     for path in paths:
         try:
@@ -257,17 +260,17 @@ def _scoped(
     for step in sorted(below):
         deeper = (*steps, step)
         if len(deeper) < scoped_index_path.STEPS:
-            yield from _scoped(directories, below[step], deeper, tops)
+            yield from _list_scoped(directories, below[step], deeper, tops)
         else:
-            ledger = scoped_index_path.spelled(deeper)
+            ledger = scoped_index_path.ledger_spelt(deeper)
             home = scoped_index_path.to_path(ledger).rpartition("/")[0]
             taken = _taken_below(tops, deeper)
             yield from _leaf(directories, below[step], home, _keys(ledger.scope), taken)
 
 
-def _unpadded(
+def _list_unpadded(
     directories: Sequence[str], inner: Mapping[_Steps, Sequence[str]]
-) -> Iterator[IndexFiles | Passed]:
+) -> Iterator[IndexFiles | SkippedPath]:
     """Ledgers of other scopes below first steps without their padding; ``inner`` are third steps.
 
     Another part may list the padded first step. A ledger that has an index there has it there.
@@ -275,7 +278,7 @@ def _unpadded(
     for steps in sorted(inner):
         top = f"{steps[0]:08x}"
         tops = [path for each in directories if Path(path := f"{each}/current/{top}").is_dir()]
-        yield from _scoped(directories, inner[steps], steps, tops)
+        yield from _list_scoped(directories, inner[steps], steps, tops)
 
 
 def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
@@ -308,7 +311,7 @@ def _leaf(
     keys: _Keys = _STOCK,
     taken: Mapping[str, str] | None = None,
     inner: dict[_Steps, list[str]] | None = None,
-) -> Iterator[IndexFiles | Passed]:
+) -> Iterator[IndexFiles | SkippedPath]:
     """The files of one directory of indexes, all index directories together.
 
     ``taken`` are names whose file lies elsewhere. ``inner`` takes the directories that are third steps to
@@ -335,17 +338,17 @@ def _leaf(
                 if inner is not None and (steps := scoped_index_path.third_step(place, name)) is not None:
                     inner.setdefault(steps, []).append(whole)
                 elif not _empty_directory(whole):
-                    yield Passed(None, whole, IndexState.STRAY, NOT_OURS)
+                    yield SkippedPath(None, whole, IndexState.STRAY, NOT_OURS)
             elif to_path(ledger) != f"{place}/{name}":
                 yield _misplaced_file(directories, whole, name, keys)
             elif name in taken:
-                yield Passed(None, whole, IndexState.STRAY, f"the server opens {taken[name]}")
+                yield SkippedPath(None, whole, IndexState.STRAY, f"the server opens {taken[name]}")
             else:
                 taken[name] = whole
                 found.append((ledger, whole))
     for name, whole in relocations:
         item = _relocation(directories, name, whole, place, taken, keys)
-        if isinstance(item, Passed):
+        if isinstance(item, SkippedPath):
             yield item
         else:
             found.append((item, whole))
@@ -356,29 +359,29 @@ def _leaf(
 
 def _relocation(
     directories: Sequence[str], name: str, path: str, place: str, taken: dict[str, str], keys: _Keys
-) -> int | Passed:
+) -> int | SkippedPath:
     """The ledger whose index it is, if no directory has one."""
     ledger = keys.from_name(name)
     if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
         return _misplaced_file(directories, path, name, keys)
     if name in taken:
-        return Passed(
+        return SkippedPath(
             None, path, IndexState.STRAY, f"left behind by a relocation; the server opens {taken[name]}"
         )
     taken[name] = path
     return ledger
 
 
-def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Keys) -> Passed:
+def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Keys) -> SkippedPath:
     """A file that does not lie where its name says: an index that cannot be opened, or a stray."""
     ledger = keys.from_name(name)
     if ledger is None:
-        return Passed(None, path, IndexState.STRAY, NOT_OURS)
+        return SkippedPath(None, path, IndexState.STRAY, NOT_OURS)
     for directory, home in product(directories, keys.places(ledger)):
         if Path(directory, "current", home).exists():
-            return Passed(None, path, IndexState.STRAY, f"the server opens {directory}/current/{home}")
+            return SkippedPath(None, path, IndexState.STRAY, f"the server opens {directory}/current/{home}")
     why = f"lies outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _LISTED)
-    return Passed(ledger, path, IndexState.UNREADABLE, why, scope_id=keys.scope_id)
+    return SkippedPath(ledger, path, IndexState.UNREADABLE, why, scope_id=keys.scope_id)
 
 
 def _empty_directory(path: str) -> bool:
@@ -388,5 +391,5 @@ def _empty_directory(path: str) -> bool:
         return False  # a file, or something that says no: either way not nothing
 
 
-def _gap(path: str, error: OSError) -> Passed:
-    return Passed(None, path, IndexState.GAP, error.strerror or str(error))
+def _gap(path: str, error: OSError) -> SkippedPath:
+    return SkippedPath(None, path, IndexState.GAP, error.strerror or str(error))

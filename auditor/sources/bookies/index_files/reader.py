@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.fold import fold_slots
 from auditor.codecs.availability.groups import GroupBatch, Longs
-from auditor.codecs.availability.incremental_fold import Gathered
+from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
 from auditor.model.states import IndexState
@@ -32,7 +32,7 @@ from auditor.sources.bookies.index_files.batch import (
     IndexBatch,
     IndexFiles,
 )
-from auditor.sources.reuse.file_stamp import dated
+from auditor.sources.reuse.file_stamp import modification_times
 
 BATCH_UNITS = 4096
 """What one pass of arithmetic takes on, in KiB: what caches hold. A file takes one KiB or more."""
@@ -141,7 +141,7 @@ class IndexReader:
         held[[row for row, fault in faults.items() if fault.state == IndexState.UNREADABLE]] = 0
         for row in np.flatnonzero(held != ends).tolist():
             self._slots[max(held[row], starts[row] * UNIT // SLOT) : ends[row]] = 0
-        mtimes, stamps = dated(batch.states, batch.began)
+        mtimes, stamps = modification_times(batch.states, batch.began)
         return IndexBatch(
             scope_ids=np.repeat(batch.scope_ids, batch.counts),
             ledger_ids=np.concatenate(batch.ledger_ids),
@@ -167,11 +167,11 @@ class IndexReader:
                 state = os.fstat(descriptor)
                 length = _read_whole(descriptor, header.data, 0)
                 if not check_headers(header, _FIRST, np.array([length])):
-                    gathered = Gathered()
+                    gathered = IncrementalFold()
                     for at, slots in self._chunks(descriptor):
                         gathered.add(_chunk_groups(at, slots))
                         length = at + slots.nbytes
-                    groups = gathered.folded()
+                    groups = gathered.result()
                 length = os.lseek(descriptor, 0, os.SEEK_END)
             finally:
                 os.close(descriptor)
@@ -180,7 +180,7 @@ class IndexReader:
         except CoverageLimitError as error:
             groups, failures[0] = _NOTHING, (str(error), length)
         faults = _faults(header, _FIRST, np.array([length]), failures)
-        mtimes, stamps = dated([state], now)
+        mtimes, stamps = modification_times([state], now)
         return IndexBatch(
             scope_ids=np.array([files.scope_id]),
             ledger_ids=files.ledger_ids[number : number + 1],

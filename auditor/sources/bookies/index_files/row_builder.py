@@ -14,15 +14,15 @@ from auditor.codecs.availability.groups import GROUP, Longs, offsets_of
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS, SCHEMA
 from auditor.sources.bookies.index_files.batch import IndexBatch
-from auditor.sources.bookies.index_files.listing import Passed
+from auditor.sources.bookies.index_files.listing import SkippedPath
 from auditor.sources.bookies.index_files.reader import BATCH_UNITS
 
 
-class GatheredRows:
+class RowBuilder:
     """Rows of one bookie, gathered until there are enough of them.
 
-    >>> rows = GatheredRows("bk1", "idx")
-    >>> rows.add_passed([Passed(None, "/l0/current/notes", "stray", "is none of the bookie's files")])
+    >>> rows = RowBuilder("bk1", "idx")
+    >>> rows.add_skipped([SkippedPath(None, "/l0/current/notes", "stray", "is none of the bookie's files")])
     >>> rows.take()["state"].to_pylist(), rows.count
     (['stray'], 0)
     """
@@ -36,7 +36,7 @@ class GatheredRows:
         self.count = 0
         self._group_bytes = 0
         self._files: list[IndexBatch] = []
-        self._passed: list[Passed] = []
+        self._passed: list[SkippedPath] = []
 
     def add_files(self, batch: IndexBatch) -> None:
         """Add a row per file."""
@@ -44,17 +44,17 @@ class GatheredRows:
         self._group_bytes += len(batch.groups.first) * GROUP.itemsize
         self._files.append(batch)
 
-    def add_passed(self, passed: list[Passed]) -> None:
+    def add_skipped(self, passed: list[SkippedPath]) -> None:
         """Add a row for each thing that was not read."""
         self.count += len(passed)
         self._passed += passed
 
-    def take_when_full(self, passed: list[Passed]) -> Iterator[pa.RecordBatch]:
+    def take_when_full(self, passed: list[SkippedPath]) -> Iterator[pa.RecordBatch]:
         """Add what was passed over, empty that list, and yield whenever there is enough for a batch."""
         while passed or self._full:
             if self._full:
                 yield self.take()
-            self.add_passed(passed[:BATCH_UNITS])
+            self.add_skipped(passed[:BATCH_UNITS])
             del passed[:BATCH_UNITS]
 
     @property
@@ -67,7 +67,7 @@ class GatheredRows:
             self._batch(columns)
             for columns in (
                 *([_of_files(self._files)] if self._files else []),
-                *([_of_passed(self._passed)] if self._passed else []),
+                *([_skipped_rows(self._passed)] if self._passed else []),
             )
         ]
         self._clear()
@@ -119,7 +119,7 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, pa.Array]:
     }
 
 
-def _of_passed(passed: list[Passed]) -> dict[str, pa.Array]:
+def _skipped_rows(passed: list[SkippedPath]) -> dict[str, pa.Array]:
     count = len(passed)
     return {
         "scope_id": pa.array(

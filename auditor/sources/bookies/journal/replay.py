@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from auditor.sources.bookies.journal.last_marks import oldest_mark_time, replay_marks
-from auditor.sources.bookies.paths import BookiePaths, Owned
+from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> It
             yield f"journal directory {path}: {trouble}"
 
 
-def _trouble(bookie_id: str, directory: Owned, instance_id: str | None) -> str | None:
+def _trouble(bookie_id: str, directory: OwnedDirectory, instance_id: str | None) -> str | None:
     where, cookie = directory.found.path, directory.cookie
     if not directory.found.has_current:
         return f"{where} has no current/"

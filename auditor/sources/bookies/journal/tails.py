@@ -27,7 +27,7 @@ from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.ledger_sets import ledger_sets
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import DecodeError
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.model.states import TailState
 from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS
 from auditor.sources.bookies.index_files.listing import check_versions
@@ -46,7 +46,7 @@ from auditor.sources.bookies.parts import IndexDirectory
 NO_DATA = "it has master keys and no entry: journalWriteData=false"
 NO_RECORDS = "it has no record at all, so nothing says whether entries are written to it (journalWriteData)"
 
-SCHEMA = commented(
+SCHEMA = schema_of(
     ("bookie_id", pa.string(), "the bookie whose journals they are"),
     ("scope_id", pa.int64(), "0, the scope of all that servers write; null where ledger_id is"),
     ("ledger_id", pa.int64(), "a ledger with entries after the mark; null: a row about a journal directory"),
@@ -129,7 +129,7 @@ def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
     if part.trouble is not None:
         yield _batch([_summary(part.bookie_id, _Read(None, part.trouble), began)])
         return
-    journals = [_read(directory) for directory in part.directories]
+    journals = [_read_directory(directory) for directory in part.directories]
     if (doubt := _data_doubt(journals)) is not None:
         for journal in journals:
             journal.wrong(doubt)
@@ -137,7 +137,7 @@ def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
     yield _batch([_summary(part.bookie_id, journal, began) for journal in journals])
 
 
-def _read(directory: JournalDirectory) -> _Read:
+def _read_directory(directory: JournalDirectory) -> _Read:
     journal = _Read(directory, path=directory.path)
     seen = [IndexDirectory(directory.path, directory.version_sha256)]
     for before in check_versions(seen):
@@ -147,7 +147,7 @@ def _read(directory: JournalDirectory) -> _Read:
     try:
         files = list_journals(directory.path)
     except (OSError, ValueError) as error:
-        journal.wrong(_said(error))
+        journal.wrong(_error_text(error))
         return journal
     journal.below = [file for file in files if file.id < mark.file_id]
     journal.tail = [file for file in files if file.id >= mark.file_id]
@@ -166,7 +166,7 @@ def _read_file(journal: _Read, file: JournalFile, start: int) -> None:
         journal.modified = max(changed, journal.modified or 0)
         piece = read_entries(file.path, start)
     except OSError as error:
-        journal.wrong(_said(error), file.path)
+        journal.wrong(_error_text(error), file.path)
         return
     except DecodeError as error:
         journal.wrong(error.reason, file.path, error.offset)
@@ -196,7 +196,7 @@ def _data_doubt(journals: Sequence[_Read]) -> str | None:
     return NO_RECORDS
 
 
-def _said(error: OSError | ValueError) -> str:
+def _error_text(error: OSError | ValueError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 

@@ -109,7 +109,7 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
     sizes: dict[int, int] = {}
     for name in listing:
         if (match := _LOG.fullmatch(name)) is not None:
-            data = _copied(directory, scratch, name, MAX_LOG_BYTES)
+            data = _copy_file(directory, scratch, name, MAX_LOG_BYTES)
             number = int(match[1])
             sizes[number] = len(data)
             try:
@@ -118,13 +118,13 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
                 # Most often it is one that counts no more.
                 logs[number] = DamagedError(f"{directory}/{name}", error.reason, error.offset)
     current = f"{directory}/CURRENT"
-    named = _copied(directory, scratch, "CURRENT", MAX_MANIFEST_BYTES)
+    named = _copy_file(directory, scratch, "CURRENT", MAX_MANIFEST_BYTES)
     name = named.decode("ascii", "replace").removesuffix("\n")
     if re.fullmatch(r"MANIFEST-[0-9]+", name) is None or not named.endswith(b"\n"):
         raise DamagedError(current, f"it names {name[:80]!r}, not a MANIFEST", 0)
     path = f"{directory}/{name}"
     try:
-        manifest = rocksdb_manifest.decode(_copied(directory, scratch, name, MAX_MANIFEST_BYTES), name)
+        manifest = rocksdb_manifest.decode(_copy_file(directory, scratch, name, MAX_MANIFEST_BYTES), name)
     except DecodeError as error:
         raise DamagedError(path, error.reason, error.offset) from None
     for table in manifest.tables.values():
@@ -132,7 +132,7 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
     _check_logs(directory, int(name.removeprefix("MANIFEST-")), manifest, logs, sizes)
 
 
-def _copied(directory: str, scratch: str, name: str, most: int) -> bytes:
+def _copy_file(directory: str, scratch: str, name: str, most: int) -> bytes:
     path = f"{directory}/{name}"
     try:
         with Path(path).open("rb") as file:

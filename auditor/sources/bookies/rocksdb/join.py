@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GroupBatch, Longs, offsets_of
-from auditor.sources.bookies.rocksdb.ledgers import BROKEN, UNLISTED, Indexed
+from auditor.sources.bookies.rocksdb.ledgers import BROKEN, UNLISTED, IndexedLedgers
 from auditor.sources.bookies.rocksdb.locations import LedgerSets
 
 
-class Joined(NamedTuple):
+class JoinedLedgers(NamedTuple):
     """Ledgers of either database, ids ascending: their entries, what is said of each, why it is broken."""
 
     ids: Longs
@@ -22,7 +22,9 @@ class Joined(NamedTuple):
     reasons: dict[int, str]
 
 
-def joined(locations: Iterator[LedgerSets], ledgers: Iterator[Indexed]) -> Iterator[Joined]:
+def join_ledgers(
+    locations: Iterator[LedgerSets], ledgers: Iterator[IndexedLedgers]
+) -> Iterator[JoinedLedgers]:
     """Every ledger once. No more of either side is held than what the other has not come to yet."""
     left, right = next(locations, None), next(ledgers, None)
     while left is not None or right is not None:
@@ -41,10 +43,10 @@ def joined(locations: Iterator[LedgerSets], ledgers: Iterator[Indexed]) -> Itera
 
 
 _NO_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.of([]), {})
-_NONE_LISTED = Indexed(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
+_NONE_LISTED = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
 
 
-Side = TypeVar("Side", LedgerSets, Indexed)
+Side = TypeVar("Side", LedgerSets, IndexedLedgers)
 
 
 def _cut(side: Side, upto: int) -> tuple[Side, Side]:
@@ -52,7 +54,7 @@ def _cut(side: Side, upto: int) -> tuple[Side, Side]:
     return side.part(0, at), side.part(at, len(side.ids))
 
 
-def _both(held: LedgerSets, listed: Indexed) -> Joined:
+def _both(held: LedgerSets, listed: IndexedLedgers) -> JoinedLedgers:
     reasons = listed.reasons | held.failed
     if np.array_equal(held.ids, listed.ids):
         ids, groups, said = held.ids, held.groups, listed.said
@@ -66,4 +68,4 @@ def _both(held: LedgerSets, listed: Indexed) -> Joined:
         said[np.searchsorted(ids, listed.ids)] = listed.said
     if held.failed:
         said = np.where(np.isin(ids, list(held.failed)), np.uint8(BROKEN), said)
-    return Joined(ids, groups, said, reasons)
+    return JoinedLedgers(ids, groups, said, reasons)

@@ -12,27 +12,27 @@ from auditor.codecs.availability.groups import Longs
 from auditor.codecs.bookie import ledger_data
 from auditor.errors import DecodeError
 from auditor.sources.bookies.rocksdb.scan import Rows
-from auditor.sources.bookies.rocksdb.unexpected_rows import Odd
+from auditor.sources.bookies.rocksdb.unexpected_rows import UnexpectedRows
 
 KNOWN, LIMBO, GONE, UNLISTED, BROKEN = range(5)
 """What the bookie says of a ledger: it has it; it does not know what it should have; it no longer has it;
 nothing; something that cannot be read."""
 
 
-class Indexed(NamedTuple):
+class IndexedLedgers(NamedTuple):
     """Ledgers, ids ascending, what is said of each, and the ``reasons`` of those that are broken, by id."""
 
     ids: Longs
     said: NDArray[np.uint8]
     reasons: dict[int, str]
 
-    def part(self, start: int, stop: int) -> Indexed:
+    def part(self, start: int, stop: int) -> IndexedLedgers:
         """Ledgers ``start:stop`` of them.
 
-        >>> Indexed(np.array([5, 7]), np.array([KNOWN, LIMBO], np.uint8), {}).part(1, 2).ids.tolist()
+        >>> IndexedLedgers(np.array([5, 7]), np.array([KNOWN, LIMBO], np.uint8), {}).part(1, 2).ids.tolist()
         [7]
         """
-        return Indexed(self.ids[start:stop], self.said[start:stop], self.reasons)
+        return IndexedLedgers(self.ids[start:stop], self.said[start:stop], self.reasons)
 
 
 class StorageFlags:
@@ -47,23 +47,25 @@ class StorageFlags:
         return bool(self.value & ledger_data.NEEDS_INTEGRITY_CHECK)
 
 
-def indexed_ledgers(batches: Iterable[Rows], flags: StorageFlags, odd: Odd) -> Iterator[Indexed]:
+def indexed_ledgers(
+    batches: Iterable[Rows], flags: StorageFlags, odd: UnexpectedRows
+) -> Iterator[IndexedLedgers]:
     """Read the rows of ``ledgers``; sets ``flags``; what is none of its rows goes to ``odd``."""
-    waiting = Indexed(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
+    waiting = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
-        read = _read(rows, flags, odd)
+        read = _read_rows(rows, flags, odd)
         ids = np.concatenate((waiting.ids, read.ids))
         said = np.concatenate((waiting.said, read.said))
         # A ledger can have a key of either length; the last one counts, and may be in the next batch.
         last = np.append(ids[1:] != ids[:-1], True) if len(ids) else np.zeros(0, np.bool_)
-        both = Indexed(ids[last], said[last], waiting.reasons | read.reasons)
+        both = IndexedLedgers(ids[last], said[last], waiting.reasons | read.reasons)
         whole = max(len(both.ids) - 1, 0)
         yield both.part(0, whole)
         waiting = both.part(whole, len(both.ids))
     yield waiting
 
 
-def _read(rows: Rows, flags: StorageFlags, odd: Odd) -> Indexed:
+def _read_rows(rows: Rows, flags: StorageFlags, odd: UnexpectedRows) -> IndexedLedgers:
     keys, values = rows
     lengths = np.diff(keys.offsets)
     sound = np.isin(lengths, ledger_data.KEY_BYTES)
@@ -88,4 +90,4 @@ def _read(rows: Rows, flags: StorageFlags, odd: Odd) -> Indexed:
             reasons[int(ids[index])] = str(error)
         else:
             said[index] = LIMBO if data.limbo else KNOWN if data.exists else GONE
-    return Indexed(ids, said, reasons)
+    return IndexedLedgers(ids, said, reasons)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import GroupBatch, Longs
-from auditor.codecs.availability.incremental_fold import Gathered
+from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.errors import CoverageLimitError
 from auditor.sources.bookies.rocksdb.scan import Rows
-from auditor.sources.bookies.rocksdb.unexpected_rows import Odd
+from auditor.sources.bookies.rocksdb.unexpected_rows import UnexpectedRows
 
 KEY_BYTES, VALUE_BYTES = 16, 8
 
@@ -50,7 +50,9 @@ class LedgerSets(NamedTuple):
         return LedgerSets(self.ids[start:stop], part, self.failed)
 
 
-def fold_locations(batches: Iterable[Rows], odd: Odd, signed_ids: bool = False) -> Iterator[LedgerSets]:
+def fold_locations(
+    batches: Iterable[Rows], odd: UnexpectedRows, signed_ids: bool = False
+) -> Iterator[LedgerSets]:
     """Fold the rows of ``locations`` into one set a ledger; what is none of its rows goes to ``odd``.
 
     ``signed_ids``: negative ids are ledgers too, after all others, as in scopes other than 0. Their entries
@@ -58,7 +60,7 @@ def fold_locations(batches: Iterable[Rows], odd: Odd, signed_ids: bool = False) 
     """
     open_ledger: _Open | None = None
     for rows in batches:
-        ledgers, entries = _split(rows, odd, signed_ids)
+        ledgers, entries = _split_keys(rows, odd, signed_ids)
         if not len(ledgers):
             continue
         bounds = _bounds(ledgers)
@@ -87,7 +89,7 @@ class _Open:
 
     def __init__(self, ledger_id: int) -> None:
         self.ledger_id = ledger_id
-        self._gathered = Gathered()
+        self._gathered = IncrementalFold()
         self._failed: dict[int, str] = {}
 
     def add(self, groups: GroupBatch) -> None:
@@ -101,21 +103,21 @@ class _Open:
         groups = GroupBatch.of([[]])
         if not self._failed:
             try:
-                groups = self._gathered.folded()
+                groups = self._gathered.result()
             except CoverageLimitError as error:
                 self._fail(error)
         return LedgerSets(np.array([self.ledger_id]), groups, self._failed)
 
     def _fail(self, error: CoverageLimitError) -> None:
         self._failed[self.ledger_id] = str(error)
-        self._gathered = Gathered()
+        self._gathered = IncrementalFold()
 
 
 BigLongs = NDArray[np.int64]
 """Big-endian, as they lie in the key."""
 
 
-def _split(rows: Rows, odd: Odd, signed_ids: bool) -> tuple[BigLongs, BigLongs]:
+def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigLongs, BigLongs]:
     """Ledger and entry of each row that holds an entry."""
     keys, values = rows
     if keys.all_of(KEY_BYTES) and values.all_of(VALUE_BYTES):

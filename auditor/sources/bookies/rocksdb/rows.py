@@ -26,16 +26,16 @@ from auditor.codecs.availability.groups import GROUP, Longs
 from auditor.errors import DamagedError, UnreadError
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability_schema import MAX_BATCH_BYTES, ROWS, SCHEMA
-from auditor.sources.bookies.index_files.listing import NOT_OURS, Passed
+from auditor.sources.bookies.index_files.listing import NOT_OURS, SkippedPath
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
 from auditor.sources.bookies.rocksdb.copy import states
-from auditor.sources.bookies.rocksdb.join import Joined, joined
+from auditor.sources.bookies.rocksdb.join import JoinedLedgers, join_ledgers
 from auditor.sources.bookies.rocksdb.ledgers import BROKEN, StorageFlags, indexed_ledgers
 from auditor.sources.bookies.rocksdb.locations import fold_locations
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
 from auditor.sources.bookies.rocksdb.scoped import NAME as SCOPED
 from auditor.sources.bookies.rocksdb.scoped import scoped_ledgers
-from auditor.sources.bookies.rocksdb.unexpected_rows import Odd
+from auditor.sources.bookies.rocksdb.unexpected_rows import UnexpectedRows
 from auditor.sources.reuse.earlier_rows import EarlierRows
 from auditor.sources.reuse.file_stamp import files_stamp
 from auditor.sources.reuse.unchanged import database_unchanged
@@ -55,7 +55,7 @@ _SAID: tuple[tuple[str, str | None], ...] = (
 def read_databases(
     bookie_id: str,
     directory: IndexDirectory,
-    passed: list[Passed],
+    passed: list[SkippedPath],
     earlier: EarlierRows | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """One row per ledger; what is no ledger's (gap, damaged, stray) is added to ``passed``.
@@ -72,28 +72,28 @@ def read_databases(
     if earlier is not None and stamp is not None and database_unchanged(directory.path, stamp, earlier):
         return
     rows = _Rows(bookie_id, locations, stamp)
-    odd_locations, odd_ledgers = Odd(locations), Odd(ledgers)
+    odd_locations, odd_ledgers = UnexpectedRows(locations), UnexpectedRows(ledgers)
     flags = StorageFlags()
     try:
         with open_rocksdb(locations) as locations_db, open_rocksdb(ledgers) as ledgers_db:
             held = fold_locations(scan(locations_db, locations), odd_locations)
             listed = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
-            for both in joined(held, listed):
+            for both in join_ledgers(held, listed):
                 if rows.full:
                     yield rows.take()
                 rows.add(both, directory)
     # Where it broke off, what came before is held; of all the rest nothing is known.
     except DamagedError as error:
-        passed.append(Passed(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
+        passed.append(SkippedPath(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
     except UnreadError as error:
-        passed.append(Passed(None, error.path, IndexState.GAP, error.reason))
+        passed.append(SkippedPath(None, error.path, IndexState.GAP, error.reason))
     if rows.count:
         yield rows.take()
     if Path(current, SCOPED).exists():
         yield from _read_scoped(bookie_id, directory, passed, stamp)
-    passed.extend([*odd_locations.passed(), *odd_ledgers.passed()])
+    passed.extend([*odd_locations.rows(), *odd_ledgers.rows()])
     if flags.needs_integrity_check and directory.position == 0:
-        passed.append(Passed(None, ledgers, IndexState.GAP, CHECK_NEEDED))
+        passed.append(SkippedPath(None, ledgers, IndexState.GAP, CHECK_NEEDED))
 
 
 def _stamp(current: str) -> int | None:
@@ -110,11 +110,11 @@ def _stamp(current: str) -> int | None:
 
 
 def _read_scoped(
-    bookie_id: str, directory: IndexDirectory, passed: list[Passed], stamp: int | None
+    bookie_id: str, directory: IndexDirectory, passed: list[SkippedPath], stamp: int | None
 ) -> Iterator[pa.RecordBatch]:
     """The ledgers of other scopes, in the same way."""
     path = f"{directory.path}/current/{SCOPED}"
-    rows, odd = _Rows(bookie_id, path, stamp), Odd(path)
+    rows, odd = _Rows(bookie_id, path, stamp), UnexpectedRows(path)
     try:
         with open_rocksdb(path) as database:
             for scope_id, ledgers in scoped_ledgers(scan(database, path), odd):
@@ -122,15 +122,15 @@ def _read_scoped(
                     yield rows.take()
                 rows.add(ledgers, directory, scope_id)
     except DamagedError as error:
-        passed.append(Passed(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
+        passed.append(SkippedPath(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
     except UnreadError as error:
-        passed.append(Passed(None, error.path, IndexState.GAP, error.reason))
+        passed.append(SkippedPath(None, error.path, IndexState.GAP, error.reason))
     if rows.count:
         yield rows.take()
-    passed.extend(odd.passed())
+    passed.extend(odd.rows())
 
 
-def _beside(directory: str) -> Iterator[Passed]:
+def _beside(directory: str) -> Iterator[SkippedPath]:
     """What lies in ``current``: strays, and what says that the databases cannot be read for what they are."""
     current = f"{directory}/current"
     try:
@@ -138,14 +138,16 @@ def _beside(directory: str) -> Iterator[Passed]:
         files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of others
         mixed = any(True for name in below for each in files for _ in Path(current, name).glob(each))
     except OSError as error:
-        yield Passed(None, current, IndexState.GAP, error.strerror or str(error))
+        yield SkippedPath(None, current, IndexState.GAP, error.strerror or str(error))
         return
-    yield from (Passed(None, f"{current}/{name}", IndexState.STRAY, NOT_OURS) for name in strays)
+    yield from (SkippedPath(None, f"{current}/{name}", IndexState.STRAY, NOT_OURS) for name in strays)
     if mixed:
-        yield Passed(None, current, IndexState.GAP, UNCLEAR)
+        yield SkippedPath(None, current, IndexState.GAP, UNCLEAR)
     for name, other in (("locations", "ledgers"), ("ledgers", "locations")):
         if not Path(current, name).is_dir():
-            yield Passed(None, f"{current}/{name}", IndexState.DAMAGED, f"it is not there, and {other} is")
+            yield SkippedPath(
+                None, f"{current}/{name}", IndexState.DAMAGED, f"it is not there, and {other} is"
+            )
 
 
 class _Rows:
@@ -170,7 +172,7 @@ class _Rows:
     def full(self) -> bool:
         return self.count >= ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
 
-    def add(self, both: Joined, directory: IndexDirectory, scope_id: int = 0) -> None:
+    def add(self, both: JoinedLedgers, directory: IndexDirectory, scope_id: int = 0) -> None:
         codes = both.said.astype(np.int64)
         for row in np.flatnonzero(both.said == BROKEN):
             codes[row] = self._code(IndexState.UNREADABLE, both.reasons[int(both.ids[row])])

@@ -13,27 +13,27 @@ from itertools import groupby
 
 import numpy as np
 
-from auditor.sources.bookies.rocksdb.join import Joined
+from auditor.sources.bookies.rocksdb.join import JoinedLedgers
 from auditor.sources.bookies.rocksdb.ledgers import BROKEN, KNOWN
 from auditor.sources.bookies.rocksdb.locations import KEY_BYTES, VALUE_BYTES, fold_locations
 from auditor.sources.bookies.rocksdb.scan import Rows, Strings
-from auditor.sources.bookies.rocksdb.unexpected_rows import Odd
+from auditor.sources.bookies.rocksdb.unexpected_rows import UnexpectedRows
 
 NAME = "locations-scoped"
 SCOPED_KEY_BYTES = 8 + KEY_BYTES
 
 
-def scoped_ledgers(batches: Iterable[Rows], odd: Odd) -> Iterator[tuple[int, Joined]]:
+def scoped_ledgers(batches: Iterable[Rows], odd: UnexpectedRows) -> Iterator[tuple[int, JoinedLedgers]]:
     """Fold the rows of `NAME`, scope by scope; what is none of its rows goes to ``odd``."""
     pieces = (piece for rows in batches for piece in _by_scope(rows, odd))
     for scope, of_scope in groupby(pieces, key=lambda piece: piece[0]):
         for sets in fold_locations((rows for _, rows in of_scope), odd, signed_ids=True):
             said = np.full(len(sets.ids), KNOWN, np.uint8)
             said[np.isin(sets.ids, list(sets.failed))] = BROKEN
-            yield scope, Joined(sets.ids, sets.groups, said, sets.failed)
+            yield scope, JoinedLedgers(sets.ids, sets.groups, said, sets.failed)
 
 
-def _by_scope(rows: Rows, odd: Odd) -> Iterator[tuple[int, Rows]]:
+def _by_scope(rows: Rows, odd: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
     """The rows of each scope, keys as ``locations`` has them. Keys ascend, so a scope's come together."""
     keys, values = rows
     sound = (np.diff(keys.offsets) == SCOPED_KEY_BYTES) & (np.diff(values.offsets) == VALUE_BYTES)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.model.states import IndexState
-from auditor.sources.bookies.index_files.listing import Passed
+from auditor.sources.bookies.index_files.listing import SkippedPath
 from auditor.sources.bookies.rocksdb.scan import Rows
 
 MAX_SHOWN = 32
@@ -17,10 +17,10 @@ MAX_SHOWN = 32
 
 
 @dataclass(slots=True)
-class Odd:
+class UnexpectedRows:
     """What was odd in the database ``path``, as at most one row ``damaged``.
 
-    >>> list(Odd("/data/ledgers0/current/locations").passed())
+    >>> list(UnexpectedRows("/data/ledgers0/current/locations").rows())
     []
     """
 
@@ -35,8 +35,8 @@ class Odd:
             self.first = f"{what}: {key[:MAX_SHOWN].hex()}{'...' if len(key) > MAX_SHOWN else ''}"
         self.count += len(at)
 
-    def passed(self) -> Iterator[Passed]:
+    def rows(self) -> Iterator[SkippedPath]:
         """A row that says so, if there was anything."""
         if self.count:
             reason = f"{self.count} of its rows are none of DbLedgerStorage's; the first is {self.first}"
-            yield Passed(None, self.path, IndexState.DAMAGED, reason)
+            yield SkippedPath(None, self.path, IndexState.DAMAGED, reason)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.codecs.bookie.wire import unaskable
-from auditor.model.columns import commented
+from auditor.model.columns import schema_of
 from auditor.model.witness import WitnessAnswer
 from auditor.sources.bookies.rpc.conversation import (
     Conversation,
@@ -28,7 +28,7 @@ from auditor.sources.metadata.store import StoreOptions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-WITNESS = commented(
+WITNESS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("entry_id", pa.int64(), "the entry that was asked for"),

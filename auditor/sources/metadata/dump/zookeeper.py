@@ -77,13 +77,13 @@ class DumpStore(LineStore):
             raise self._nothing_read(
                 f"{self._file} has no znode {self.root}; name the right root with ?root=/path", gaps
             )
-        nodes = _counted({znode.path[len(self.root) + 1 :]: znode for znode in whole.nodes})
+        nodes = _with_generator_counts({znode.path[len(self.root) + 1 :]: znode for znode in whole.nodes})
         scan_time, zxid = max(newest.ctime, newest.mtime), max(newest.czxid, newest.mzxid)
         complete, cut = whole.frame.complete, self._cut(whole)
         return ClusterNodes(nodes, scan_time, hex(zxid), gaps, proves_absence=complete, cut=cut)
 
 
-def _counted(nodes: dict[str, Znode]) -> dict[str, Znode]:
+def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     """The cluster's own znodes, with what was made below each id generator: from cversion, and what is there.
 
     Of what has ledgers or marks below it, which are not among these, it could not be told.

@@ -120,7 +120,7 @@ class _Endpoint:
         if credentials.tls is None:
             self._channel = grpc.insecure_channel(host, options)
         else:
-            self._channel = grpc.secure_channel(host, _secured(credentials.tls), options)
+            self._channel = grpc.secure_channel(host, _channel_credentials(credentials.tls), options)
         self._timeout_s = timeout_s
         self._login = credentials.login
         self._token: str | None = None
@@ -362,17 +362,17 @@ class EtcdClient:
         )
 
 
-def _secured(tls: Tls) -> grpc.ChannelCredentials:
+def _channel_credentials(tls: Tls) -> grpc.ChannelCredentials:
     """What a channel is secured with.
 
     Raises:
         StoreError: a file that cannot be read; named, and never what is in it.
     """
     key = tls.key or tls.certificate  # one file may hold both
-    return grpc.ssl_channel_credentials(_read(tls.ca), _read(key), _read(tls.certificate))
+    return grpc.ssl_channel_credentials(_read_file(tls.ca), _read_file(key), _read_file(tls.certificate))
 
 
-def _read(path: str | None) -> bytes | None:
+def _read_file(path: str | None) -> bytes | None:
     if path is None:
         return None
     try:

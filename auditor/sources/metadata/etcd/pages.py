@@ -50,7 +50,7 @@ class Page:
     gaps: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
-    def joined(cls, pages: Sequence[Page]) -> Page:
+    def join(cls, pages: Sequence[Page]) -> Page:
         """Pages that follow each other as one."""
         columns = [list(chain(*column)) for column in zip(*(page.keys for page in pages), strict=True)]
         return cls(Keys(*columns), [gap for page in pages for gap in page.gaps])
@@ -74,7 +74,7 @@ def batch_of(page: Page, time: int) -> ZnodeBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedKeys:
     """The keys of a range that have changed, and how many keys it has in all."""
 
     pages: list[Page]
@@ -111,7 +111,7 @@ class EtcdPages:
         """Ask what of a range was last changed at the revision ``since`` or later; `changed` waits for it."""
         return self._client.begin(EtcdQuestion(start, end, revision, self._limit, since=since))
 
-    def changed(self, pending: Pending) -> Changed | None:
+    def changed(self, pending: Pending) -> ChangedKeys | None:
         """What of a range has changed, as it was asked.
 
         None where that is more than `CHANGED_PAGES` pages: for each the server goes through all that is left
@@ -126,7 +126,7 @@ class EtcdPages:
                 return None
             found.append(page)
             count = max(count, answer.count)
-        return Changed(found, count)
+        return ChangedKeys(found, count)
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
         """The keys of a range as `read` gives them, without values."""

@@ -28,7 +28,7 @@ from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, buil
 from auditor.sources.metadata.file_kind import BBOLT, file_kind, not_a
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
-from auditor.sources.metadata.zookeeper.files import mapped
+from auditor.sources.metadata.zookeeper.files import map_file
 
 PART_LEAVES = 20_000
 """Leaves in one part: with their bits less than the 1 MB above which Spark warns of large tasks."""
@@ -62,7 +62,7 @@ class GapsPart(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
+class _DriverState:
     size: int
     meta: Meta
     index: EtcdSnapshotIndex
@@ -83,7 +83,7 @@ class EtcdSnapshotStore:
         self.uri = uri
         self.root = parsed.root
         self._file = Path(parsed.path)
-        self._loaded: _Loaded | None = None
+        self._loaded: _DriverState | None = None
         self._keys = 0
 
     def cluster(self) -> ClusterNodes:
@@ -113,7 +113,7 @@ class EtcdSnapshotStore:
             yield ZnodeBatch.of([], list(part.gaps))
             return
         assert isinstance(part, LeavesPart)
-        with mapped(Path(part.file)) as data:
+        with map_file(Path(part.file)) as data:
             _refuse_other(data, part)
             holds = np.unpackbits(np.frombuffer(part.holds, np.uint8), count=part.changes).astype(bool)
             seen = 0
@@ -167,7 +167,7 @@ class EtcdSnapshotStore:
         if znodes or gaps:
             yield ZnodeBatch.of(znodes, gaps)
 
-    def _cut(self, loaded: _Loaded, wanted: int) -> Iterator[Part]:
+    def _cut(self, loaded: _DriverState, wanted: int) -> Iterator[Part]:
         pages = loaded.index.leaves
         ends = np.cumsum(pages.counts)
         useful = np.flatnonzero(pages.counts)
@@ -191,11 +191,11 @@ class EtcdSnapshotStore:
                 unsure,
             )
 
-    def _load(self) -> _Loaded:
+    def _load(self) -> _DriverState:
         if self._loaded is not None:
             return self._loaded
         try:
-            with mapped(self._file) as data:
+            with map_file(self._file) as data:
                 changed = self._file.stat().st_mtime_ns // 1_000_000
                 meta = read_meta(data)
                 reasons, notes = _doubts(data, meta)
@@ -216,7 +216,7 @@ class EtcdSnapshotStore:
                 f"?scope=/path, taken as it is written{also}"
             )
         said = (NOTE, *(f"{self._file.name}: {said}" for said in (*notes, *reasons)))
-        self._loaded = _Loaded(size, meta, index, by_node_name(self.root, nodes), gaps, said, changed)
+        self._loaded = _DriverState(size, meta, index, by_node_name(self.root, nodes), gaps, said, changed)
         return self._loaded
 
 
@@ -228,7 +228,7 @@ def recognise(parsed: MetadataUri) -> None:
     """
     file = Path(parsed.path)
     try:
-        with mapped(file) as data:
+        with map_file(file) as data:
             read_meta(data)
     except DecodeError as damage:
         raise _unreadable(file, damage) from damage

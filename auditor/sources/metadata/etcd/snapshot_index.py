@@ -247,7 +247,7 @@ def _finish(data: memoryview, meta: Meta, found: _Pass) -> EtcdSnapshotIndex:
         int(counts[: found.unsure_leaves].sum()),
     )
     notes: list[str] = []
-    revision = max([found.last[0], *_compacted(data, meta, notes)])
+    revision = max([found.last[0], *_compacted_revisions(data, meta, notes)])
     return EtcdSnapshotIndex(pages, keys, revision, found.damage, notes)
 
 
@@ -273,7 +273,7 @@ def _high(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint6
     return part[rows] if len(part) else np.zeros(len(rows), np.uint64)
 
 
-def _compacted(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
+def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
     """Revisions that the store had reached when it was compacted; its last changes may all be gone."""
     try:
         root = bucket(data, meta, META_BUCKET)

@@ -67,13 +67,13 @@ def spans(scope: str, counts: Counter, first: First, wanted: int) -> list[KeySpa
     edges = [
         key_of(scope, number) for number in (*range(0, _UNSIGNED // 2, 8 << 56), _UNSIGNED // 2, _UNSIGNED)
     ]
-    found = _counted(whole, edges[1:], counts)
+    found = _cut_at_edges(whole, edges[1:], counts)
     total = sum(span.keys for span in found)
     grain = max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, wanted))))
     buckets = [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
     waiting: list[KeySpan] = []
     for span in found:
-        waiting += _counted(span, buckets, counts) if span.keys > grain else [span]
+        waiting += _cut_at_edges(span, buckets, counts) if span.keys > grain else [span]
     waiting.reverse()
     cut: list[KeySpan] = []
     cuts = 0
@@ -88,7 +88,7 @@ def spans(scope: str, counts: Counter, first: First, wanted: int) -> list[KeySpa
     return cut
 
 
-def _counted(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> list[KeySpan]:
+def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> list[KeySpan]:
     """A span cut at those edges that lie inside."""
     inside = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
     ranges = list(pairwise(inside))
@@ -114,10 +114,10 @@ def dealt(all_spans: Sequence[KeySpan], wanted: int) -> list[list[KeySpan]]:
             size = 0
         lots[-1].append(span)
         size += span.keys
-    return [_joined(lot) for lot in lots]
+    return [_join(lot) for lot in lots]
 
 
-def _joined(lot: Sequence[KeySpan]) -> list[KeySpan]:
+def _join(lot: Sequence[KeySpan]) -> list[KeySpan]:
     joined = [lot[0]]
     for span in lot[1:]:
         before = joined[-1]

@@ -17,7 +17,7 @@ from kazoo.exceptions import UnimplementedError, ZookeeperError
 from auditor.errors import DecodeError, StoreError
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import StoreOptions
-from auditor.sources.metadata.zookeeper.multi_read import Answer, Operation, Stored
+from auditor.sources.metadata.zookeeper.multi_read import Answer, NodeData, Operation
 from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Session, reason_of
 from auditor.sources.rate_limit import RateLimit
 
@@ -32,7 +32,7 @@ _CODES = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedRead:
     """A read that gave nothing: ZooKeeper's error code where it gave one, and the reason."""
 
     code: int | None
@@ -86,7 +86,7 @@ class ZooKeeperReader:
         except NotReachedError:
             self.close()
 
-    def data(self, paths: Sequence[str]) -> list[Stored | Failed]:
+    def data(self, paths: Sequence[str]) -> list[NodeData | FailedRead]:
         """Read znodes; answers in the order of the paths.
 
         Raises:
@@ -94,13 +94,13 @@ class ZooKeeperReader:
         """
         self.operations["znodes_read"] += len(paths)
         answers = self._ask(Operation.GET_DATA, paths)
-        return [answer if isinstance(answer, Stored) else _failed(answer) for answer in answers]
+        return [answer if isinstance(answer, NodeData) else _failed_read(answer) for answer in answers]
 
-    def children(self, paths: Sequence[str]) -> list[list[str] | Failed]:
+    def children(self, paths: Sequence[str]) -> list[list[str] | FailedRead]:
         """List the names of the children; answers in the order of the paths."""
         self.operations["znodes_listed"] += len(paths)
         answers = self._ask(Operation.GET_CHILDREN, paths)
-        return [answer if isinstance(answer, list) else _failed(answer) for answer in answers]
+        return [answer if isinstance(answer, list) else _failed_read(answer) for answer in answers]
 
     def close(self) -> None:
         """End the session; a later read opens another."""
@@ -109,8 +109,8 @@ class ZooKeeperReader:
             session, self._session, self._multi_read = self._session, None, None
             session.close()
 
-    def _ask(self, operation: Operation, paths: Sequence[str]) -> list[Answer | Failed]:
-        answers: list[Answer | Failed] = [Failed(None, "not asked")] * len(paths)
+    def _ask(self, operation: Operation, paths: Sequence[str]) -> list[Answer | FailedRead]:
+        answers: list[Answer | FailedRead] = [FailedRead(None, "not asked")] * len(paths)
         waiting = deque(self._chunks(paths))
         sent: deque[tuple[_Chunk, list[Any]]] = deque()
         alone = 0  # chunks to ask one at a time
@@ -152,7 +152,7 @@ class ZooKeeperReader:
             chunks[-1].places.append(place)
         return chunks if paths else []
 
-    def _again(self, chunk: _Chunk, error: Exception, answers: list[Answer | Failed]) -> list[_Chunk]:
+    def _again(self, chunk: _Chunk, error: Exception, answers: list[Answer | FailedRead]) -> list[_Chunk]:
         """What to ask once more: halves, so that one znode that cannot be read does not take others along."""
         if len(chunk.places) > 1:
             middle = len(chunk.places) // 2
@@ -161,7 +161,7 @@ class ZooKeeperReader:
         if chunk.attempts < ATTEMPTS:
             return [chunk]
         reason = reason_of(error, self._options.timeout_s)
-        answers[chunk.places[0]] = Failed(getattr(error, "code", None), reason)
+        answers[chunk.places[0]] = FailedRead(getattr(error, "code", None), reason)
         return []
 
     def _send(self, session: Session, operation: Operation, paths: list[str]) -> list[Any]:
@@ -233,9 +233,9 @@ class ZooKeeperReader:
         raise AssertionError("the last attempt returns or raises")
 
 
-def _failed(answer: Answer | Failed) -> Failed:
-    if isinstance(answer, Failed):
+def _failed_read(answer: Answer | FailedRead) -> FailedRead:
+    if isinstance(answer, FailedRead):
         return answer
     if isinstance(answer, int):
-        return Failed(answer, _CODES.get(answer, f"ZooKeeper error {answer}"))
-    return Failed(None, "the server answered another question")
+        return FailedRead(answer, _CODES.get(answer, f"ZooKeeper error {answer}"))
+    return FailedRead(None, "the server answered another question")

@@ -18,7 +18,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import CLUSTER_CHILDREN, StoreOptions
 from auditor.sources.metadata.store_facts import LedgerCount, Server
-from auditor.sources.metadata.zookeeper.client import Failed, ZooKeeperReader
+from auditor.sources.metadata.zookeeper.client import FailedRead, ZooKeeperReader
 
 SAMPLED = 64
 """Znodes of one level that are looked at: some hundreds of reads for a whole tree."""
@@ -43,16 +43,19 @@ def count_ledgers(hosts: Sequence[str], root: str, layout: LayoutKind, options: 
     def children(paths: Sequence[str]) -> list[str]:
         listed = zip(paths, reader.children(paths), strict=True)
         return [
-            f"{path}/{n}" for path, names in listed if not isinstance(names, Failed) for n in sorted(names)
+            f"{path}/{n}"
+            for path, names in listed
+            if not isinstance(names, FailedRead)
+            for n in sorted(names)
         ]
 
     def grandchildren(paths: Sequence[str]) -> int:
-        return sum(each.stat.num_children for each in reader.data(paths) if not isinstance(each, Failed))
+        return sum(each.stat.num_children for each in reader.data(paths) if not isinstance(each, FailedRead))
 
     try:
         if layout is LayoutKind.FLAT:  # the list itself could be too long for one answer
             own = reader.data([f"{root}/{name}" for name in CLUSTER_CHILDREN])
-            there = sum(not isinstance(each, Failed) for each in own)
+            there = sum(not isinstance(each, FailedRead) for each in own)
             return LedgerCount(max(0, grandchildren([root]) - there), True)
         tops = children([root])
         ledgers, exact = 0.0, True

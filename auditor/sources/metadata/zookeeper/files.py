@@ -82,7 +82,7 @@ def _begins_like_a_snapshot(path: Path) -> bool:
 
 
 @contextmanager
-def mapped(path: Path) -> Iterator[memoryview]:
+def map_file(path: Path) -> Iterator[memoryview]:
     """The bytes of a file; a compressed one is unpacked once, to a temporary file without a name.
 
     Raises:

@@ -27,7 +27,7 @@ from auditor.sources.metadata.store import (
     tree_of,
 )
 from auditor.sources.metadata.uri import MetadataUri
-from auditor.sources.metadata.zookeeper.client import NO_AUTH, NO_NODE, Failed, ZooKeeperReader
+from auditor.sources.metadata.zookeeper.client import NO_AUTH, NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.walk import Top, walk
 
 SPREAD = 4
@@ -98,7 +98,7 @@ class LiveStore:
         tops = [
             top
             for top, answer in zip(tops, there, strict=True)
-            if not (isinstance(answer, Failed) and answer.code == NO_NODE)
+            if not (isinstance(answer, FailedRead) and answer.code == NO_NODE)
         ]
         nodes: dict[str, Znode] = {}
         for znodes, missed in walk(self._reader, tops):
@@ -129,7 +129,7 @@ class LiveStore:
             children: dict[str, list[str]] = {}
             for path, answer in zip(divisible, self._reader.children(divisible), strict=True):
                 # One that cannot be listed stays whole: its task finds out why, and says so.
-                if not isinstance(answer, Failed):
+                if not isinstance(answer, FailedRead):
                     children[path] = [f"{path}/{name}" for name in sorted(answer)]
             if not children:
                 break
@@ -166,7 +166,7 @@ class LiveStore:
         """Whether it is there now; see `NeighbourStore.has_beside`."""
         path = f"{self.root.rpartition('/')[0]}/{name}"
         (answer,) = self._reader.data([path])
-        if not isinstance(answer, Failed) or answer.code == NO_AUTH:
+        if not isinstance(answer, FailedRead) or answer.code == NO_AUTH:
             return True  # what may not be read is there all the same
         if answer.code == NO_NODE:
             return False
@@ -186,17 +186,17 @@ class LiveStore:
 
     def _check_root(self) -> int:
         (answer,) = self._reader.data([self.root])
-        if isinstance(answer, Failed):
+        if isinstance(answer, FailedRead):
             raise self._no_root(answer)
         return max(answer.stat.ctime, answer.stat.mtime)
 
     def _children(self, path: str) -> list[str]:
         (names,) = self._reader.children([path])
-        if isinstance(names, Failed):
+        if isinstance(names, FailedRead):
             raise self._no_root(names)
         return names
 
-    def _no_root(self, failed: Failed) -> StoreError:
+    def _no_root(self, failed: FailedRead) -> StoreError:
         where = f"{self.root} in ZooKeeper at {','.join(self._hosts)}"
         if failed.code == NO_NODE:
             return NoRootError(f"there is no znode {where}; the metadata URI ends with the cluster's root")
@@ -211,7 +211,7 @@ class LiveStore:
         """What is below underreplication besides marks and locks, which grow with the number of ledgers."""
         path = f"{self.root}/underreplication"
         (names,) = self._reader.children([path])
-        if isinstance(names, Failed):
+        if isinstance(names, FailedRead):
             if names.code != NO_NODE:
                 gaps.append((path, f"its children could not be listed: {names.reason}"))
             return []

@@ -42,7 +42,7 @@ class Stat(NamedTuple):
     pzxid: int
 
 
-class Stored(NamedTuple):
+class NodeData(NamedTuple):
     """What getData answers."""
 
     data: bytes
@@ -58,7 +58,7 @@ class Operation(IntEnum):
 
 _GET_DATA = Operation.GET_DATA.value
 
-Answer = Stored | list[str] | int
+Answer = NodeData | list[str] | int
 """For one path: its data, or its children's names, or an error code (-101: no such znode)."""
 
 
@@ -101,7 +101,7 @@ class MultiRead:
                     begin = offset + 4
                     end = begin + length if length > 0 else begin
                     stat = new(Stat, stat_at(buffer, end))  # refuses what is beyond the buffer
-                    answers.append(new(Stored, (bytes(buffer[begin:end]), stat)))
+                    answers.append(new(NodeData, (bytes(buffer[begin:end]), stat)))
                     offset = end + _STAT_BYTES
                 else:
                     answer, offset = _answer(buffer, offset, kind)

@@ -26,7 +26,7 @@ from auditor.codecs.zookeeper.txnlog import (
 )
 from auditor.errors import DecodeError, StoreError
 from auditor.sources.metadata.store import Znode
-from auditor.sources.metadata.zookeeper.files import ZxidFile, mapped
+from auditor.sources.metadata.zookeeper.files import ZxidFile, map_file
 
 OPERATION_LIMIT = 5_000_000
 """Operations to replay. A server begins a new snapshot after some 100,000 transactions (snapCount)."""
@@ -103,7 +103,7 @@ def read_logs(logs: Iterable[ZxidFile], after: int, root: str) -> Replay:
     older = [log for log in logs if log.zxid <= after]
     for log in older[-1:] + [log for log in logs if log.zxid > after]:
         try:
-            with mapped(log.path) as data:
+            with map_file(log.path) as data:
                 for item in read_log(data):
                     if isinstance(item, CutTail):
                         replay.notes.append(f"{log.path.name} ends at byte {item.offset}: {item.reason}")

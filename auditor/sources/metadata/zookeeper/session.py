@@ -28,7 +28,7 @@ from kazoo.retry import KazooRetry
 
 from auditor.errors import StoreError
 from auditor.sources.metadata.credentials import Sasl, Tls, ZooKeeperCredentials
-from auditor.sources.metadata.zookeeper.multi_read import Answer, MultiRead, Operation, Stat, Stored
+from auditor.sources.metadata.zookeeper.multi_read import Answer, MultiRead, NodeData, Operation, Stat
 
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 """What a request ends with when its connection did."""
@@ -132,7 +132,7 @@ class Session:
         if isinstance(received, list):
             return received
         data, stat = received
-        return Stored(data or b"", Stat._make(stat))
+        return NodeData(data or b"", Stat._make(stat))
 
     def close(self) -> None:
         """End the session."""

@@ -24,7 +24,7 @@ from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
 from auditor.sources.metadata.uri import MetadataUri
-from auditor.sources.metadata.zookeeper.files import mapped, snapshots_and_logs
+from auditor.sources.metadata.zookeeper.files import map_file, snapshots_and_logs
 from auditor.sources.metadata.zookeeper.replay import Replay, read_logs
 from auditor.sources.metadata.zookeeper.snapshot_index import (
     Slice,
@@ -62,7 +62,7 @@ class ZnodesPart(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
+class _DriverState:
     """What the driver keeps of the files: no ledger that did not change."""
 
     file: Path
@@ -84,7 +84,7 @@ class SnapshotStore:
         self.uri = uri
         self.root = parsed.root
         self._directory = Path(parsed.path)
-        self._loaded: _Loaded | None = None
+        self._loaded: _DriverState | None = None
         self._records = 0
 
     def cluster(self) -> ClusterNodes:
@@ -94,7 +94,7 @@ class SnapshotStore:
         nodes = {path[cut:]: znode for path, znode in loaded.index.cluster.items()}
         nodes |= {path[cut:]: znode for path, znode in loaded.state.items() if tree_of(path[cut:]) is None}
         made = loaded.replay.made()
-        nodes = {name: _made(znode, made[znode.path]) for name, znode in nodes.items()}
+        nodes = {name: _with_log_children(znode, made[znode.path]) for name, znode in nodes.items()}
         times = [max(znode.ctime, znode.mtime) for znode in loaded.state.values()]
         scan_time = max([loaded.index.newest, *times])
         return ClusterNodes(nodes, scan_time, hex(loaded.replay.zxid), loaded.gaps, loaded.notes)
@@ -128,7 +128,7 @@ class SnapshotStore:
             return
         assert isinstance(part, SlicesPart)
         try:
-            with mapped(Path(part.file)) as data:
+            with map_file(Path(part.file)) as data:
                 for piece, without in part.slices:
                     yield from self._read_slice(data, piece, without, part.tree)
         except DecodeError as damage:
@@ -151,7 +151,7 @@ class SnapshotStore:
         """Forget what was read; the store may be used again."""
         self._loaded = None
 
-    def _load(self) -> _Loaded:
+    def _load(self) -> _DriverState:
         if self._loaded is not None:
             return self._loaded
         snapshots, logs = snapshots_and_logs(self._directory)
@@ -159,7 +159,7 @@ class SnapshotStore:
         for zxid, file in snapshots[:SNAPSHOT_ATTEMPTS]:
             replay = read_logs(logs, zxid, self.root)
             try:
-                with mapped(file) as data:
+                with map_file(file) as data:
                     index = build_index(data, self.root, replay.touched())
             except DecodeError as damage:
                 notes.append(f"{file.name} was passed over: {damage}")
@@ -175,11 +175,11 @@ class SnapshotStore:
                 notes.append(f"{file.name} has no transaction logs beside it")
             gaps = [(self.root, reason) for reason in replay.missing]
             gaps += [(self.root, f"{file.name}: the path at byte {at} is no text") for at in index.unreadable]
-            self._loaded = _Loaded(file, index, replay, there, tuple(gaps), (*notes, *replay.notes))
+            self._loaded = _DriverState(file, index, replay, there, tuple(gaps), (*notes, *replay.notes))
             return self._loaded
         raise StoreError(f"no valid snapshot in {self._directory}: {'; '.join(notes)}")
 
-    def _worked_out(self, loaded: _Loaded, tree: Tree) -> list[Part]:
+    def _worked_out(self, loaded: _DriverState, tree: Tree) -> list[Part]:
         cut = len(self.root) + 1
         parts: list[Part] = []
         waiting: list[Znode] = []
@@ -235,6 +235,6 @@ class SnapshotStore:
             )
 
 
-def _made(znode: Znode, since: int) -> Znode:
+def _with_log_children(znode: Znode, since: int) -> Znode:
     """A znode with the children that logs made; one that is not in the snapshot was itself made by them."""
     return znode._replace(made=max(znode.made, 0) + since)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from auditor.sources.metadata.store import BATCH_ZNODES, Znode
-from auditor.sources.metadata.zookeeper.client import NO_NODE, Failed, ZooKeeperReader
+from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
 
 DEPTH_LIMIT = 16
 """Levels below the znode where a walk starts; the deepest tree, that of scopes, has nine."""
@@ -61,7 +61,7 @@ def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Zn
             continue
         chunk = to_read[-BATCH_ZNODES:]
         del to_read[-BATCH_ZNODES:]
-        znodes, inner = _read(reader, chunk, gaps)
+        znodes, inner = _read_chunk(reader, chunk, gaps)
         to_list += inner
         if znodes or gaps:
             yield znodes, gaps
@@ -81,24 +81,24 @@ def _list(reader: ZooKeeperReader, inner: list[_Inner], gaps: list[Gap]) -> list
     found: list[tuple[str, int]] = []
     vanished: list[str] = []
     for znode, names in zip(inner, reader.children([znode.path for znode in inner]), strict=True):
-        if not isinstance(names, Failed):
+        if not isinstance(names, FailedRead):
             found += [(f"{znode.path}/{name}", znode.depth + 1) for name in names]
         elif names.code == NO_NODE:
             vanished.append(znode.path)
         else:
             gaps.append((znode.path, f"its children could not be listed: {names.reason}"))
-    gaps += _reappeared(reader, vanished)
+    gaps += _reappeared_gaps(reader, vanished)
     return found
 
 
-def _read(
+def _read_chunk(
     reader: ZooKeeperReader, chunk: list[tuple[str, int]], gaps: list[Gap]
 ) -> tuple[list[Znode], list[_Inner]]:
     znodes: list[Znode] = []
     inner: list[_Inner] = []
     vanished: list[str] = []
     for (path, depth), answer in zip(chunk, reader.data([path for path, _ in chunk]), strict=True):
-        if isinstance(answer, Failed):
+        if isinstance(answer, FailedRead):
             if answer.code != NO_NODE:
                 gaps.append((path, f"it could not be read: {answer.reason}"))
             elif not LEAF.fullmatch(path.rpartition("/")[2]):
@@ -124,11 +124,11 @@ def _read(
             inner.append(_Inner(path, stat.num_children, depth))
         elif stat.num_children and depth == DEPTH_LIMIT:
             gaps.append((path, f"it is {DEPTH_LIMIT} levels down and has children, which were not read"))
-    gaps += _reappeared(reader, vanished)
+    gaps += _reappeared_gaps(reader, vanished)
     return znodes, inner
 
 
-def _reappeared(reader: ZooKeeperReader, vanished: list[str]) -> list[Gap]:
+def _reappeared_gaps(reader: ZooKeeperReader, vanished: list[str]) -> list[Gap]:
     """Gaps for inner znodes that were gone when they were read, yet are in their parent's list."""
     parents = sorted({path.rpartition("/")[0] for path in vanished})
     listings = dict(zip(parents, reader.children(parents), strict=True))
@@ -136,7 +136,7 @@ def _reappeared(reader: ZooKeeperReader, vanished: list[str]) -> list[Gap]:
     for path in vanished:
         parent, _, name = path.rpartition("/")
         names = listings[parent]
-        if isinstance(names, Failed):
+        if isinstance(names, FailedRead):
             if names.code != NO_NODE:
                 gaps.append((path, f"it vanished, and its parent could not be listed: {names.reason}"))
         elif name in names:

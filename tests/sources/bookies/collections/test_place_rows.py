@@ -15,13 +15,15 @@ from auditor.sources.bookies.collections.place_rows import (
     place_rows,
     places_of,
 )
-from auditor.sources.bookies.inventory import Declared
+from auditor.sources.bookies.inventory import DeclaredRole
 from auditor.sources.bookies.journal.last_marks import read_marks
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound
 
 numbers = st.integers(0, 2**31 - 1)
 longs = st.integers(-(2**63), 2**63 - 1)
-declared = st.builds(Declared, st.text(), st.sampled_from(["journal", "ledger", "index"]), numbers, numbers)
+declared = st.builds(
+    DeclaredRole, st.text(), st.sampled_from(["journal", "ledger", "index"]), numbers, numbers
+)
 directories = st.builds(
     DirectoryFound,
     path=st.text().map("/no/such/place/{}".format).filter(lambda path: "\0" not in path),

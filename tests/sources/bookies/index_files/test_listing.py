@@ -12,7 +12,7 @@ import pytest
 from auditor.keys import index_names
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.index_files.batch import IndexFiles
-from auditor.sources.bookies.index_files.listing import Passed, check_versions, list_part
+from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions, list_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, from_json, parts, to_json
 from tests.sources.bookie_corpora import make_directory
 
@@ -27,8 +27,8 @@ class File(NamedTuple):
     scope_id: int = 0
 
 
-def items(part: IndexPart) -> list[File | Passed]:
-    result: list[File | Passed] = []
+def items(part: IndexPart) -> list[File | SkippedPath]:
+    result: list[File | SkippedPath] = []
     for item in list_part(part):
         if isinstance(item, IndexFiles):
             ids = item.ledger_ids.tolist()
@@ -184,7 +184,9 @@ def test_a_directory_that_cannot_be_listed_is_a_gap(directories: list[Path], nam
     loop.parent.mkdir(exist_ok=True)
     loop.symlink_to(loop.name)
     found = items(IndexPart("bk", planned[0].directories, ("0",)))
-    assert [item.path for item in found if isinstance(item, Passed) and item.state == "gap"] == [str(loop)]
+    assert [item.path for item in found if isinstance(item, SkippedPath) and item.state == "gap"] == [
+        str(loop)
+    ]
     assert [item.ledger_id for item in found if isinstance(item, File)] == [1, 2]
 
 
@@ -352,5 +354,7 @@ def test_a_step_that_cannot_be_listed_is_a_gap(directories: list[Path], depth: i
     loop.symlink_to(loop.name)
     part = IndexPart("bk", plan(directories)[0].directories, ("00000000",))
     found = items(part)
-    assert [item.path for item in found if isinstance(item, Passed) and item.state == "gap"] == [str(loop)]
+    assert [item.path for item in found if isinstance(item, SkippedPath) and item.state == "gap"] == [
+        str(loop)
+    ]
     assert [item.ledger_id for item in found if isinstance(item, File)] == [2]

@@ -23,7 +23,7 @@ from auditor.sources.bookies.rocksdb import rows as rocksdb_rows
 from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
 from auditor.sources.bookies.rocksdb.locations import fold_locations
 from auditor.sources.bookies.rocksdb.scan import Rows, Strings
-from auditor.sources.bookies.rocksdb.unexpected_rows import Odd
+from auditor.sources.bookies.rocksdb.unexpected_rows import UnexpectedRows
 from benchmarks.rocksdb import generate
 from tests.sources.rocksdb_databases import (
     KNOWN,
@@ -322,10 +322,10 @@ def test_memory_does_not_grow_with_the_entries_of_a_ledger() -> None:
     def peak() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    list(fold_locations(endless(1, 10 << 16, 1 << 16), Odd("")))
+    list(fold_locations(endless(1, 10 << 16, 1 << 16), UnexpectedRows("")))
     before = peak()
     [one] = list(
-        fold_locations(endless(1, 200 << 16, 1 << 16), Odd(""))
+        fold_locations(endless(1, 200 << 16, 1 << 16), UnexpectedRows(""))
     )  # 13 million entries, 200 MB of keys
     assert one.groups.groups().tolist() == [(0, (13_107_200 // 2 - 1) * 3, 2, 3)]
     assert peak() - before < 20 << 10  # KiB

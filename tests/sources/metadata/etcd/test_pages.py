@@ -8,7 +8,7 @@ import pytest
 
 from auditor.errors import StoreError
 from auditor.sources.metadata.etcd.client import MESSAGE_LIMIT, EtcdAnswer, EtcdClient, EtcdQuestion, Keys
-from auditor.sources.metadata.etcd.pages import LARGEST_PAGE, PAGE_BYTES, Changed, EtcdPages, Page
+from auditor.sources.metadata.etcd.pages import LARGEST_PAGE, PAGE_BYTES, ChangedKeys, EtcdPages, Page
 from auditor.sources.metadata.store import StoreOptions
 from tests.servers.etcd import Etcd, running
 
@@ -122,7 +122,7 @@ def test_pages_keep_below_grpcs_own_limit() -> None:
     assert PAGE_BYTES * 2 == MESSAGE_LIMIT == 4 << 20
 
 
-def changed_since(reader: EtcdPages, end: bytes, revision: int, since: int) -> Changed | None:
+def changed_since(reader: EtcdPages, end: bytes, revision: int, since: int) -> ChangedKeys | None:
     return reader.changed(reader.ask_changed(START, end, revision, since))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.errors import DecodeError
-from auditor.sources.metadata.zookeeper.multi_read import MultiRead, Operation, Stat, Stored
+from auditor.sources.metadata.zookeeper.multi_read import MultiRead, NodeData, Operation, Stat
 
 # Sent to and received from a 3.9.5 server: getData of /zookeeper/quota and of a path that does not exist.
 GOLDEN_REQUEST = (
@@ -30,13 +30,13 @@ longs = st.integers(-(2**63), 2**63 - 1)
 ints = st.integers(-(2**31), 2**31 - 1)
 stats = st.builds(Stat, longs, longs, longs, longs, ints, ints, ints, longs, ints, ints, longs)
 answers = st.one_of(
-    st.builds(Stored, st.binary(max_size=40), stats),
+    st.builds(NodeData, st.binary(max_size=40), stats),
     st.lists(st.text(st.characters(codec="utf-8"), max_size=8), max_size=5),
     ints,
 )
 
 
-def encoded(answer: Stored | list[str] | int) -> bytes:
+def encoded(answer: NodeData | list[str] | int) -> bytes:
     if isinstance(answer, int):
         return HEADER.pack(-1, 0, answer) + struct.pack("!i", answer)
     if isinstance(answer, list):
@@ -52,17 +52,19 @@ def sized(data: bytes) -> bytes:
 def test_we_ask_as_the_servers_own_client_does() -> None:
     request = MultiRead(Operation.GET_DATA, ["/zookeeper/quota", "/none"])
     assert request.serialize() == bytes.fromhex(GOLDEN_REQUEST)
-    assert request.deserialize(bytes.fromhex(GOLDEN_RESPONSE), 0) == [Stored(b"", Stat(*[0] * 11)), -101]
+    assert request.deserialize(bytes.fromhex(GOLDEN_RESPONSE), 0) == [NodeData(b"", Stat(*[0] * 11)), -101]
 
 
 @given(st.lists(answers, max_size=6), st.binary(max_size=8))
-def test_every_answer_is_read_back_at_any_offset(told: list[Stored | list[str] | int], before: bytes) -> None:
+def test_every_answer_is_read_back_at_any_offset(
+    told: list[NodeData | list[str] | int], before: bytes
+) -> None:
     response = before + b"".join(map(encoded, told)) + END
     assert MultiRead(Operation.GET_DATA, ["/x"] * len(told)).deserialize(response, len(before)) == told
 
 
 @given(st.lists(answers, min_size=1, max_size=4), st.data())
-def test_a_cut_response_is_refused(told: list[Stored | list[str] | int], data: st.DataObject) -> None:
+def test_a_cut_response_is_refused(told: list[NodeData | list[str] | int], data: st.DataObject) -> None:
     response = b"".join(map(encoded, told)) + END
     cut = response[: data.draw(st.integers(0, len(response) - len(END)))]
     with pytest.raises(DecodeError) as damage:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from auditor.sources.metadata.zookeeper.client import NO_NODE, Failed, ZooKeeperReader
-from auditor.sources.metadata.zookeeper.multi_read import Stat, Stored
+from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
+from auditor.sources.metadata.zookeeper.multi_read import NodeData, Stat
 from auditor.sources.metadata.zookeeper.walk import DEPTH_LIMIT, Top, walk
 
-GONE = Failed(NO_NODE, "no such znode")
-BROKEN = Failed(None, "ConnectionLoss")
+GONE = FailedRead(NO_NODE, "no such znode")
+BROKEN = FailedRead(None, "ConnectionLoss")
 
 
 class Scripted:
@@ -18,21 +18,21 @@ class Scripted:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = set(paths)
-        self.data_of: dict[str, Failed] = {}
+        self.data_of: dict[str, FailedRead] = {}
         self.children_of: dict[str, list[Any]] = {}
 
     def _names(self, path: str) -> list[str]:
         return sorted(p.rpartition("/")[2] for p in self.paths if p.rpartition("/")[0] == path)
 
-    def data(self, paths: Sequence[str]) -> list[Stored | Failed]:
+    def data(self, paths: Sequence[str]) -> list[NodeData | FailedRead]:
         return [self._data(path) for path in paths]
 
-    def _data(self, path: str) -> Stored | Failed:
+    def _data(self, path: str) -> NodeData | FailedRead:
         if path in self.data_of:
             return self.data_of[path]
         if path not in self.paths:
             return GONE
-        return Stored(path.encode(), Stat(1, 1, 5, 5, 0, 0, 0, 0, 0, len(self._names(path)), 1))
+        return NodeData(path.encode(), Stat(1, 1, 5, 5, 0, 0, 0, 0, 0, len(self._names(path)), 1))
 
     def children(self, paths: Sequence[str]) -> list[Any]:
         return [
