@@ -38,6 +38,7 @@ COMMANDS = {
     "audit": "Compare metadata and bookies' indexes, and say what is wrong.",
     "scan": "Read metadata into tables, and nothing else.",
     "collect": "Write bookies' directories as tables, to be audited elsewhere.",
+    "dump": "Save a running store's metadata in a file, to be audited elsewhere.",
     "status": "Say in one line, at once, how the newest run ended.",
     "report": "Show the report of a finished run again.",
     "diff": "Say what is new, worse, better or fixed between two runs.",

@@ -16,6 +16,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "scan": ("bkaudit scan --metadata etcd://etcd1:2379/ledgers --out runs/metadata",),
     "collect": ("bkaudit collect --bookies /mnt/bookies --out /collected/bk-a",),
+    "dump": (
+        "bkaudit dump 'zk://zk1:2181;zk2:2181/ledgers' metadata.jsonl.gz --without-secrets --rate-limit 2000",
+        "bkaudit dump etcd://etcd1:2379/ledgers - | ssh audits 'cat > metadata.jsonl'",
+    ),
     "status": ("bkaudit status /var/lib/bkaudit/runs --max-age 26",),
     "report": (
         "bkaudit report runs/A --severity critical --severity error",

@@ -128,6 +128,16 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int] | None:
     return None
 
 
+def written_varint(number: int) -> bytes:
+    """A number from 0 on as `varint` reads it.
+
+    >>> written_varint(142).hex()
+    '8e01'
+    """
+    septets = [number >> shift & 0x7F for shift in range(0, max(1, number.bit_length()), 7)]
+    return bytes([*(each | 0x80 for each in septets[:-1]), septets[-1]])
+
+
 def _broken_at(data: bytes, at: int, end: int, kind: Descriptor) -> int | None:
     """Where the first broken field begins; goes down known messages only, so no deeper than the schema."""
     groups: list[int] = []

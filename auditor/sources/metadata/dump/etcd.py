@@ -4,16 +4,25 @@
      "version": 1, "lease": 0}
 
 ``key`` is the key's bytes, ``path`` the same as text. The version of a ledger is its ``modRevision``, as for
-BookKeeper; ``version`` is not used. etcd keeps no times: the file's own is that of the scan.
+BookKeeper; ``version`` is not used. etcd keeps no times: that of the first line is the scan's, or else the
+file's own.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from auditor.errors import StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.dump.lines import LineStore
-from auditor.sources.metadata.dump.records import DamagedLineError, base64_of, int64s_of, json_record
+from auditor.sources.metadata.dump.records import (
+    DamagedLineError,
+    base64_of,
+    base64_text,
+    int64s_of,
+    json_record,
+)
 from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name, is_ledger, key_znode
 from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode
 
@@ -38,6 +47,17 @@ def parse_line(line: bytes) -> Znode:
         # Either could be the right one.
         raise DamagedLineError(None, "path and key disagree")
     return key_znode(path, base64_of(record, "data"), *int64s_of(record, _NUMBERS))
+
+
+def key_record(key: bytes, data: bytes, *numbers: int) -> dict[str, Any]:
+    """The record of a key, with createRevision, modRevision, lease and version; `parse_line` reads it.
+
+    >>> from auditor.sources.metadata.dump.records import line_of
+    >>> parse_line(line_of(key_record(b"/a", b"a", 1, 2, 0, 2))).data
+    b'a'
+    """
+    record = {"path": etcd.key_text(key), "key": base64_text(key), "data": base64_text(data)}
+    return record | dict(zip(_NUMBERS, numbers, strict=True))
 
 
 class EtcdDumpStore(LineStore):
@@ -72,5 +92,5 @@ class EtcdDumpStore(LineStore):
             )
         revision = f"revision {max(newest.czxid, newest.mzxid)}"
         nodes, complete, cut = by_node_name(self.root, whole.nodes), whole.frame.complete, self._cut(whole)
-        modified = self._modified()
+        modified = self._modified() if whole.frame.time is None else whole.frame.time
         return ClusterNodes(nodes, modified, revision, gaps, (NOTE,), proves_absence=complete, cut=cut)

@@ -1,19 +1,25 @@
 """How a dump begins and ends: a first line that promises a last one, and a last one that counts the rest.
 
-    {"begin": {}}
+    {"begin": {"time": 1795237656507}}
     ...                          records, one per line
     {"end": {"nodes": 116}}      as many as there are records
 
-Both may be left out, as the earliest dumps do. A dump with the first and without the last is cut. One with
-neither may be cut at the end of any line, so that nothing is proved by not being in it.
+``time`` is when the dump was begun, in ms, and may be left out. Both lines may be left out, as the earliest
+dumps do. A dump with the first and without the last is cut. One with neither may be cut at the end of any
+line, so that nothing is proved by not being in it.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
 BEGIN, END = "begin", "end"
+TIME, NODES = "time", "nodes"
+
+_LATEST = 2**53
+"""Milliseconds that JSON's numbers hold; no clock is there before the year 287396."""
 
 
 def is_frame(record: object) -> bool:
@@ -23,6 +29,24 @@ def is_frame(record: object) -> bool:
     (True, False)
     """
     return isinstance(record, dict) and "path" not in record and bool({BEGIN, END} & record.keys())
+
+
+def first_line(time: int) -> bytes:
+    """The first line of a dump that was begun at ``time``, in ms.
+
+    >>> first_line(5)
+    b'{"begin":{"time":5}}\\n'
+    """
+    return _line({BEGIN: {TIME: time}})
+
+
+def last_line(records: int) -> bytes:
+    """The last line of a dump of so many records."""
+    return _line({END: {NODES: records}})
+
+
+def _line(frame: dict[str, dict[str, int]]) -> bytes:
+    return json.dumps(frame, separators=(",", ":")).encode() + b"\n"
 
 
 @dataclass
@@ -38,6 +62,7 @@ class Frame:
     records: int = 0
     begun: bool = False
     ended: bool = False
+    time: int | None = None
     faults: list[tuple[int, str]] = field(default_factory=list)
 
     @property
@@ -57,9 +82,17 @@ class Frame:
             if self.begun or self.ended or self.records:
                 self.faults.append((offset, "a first line, and lines before it"))
             self.begun = True
+            first = frame[BEGIN]
+            time = first.get(TIME) if isinstance(first, dict) else None
+            if time is None:
+                return
+            if type(time) is int and 0 <= time < _LATEST:
+                self.time = time
+            else:
+                self.faults.append((offset, "a first line whose time is no number of milliseconds"))
             return
         end = frame[END]
-        promised = end.get("nodes") if isinstance(end, dict) else None
+        promised = end.get(NODES) if isinstance(end, dict) else None
         if type(promised) is not int:
             self.faults.append((offset, "a last line that does not count nodes"))
         elif self.ended:

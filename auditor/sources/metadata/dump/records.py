@@ -1,6 +1,9 @@
 """One line of a dump: found in a file, as a JSON object, and its fields.
 
 Every line is an object with ``path`` (absolute) and ``data`` (base64); what else it has depends on the store.
+What whoever made the dump could not read has a reason instead: at and below that path more may exist.
+
+    {"path": "/ledgers/00", "unread": "its children could not be listed: not authorised to read it"}
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from auditor.sources.metadata.uri import MetadataUri
 
 LINE_LIMIT = 16 * 1024 * 1024
 """Bytes in one line. Servers take 1 to 1.5 MB in a request; one told otherwise may hold more."""
+
+UNREAD = "unread"
+"""The field of a record that has a reason instead of data."""
 
 _NUMBER_LIMIT = 2**63
 
@@ -55,7 +61,34 @@ def json_record(line: bytes) -> dict[str, Any]:
     path = record.get("path") if isinstance(record, dict) else None
     if not isinstance(path, str) or not path.startswith("/"):
         raise DamagedLineError(None, "no JSON object with a path")
+    if UNREAD in record:
+        raise DamagedLineError(path, f"not read when the dump was made: {record[UNREAD]}")
     return dict(record)
+
+
+def line_of(record: dict[str, Any]) -> bytes:
+    """A record as a line.
+
+    >>> line_of({"path": "/a"})
+    b'{"path":"/a"}\\n'
+    """
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def unread_record(path: str, reason: str) -> dict[str, Any]:
+    """The record of what could not be read.
+
+    >>> json_record(line_of(unread_record("/a", "not authorised")))
+    Traceback (most recent call last):
+        ...
+    auditor.sources.metadata.dump.records.DamagedLineError: not read when the dump was made: not authorised
+    """
+    return {"path": path, UNREAD: reason}
+
+
+def base64_text(data: bytes) -> str:
+    """Bytes as `base64_of` reads them."""
+    return base64.b64encode(data).decode()
 
 
 def base64_of(record: dict[str, Any], name: str) -> bytes:

@@ -12,11 +12,18 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from auditor.errors import StoreError
 from auditor.sources.metadata.dump.etcd import EtcdDumpStore
 from auditor.sources.metadata.dump.lines import LineStore
-from auditor.sources.metadata.dump.records import base64_of, first_record, int64s_of, json_record
+from auditor.sources.metadata.dump.records import (
+    base64_of,
+    base64_text,
+    first_record,
+    int64s_of,
+    json_record,
+)
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, MetadataStore, Tree, Znode, tree_of
 from auditor.sources.metadata.uri import MetadataUri
 
@@ -53,6 +60,21 @@ def parse_line(line: bytes) -> Znode:
     return Znode(record["path"], base64_of(record, "data"), *int64s_of(record, _NUMBERS))._replace(made=made)
 
 
+def znode_record(znode: Znode) -> dict[str, Any]:
+    """The record of a znode whose children are counted; `parse_line` reads it.
+
+    >>> from auditor.sources.metadata.dump.records import line_of
+    >>> znode = Znode("/a", b"a", 1, 2, 3, 4, 5, 0, made=7, children=3)
+    >>> znode_record(znode)["cversion"], parse_line(line_of(znode_record(znode))).data
+    (11, b'a')
+    """
+    numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version, znode.ephemeral_owner)
+    # Every child that was made counts one, and every one that was deleted another.
+    changed = 2 * znode.made - znode.children
+    data = {"path": znode.path, "data": base64_text(znode.data)}
+    return data | dict(zip(_NUMBERS, numbers, strict=True)) | {"cversion": changed}
+
+
 class DumpStore(LineStore):
     """ZooKeeper's metadata in a file of JSON lines; see the module for the format."""
 
@@ -78,7 +100,8 @@ class DumpStore(LineStore):
                 f"{self._file} has no znode {self.root}; name the right root with ?root=/path", gaps
             )
         nodes = _with_generator_counts({znode.path[len(self.root) + 1 :]: znode for znode in whole.nodes})
-        scan_time, zxid = max(newest.ctime, newest.mtime), max(newest.czxid, newest.mzxid)
+        scan_time = max(newest.ctime, newest.mtime, whole.frame.time or 0)
+        zxid = max(newest.czxid, newest.mzxid)
         complete, cut = whole.frame.complete, self._cut(whole)
         return ClusterNodes(nodes, scan_time, hex(zxid), gaps, proves_absence=complete, cut=cut)
 

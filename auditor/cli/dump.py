@@ -1,0 +1,91 @@
+"""``bkaudit dump``: a running store's metadata, saved in a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+from auditor.cli import completion
+from auditor.cli.defaults import sources
+from auditor.cli.options import option_flags, options_from_flags
+from auditor.cli.progress import PERIOD_S
+from auditor.cli.verbosity import say, verbosity_options
+from auditor.errors import UsageError
+from auditor.model.amounts import plural, size
+from auditor.model.exit_code import CLEAN, NOT_COVERED
+
+
+@click.command()
+@click.argument("names", metavar="[URI] FILE", nargs=-1, required=True)
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    shell_complete=completion.clusters,
+    help="A cluster of the file that --conf names: where its metadata is.",
+)
+@click.option("--without-secrets", is_flag=True, help="Leave out the passwords that ledger metadata holds.")
+@click.option(
+    "--without-owners", is_flag=True, help="Leave out what lies beside BookKeeper's root: Pulsar's topics."
+)
+@verbosity_options
+@option_flags("rate_limit", "in_flight", "batch", "timeout", "credentials")
+def dump(
+    names: tuple[str, ...],
+    cluster: str | None,
+    without_secrets: bool,
+    without_owners: bool,
+    conf: Path | None,
+    **flags: Any,
+) -> None:
+    """Save the metadata of the running store URI in FILE, to be audited elsewhere as dump:///FILE.
+
+    URI is zk://HOST:2181;HOST:2181/ledgers or etcd://HOST:2379/SCOPE; without it, what --cluster or
+    BKAUDIT_METADATA names. FILE is packed where its name ends with .gz or .zst; - is standard output.
+    Metadata holds the passwords of ledgers in clear text, so that only its owner may read FILE.
+
+    Exit codes: 0 all of it was read; 2 wrong usage, or FILE is there already; 3 the dump was made, and says
+    what of the store could not be read; 4 the store cannot be read.
+    """
+    if len(names) > 2:
+        raise UsageError(f"{names[2]}: one URI and one file are enough")
+    uri, file = names if len(names) == 2 else (None, names[0])
+    of = sources(uri, (), cluster, conf)
+    from auditor.sources.metadata.dump.save import new_file, save
+    from auditor.sources.metadata.dump.save_request import SaveRequest
+    from auditor.sources.metadata.options import polite
+    from auditor.sources.metadata.uri import parse_metadata_uri
+    from auditor.sources.owners.applications import APPLICATIONS
+
+    trees = [tree for application in APPLICATIONS.values() for tree in application.trees]
+    beside = () if without_owners else tuple(trees)
+    options = polite(options_from_flags(conf, flags))
+    wanted = SaveRequest(of.metadata, parse_metadata_uri(of.metadata), beside, not without_secrets, options)
+    opened = nullcontext(sys.stdout.buffer) if file == "-" else new_file(Path(file))
+    with opened as out:
+        saved = save(wanted, out, _now_and_then())
+    where = "standard output" if file == "-" else f"{file}, {size(Path(file).stat().st_size)}"
+    say(f"{plural(saved.records, 'record')} in {where}")
+    for path, reason in saved.gaps:
+        click.echo(f"bkaudit: not read: {path}: {reason}", err=True)
+    if saved.unread > len(saved.gaps):
+        click.echo(f"bkaudit: and {saved.unread - len(saved.gaps):,} more", err=True)
+    raise click.exceptions.Exit(NOT_COVERED if saved.unread else CLEAN)
+
+
+def _now_and_then() -> Callable[[int], None]:
+    """Says how far it is, twice a minute."""
+    said = time.monotonic()
+
+    def progress(records: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= PERIOD_S:
+            said = time.monotonic()
+            say(f"{plural(records, 'record')} so far")
+
+    return progress

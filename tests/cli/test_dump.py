@@ -1,0 +1,121 @@
+"""``bkaudit dump``: an audit of what it saves finds what an audit of the running store finds."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from auditor import Audit
+from auditor.cli.dump import _now_and_then
+from auditor.demo.sample import unpack
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.model.report import Report
+from auditor.sources.metadata.store import Znode
+from auditor.sources.metadata.stores import open_store
+from tests.cli.test_doors import bkaudit
+from tests.servers import etcd as etcd_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    folder = tmp_path_factory.mktemp("zookeeper")
+    sample = unpack(folder, 1_795_000_000_000)
+    with EmbeddedZooKeeper(folder / "data") as server:
+        server.load(
+            Znode(path, data, 0, 0, 0, 0, 0, int(path in sample.ephemeral))
+            for path, data in sample.znodes.items()
+        )
+        yield server
+
+
+def same_findings(spark: SparkSession, live: str, dump: str, folder: Path) -> tuple[Report, Report]:
+    """Audits of both find the same."""
+    runs = [Audit(uri, [], str(folder / name)).run(spark) for name, uri in (("dump", dump), ("live", live))]
+    assert runs[0].counts == runs[1].counts
+    found = [
+        {(each.id, each.ledger_id, each.bookie_id, each.confidence) for each in run.findings} for run in runs
+    ]
+    assert found[0] == found[1]
+    return runs[0], runs[1]
+
+
+def test_an_audit_of_the_dump_finds_what_one_of_zookeeper_finds(
+    zookeeper: EmbeddedZooKeeper, spark: SparkSession, tmp_path: Path
+) -> None:
+    live, file = f"zk://{zookeeper.hosts}/ledgers", tmp_path / "a.jsonl.gz"
+    done = bkaudit("dump", live, str(file), "--without-secrets")
+    assert (done.exit_code, done.stdout) == (0, ""), done.output
+    assert " records in " in done.stderr
+    of_dump, of_live = same_findings(spark, live, f"dump://{file}", tmp_path)
+    assert of_dump.counts["ghost-bookie"]
+    assert "entries read from bookies" not in of_live.run.operations
+    assert "listings asked of bookies" not in of_live.run.operations
+    assert not any("does not say how it ends" in note for note in of_dump.run.notes)
+
+
+def test_an_audit_of_the_dump_finds_what_one_of_etcd_finds(spark: SparkSession, tmp_path: Path) -> None:
+    with etcd_server.running(tmp_path / "etcd", saved=True) as server:
+        live = f"etcd://{server.host}/bk/cluster1"
+        store = open_store(live)
+        registered = [node for node in store.cluster().nodes.values() if node.ephemeral_owner]
+        store.close()
+        # Their leases would end between the two audits.
+        server.load((node.path, node.data) for node in registered)
+        assert bkaudit("dump", live, str(tmp_path / "a")).exit_code == 0
+        of_dump, _ = same_findings(spark, live, f"dump://{tmp_path}/a?root=/bk/cluster1", tmp_path)
+    assert of_dump.findings
+
+
+def test_the_store_and_standard_output_may_be_left_to_defaults(
+    zookeeper: EmbeddedZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = f"zk://{zookeeper.hosts}/ledgers"
+    monkeypatch.setenv("BKAUDIT_METADATA", live)
+    piped = bkaudit("dump", "-", "-q")
+    lines = [json.loads(line) for line in piped.stdout.splitlines()]
+    assert (piped.exit_code, piped.stderr) == (0, "")
+    assert lines[-1] == {"end": {"nodes": len(lines) - 2}}
+    monkeypatch.delenv("BKAUDIT_METADATA")
+    (tmp_path / "conf.toml").write_text(f'[clusters.prod]\nmetadata = "{live}"\n')
+    named = bkaudit(
+        "dump", str(tmp_path / "a"), "--cluster", "prod", "--conf", str(tmp_path / "conf.toml"),
+        "--without-owners",
+    )  # fmt: skip
+    assert named.exit_code == 0
+    assert len((tmp_path / "a").read_bytes().splitlines()) == len(lines)
+    again = bkaudit("dump", live, str(tmp_path / "a"))
+    assert (again.exit_code, "it is there already" in again.stderr) == (2, True)
+
+
+def test_wrong_usage_and_servers_that_are_not_there_leave_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a"
+    monkeypatch.delenv("BKAUDIT_METADATA", raising=False)
+    nothing = bkaudit("dump", str(file))
+    assert (nothing.exit_code, "say where the metadata is" in nothing.stderr) == (2, True)
+    assert bkaudit("dump", "dump:///a", str(file)).exit_code == 2
+    assert bkaudit("dump", "zk://h/ledgers", str(file), "more").exit_code == 2
+    assert bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(file), "--timeout", "1").exit_code == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_is_said_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: at)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    progress = _now_and_then()
+    for moment, records in ((10.0, 5), (31.0, 1200), (40.0, 2000)):
+        at = moment
+        progress(records)
+    assert isinstance(sys.stderr, io.StringIO)
+    assert sys.stderr.getvalue() == "bkaudit: 1,200 records so far\n"

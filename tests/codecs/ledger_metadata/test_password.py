@@ -1,0 +1,68 @@
+"""Ledger metadata whose password is left out means what it meant, and has nothing of the password."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf import text_format
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.codecs.ledger_metadata.one import MAGIC, decode, parse
+from auditor.codecs.ledger_metadata.password import without_password
+from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.protobuf.wire import varint, written_varint
+from auditor.errors import DecodeError
+from tests.codecs.ledger_metadata.test_one import v3
+from tests.codecs.ledger_strategies import messages
+from tests.codecs.metadata_vectors import bytes_of, vectors
+from tests.codecs.test_secrets import PARTS, SECRET, keeping_secret
+
+
+@given(messages.map(keeping_secret))
+def test_all_but_the_password_stays(message: LedgerMetadataFormat) -> None:
+    for data in (v3(message), MAGIC + b"2\n" + text_format.MessageToString(message).encode()):
+        cut = without_password(data)
+        assert parse(cut) == parse(data)
+        assert parse(cut).has_password
+        assert not any(part.encode() in cut for part in PARTS)
+        assert without_password(cut) == cut
+
+
+@given(messages)
+def test_metadata_without_a_password_stays_as_it_is(message: LedgerMetadataFormat) -> None:
+    message.ClearField("password")
+    for data in (v3(message), MAGIC + b"2\n" + text_format.MessageToString(message).encode()):
+        assert without_password(data) == data
+
+
+@pytest.mark.parametrize("version", [b"2\n", b"3\n", b"3\n\x7f", b"1\n", b"4\n", b"", b"x"])
+def test_of_what_cannot_be_decoded_nothing_is_left_but_its_header(version: bytes) -> None:
+    cut = without_password(MAGIC + version + b'password: "' + SECRET.encode())
+    assert cut in (b"", MAGIC + version[:2])
+    with pytest.raises(DecodeError):
+        decode(cut)
+    assert without_password(SECRET.encode()) == b""
+
+
+def test_what_follows_the_message_is_left_out() -> None:
+    data = v3(LedgerMetadataFormat(quorumSize=1, ensembleSize=1, length=0, state=LedgerMetadataFormat.OPEN))
+    assert without_password(data + SECRET.encode()) == data
+
+
+def test_metadata_of_a_server_means_the_same_without_its_password() -> None:
+    seen = 0
+    for vector in vectors("metadata"):
+        data = bytes_of(vector)
+        password = bytes.fromhex(vector["decoded"]["password"])
+        cut = without_password(data)
+        assert parse(cut) == parse(data)
+        if len(password) >= 4:
+            seen += 1
+            assert password not in cut
+    assert seen > 3
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_a_number_is_read_as_it_was_written(number: int) -> None:
+    written = written_varint(number)
+    assert varint(written, 0, len(written)) == (number, len(written))
