@@ -35,12 +35,13 @@ FLOORS = (
     "audit",
     "embedded",
     "collect",
+    "compare",
     "doctor",
     "demo",
     "cli",
 )
 NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs")
-SPARK_WHEN_CALLED = ("checks", "findings", "tables", "notebook", "audit", "doctor", "demo", "cli")
+SPARK_WHEN_CALLED = ("checks", "findings", "tables", "notebook", "audit", "compare", "doctor", "demo", "cli")
 GENERATED = HOUSE / "codecs" / "pb"
 
 MODULES = sorted(path for path in HOUSE.rglob("*.py") if GENERATED not in path.parents)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.test_house import HOUSE, MODULES, floor_of
 
-ACTING = {"audit", "collect", "doctor", "spark"}
+ACTING = {"audit", "collect", "compare", "doctor", "spark"}
 """The packages that may run Spark actions; `auditor.spark` has the query of several numbers at once."""
 
 ALWAYS = {

@@ -42,6 +42,7 @@ COMMANDS = {
     "status": "Say in one line, at once, how the newest run ended.",
     "report": "Show the report of a finished run again.",
     "diff": "Say what is new, worse, better or fixed between two runs.",
+    "compare": "Say whether one metadata store has all that another has.",
     "history": "List the runs of a directory, and what changed from each to the next.",
     "space": "Say what fills the bookies' disks, and what frees most.",
     "prune": "Take old runs of a directory away; without --yes only say which.",

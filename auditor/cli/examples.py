@@ -27,6 +27,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit report runs/A --all | grep ' ledger 42:'",
     ),
     "diff": ("bkaudit diff runs/A runs/B", "bkaudit diff runs/A runs/B --format jsonl"),
+    "compare": (
+        "bkaudit compare zk://zk1:2181/ledgers etcd://etcd1:2379/ledgers",
+        "bkaudit compare zk-snapshot:///saved/version-2 dump:///saved/copy.jsonl --format jsonl",
+        "bkaudit compare zk://zk1:2181/ledgers dump:///saved/oxia.jsonl "
+        "--owners pulsar:zk://zk1:2181 pulsar:dump:///saved/broker.jsonl",
+    ),
     "history": ("bkaudit history runs",),
     "space": ("bkaudit space runs/A", "bkaudit space runs/A --by ledger --top 50 --format csv"),
     "prune": (

@@ -1,8 +1,9 @@
-"""The published schemas of reports, findings and differences of runs, as JSON Schema 2020-12.
+"""The published schemas of reports, findings, and differences of runs and of stores, as JSON Schema 2020-12.
 
 python -m auditor.reports.schema finding > schemas/finding.schema.json
 python -m auditor.reports.schema report > schemas/report.schema.json
 python -m auditor.reports.schema diff > schemas/diff.schema.json
+python -m auditor.reports.schema comparison > schemas/comparison.schema.json
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import json
 import sys
 from typing import Any
 
+from auditor.model.comparison import CopyState, StoreItem
 from auditor.model.finding import Confidence, Severity
 from auditor.model.report import SCHEMA
 from auditor.model.states import Change, Verdict
+from auditor.reports.comparison import COMPARISON_SCHEMA
 from auditor.reports.diff import SCHEMA as DIFF_SCHEMA
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -95,6 +98,42 @@ def diff_schema() -> dict[str, Any]:
             }
         ),
         "$defs": {"changed": _change_schema(), "run": _summary()},
+    }
+
+
+def comparison_schema() -> dict[str, Any]:
+    """What ``bkaudit compare --format json`` prints; ``$defs/difference`` is a line of its jsonl."""
+    item, store = {"enum": [*StoreItem]}, _object(dict.fromkeys(("uri", "position", "layout"), _TEXT))
+    numbers = dict.fromkeys(("source", "copy", "same"), _COUNT)
+    tally = _object({"item": item, **numbers, "changes": _object(dict.fromkeys(CopyState, _COUNT))})
+    difference = _object(
+        {
+            "item": item,
+            "change": {"enum": [*CopyState]},
+            "path": {**_TEXT, "description": "where it is kept; of owners below the chroot"},
+            "scope_id": {**_ID, "description": "decimal; null where no ledger is meant"},
+            "ledger_id": {**_ID, "description": "decimal; null where no ledger is meant"},
+            "fields": {**_list(_TEXT), "description": "what differs of a ledger, name: source / copy"},
+            "why": {"type": ["string", "null"], "description": "what leaves it undecided"},
+        }
+    )
+    return {
+        "$schema": _DIALECT,
+        "$id": COMPARISON_SCHEMA,
+        "title": "Two metadata stores compared",
+        **_object(
+            {
+                "schema": {"const": COMPARISON_SCHEMA},
+                "source": store,
+                "copy": store,
+                "verdict": {"enum": ["same", "different", "incomplete"]},
+                "tallies": {**_list(tally), "description": "complete"},
+                "gaps": {**_list(_TEXT), "description": "what was not read"},
+                "notes": _list(_TEXT),
+                "samples": _list({"$ref": "#/$defs/difference"}),
+            }
+        ),
+        "$defs": {"difference": difference},
     }
 
 
@@ -274,5 +313,10 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    schema = {"finding": finding_schema, "report": report_schema, "diff": diff_schema}[sys.argv[1]]
+    schema = {
+        "finding": finding_schema,
+        "report": report_schema,
+        "diff": diff_schema,
+        "comparison": comparison_schema,
+    }[sys.argv[1]]
     print(json.dumps(schema(), indent=2))

@@ -13,7 +13,7 @@ import pytest
 from auditor.model.finding import Finding, fingerprint
 from auditor.model.report import RunFacts, finding_to_json
 from auditor.reports import jsonl
-from auditor.reports.schema import diff_schema, finding_schema, report_schema
+from auditor.reports.schema import comparison_schema, diff_schema, finding_schema, report_schema
 from tests.reports.samples import LOST, UNREAD, coverage, report
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
@@ -32,6 +32,7 @@ def test_the_files_are_what_the_code_says() -> None:
     assert published("finding.schema.json") == finding_schema()
     assert published("report.schema.json") == report_schema()
     assert published("diff.schema.json") == diff_schema()
+    assert published("comparison.schema.json") == comparison_schema()
 
 
 def test_the_schemas_are_schemas() -> None:

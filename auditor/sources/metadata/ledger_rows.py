@@ -73,6 +73,14 @@ _AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", 
 LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN])
 """What a second scan keeps of each row: enough to see what stood still."""
 
+_VALUES = (
+    *("scope_id", "ledger_id", "path", "version", "status", "low", "high", "damage", "format", "state"),
+    *("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length", "digest_type"),
+    *("metadata_ctime", "custom_metadata", "segments"),
+)
+LEDGER_VALUES = pa.schema([*(LEDGERS.field(name) for name in _VALUES), pa.field("value", pa.binary())])
+"""What a comparison of two stores reads: the metadata, and the bytes that they are kept as."""
+
 MAX_ENTRY = 1 << 50
 """Thirty years of a million entries per second; what the fold refuses begins at eight times this."""
 
@@ -128,6 +136,8 @@ def _decode_rows(
         "status": name_column(_STATUS, status),
         **damage_arrays(columns),
     }
+    if "value" in schema.names:
+        return arrays | {**metadata_arrays(columns), "value": ByteColumn.of(batch.data).taken(at).arrow()}
     if "replicas" not in schema.names:
         return arrays
     undecidable = status == _UNREADABLE

@@ -17,7 +17,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.comparable_store import ComparableStore
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
+from auditor.sources.metadata.ledger_rows import LEDGER_VALUES, LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.metadata.mark_rows import MARKS, mark_rows
 from auditor.sources.metadata.store import Part, StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
@@ -146,6 +146,21 @@ class LedgerAgainSource(StoreSource):
     def name(cls) -> str:
         """The name that Spark knows it by."""
         return "bookkeeper_ledgers_again"
+
+
+class LedgerValueSource(StoreSource):
+    """The same ledgers with the bytes that each is kept as, for a comparison of two stores.
+
+    It is not registered: the bytes have ledgers' passwords in them, and no table keeps those.
+    """
+
+    tree = Tree.LEDGERS
+    columns = LEDGER_VALUES
+
+    @classmethod
+    def name(cls) -> str:
+        """What messages call it."""
+        return "bookkeeper_ledger_values"
 
 
 class MarkSource(StoreSource):

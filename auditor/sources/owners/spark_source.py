@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from auditor.errors import NoRootError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.spark_source import ReadingOptions, reading_options
-from auditor.sources.metadata.store import Part, Tree
+from auditor.sources.metadata.store import Part, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.owner_rows import OWNERS, owner_rows
@@ -45,11 +45,15 @@ class OwnerSource(DataSource):
         Raises:
             UsageError: no ``owners``, an unknown option, or a value that cannot be meant.
         """
+        return OwnerReader(*self.given())
+
+    def given(self) -> tuple[OwnersUri, ReadingOptions]:
+        """The options, understood; raises as `reader`."""
         given = dict(self.options)
         reading = reading_options(self.name(), given, ("owners",))
         if not given.get("owners"):
             raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
-        return OwnerReader(parse_owners_uri(given["owners"]), reading)
+        return parse_owners_uri(given["owners"]), reading
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class OwnerReader(DataSourceReader):
     """Travels to the workers, so it holds plain values; connections open in the tasks."""
 
     def __init__(self, owners: OwnersUri, reading: ReadingOptions) -> None:
-        self._owners = owners
+        self.owners = owners
         self._reading = reading
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -73,7 +77,7 @@ class OwnerReader(DataSourceReader):
         Raises:
             StoreError: the store cannot be read, or the application's first tree is not in it.
         """
-        first, *others = APPLICATIONS[self._owners.application].trees
+        first, *others = APPLICATIONS[self.owners.application].trees
         found = self._parts(first)
         for tree in others:
             try:
@@ -86,20 +90,24 @@ class OwnerReader(DataSourceReader):
         """Read and decode one part, batch by batch."""
         if not isinstance(partition, OwnerPartition):
             return  # where there is no part, Spark asks for a partition of its own, which is empty
+        reader = APPLICATIONS[self.owners.application].load()
+        for batch in self.batches(partition):
+            yield owner_rows(batch, self.owners.application, reader, self.owners.chroot)
+
+    def batches(self, partition: OwnerPartition) -> Iterator[ZnodeBatch]:
+        """The znodes of one part as the store has them."""
         # The limit is for the store, whoever asks: tasks that run side by side share it.
         options = self._reading.store
         store = open_store(
             partition.uri, replace(options, rate_limit=options.rate_limit / self._reading.at_once)
         )
-        reader = APPLICATIONS[self._owners.application].load()
         try:
-            for batch in store.read(partition.part):
-                yield owner_rows(batch, self._owners.application, reader, self._owners.chroot)
+            yield from store.read(partition.part)
         finally:
             store.close()
 
     def _parts(self, tree: str) -> list[InputPartition]:
-        uri = self._owners.tree(tree)
+        uri = self.owners.tree(tree)
         store = open_store(uri, self._reading.store)
         try:
             # The layout is that of BookKeeper's own tree, and means nothing here.

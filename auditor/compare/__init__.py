@@ -1,0 +1,1 @@
+"""Two metadata stores, thing by thing: was everything copied."""

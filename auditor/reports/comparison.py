@@ -1,0 +1,108 @@
+"""Two stores compared: text for a terminal, JSON, and every difference as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
+from auditor.model.exit_code import CLEAN, FOUND
+from auditor.model.ledger_id import LedgerId
+from auditor.reports.folding import fold_text
+from auditor.reports.plain_text import printable
+from auditor.reports.text_table import text_table
+
+COMPARISON_SCHEMA = "bookkeeper-auditor/comparison/1"
+SHOWN = 10
+"""So many differences of each kind and change are shown; the numbers are complete."""
+
+TITLES = {
+    CopyState.MISSING: "missing: in the source, not in the copy",
+    CopyState.DIFFERENT: "different: in both, and not the same",
+    CopyState.EXTRA: "extra: only in the copy",
+    CopyState.UNDECIDED: "undecided: not read, or changed meanwhile",
+}
+_WIDTH = 100
+
+
+def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference]) -> str:
+    """For a terminal: both stores, the numbers, some differences of each change, and the verdict."""
+    lines = []
+    for name, side in (("source", comparison.source), ("copy", comparison.copy)):
+        said = f"{printable(side.uri)}, {side.layout}, at {side.position}"
+        lines += fold_text(said, _WIDTH, f"{name:<8}", " " * 8)
+    head = ("", "source", "copy", "same", *CopyState)
+    rows = [
+        (str(tally.item), *(f"{number:,}" for number in (tally.source, tally.copy, tally.same)),
+         *(f"{tally.changes[change]:,}" for change in CopyState))
+        for tally in comparison.tallies
+    ]  # fmt: skip
+    lines += ["", *text_table(head, rows)]
+    for change in CopyState:
+        if not comparison.count(change):
+            continue
+        lines += ["", TITLES[change]]
+        some = [each for each in shown if each.change is change]
+        for each in some:
+            lines += fold_text(_difference(each), _WIDTH, "  ", "      ")
+        if comparison.count(change) > len(some):
+            lines.append(f"  and {comparison.count(change) - len(some):,} more; --format jsonl has all")
+    lines += [""] if comparison.gaps or comparison.notes else []
+    for label, texts in (("not read", comparison.gaps), ("note", comparison.notes)):
+        for text in texts:
+            lines += fold_text(printable(text), _WIDTH, f"{label:<10}", " " * 10)
+    return "\n".join([*lines, "", comparison_verdict(comparison)])
+
+
+def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) -> str:
+    """One JSON object: both stores, complete numbers, and samples of each kind and change."""
+    value = {
+        "schema": COMPARISON_SCHEMA,
+        "source": asdict(comparison.source),
+        "copy": asdict(comparison.copy),
+        "verdict": _word(comparison),
+        "tallies": [asdict(tally) for tally in comparison.tallies],
+        "gaps": list(comparison.gaps),
+        "notes": list(comparison.notes),
+        "samples": [_object(each) for each in shown],
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def comparison_lines(differences: Iterable[StoreDifference]) -> Iterator[str]:
+    """A line for every difference, as it comes; ids of ledgers are decimal strings."""
+    for each in differences:
+        yield json.dumps(_object(each), ensure_ascii=False, separators=(",", ":"))
+
+
+def comparison_verdict(comparison: Comparison) -> str:
+    """The last line of the text."""
+    counts = [f"{comparison.count(change):,} {change}" for change in CopyState if comparison.count(change)]
+    more = [f"{len(comparison.gaps):,} places not read"] if comparison.gaps else []
+    said = ", ".join(counts + more)
+    word = _word(comparison).upper()
+    return f"{word}: {said}" if said else f"{word}: the copy has all that the source has, and no more"
+
+
+def _word(comparison: Comparison) -> str:
+    return {CLEAN: "same", FOUND: "different"}.get(comparison.exit_code, "incomplete")
+
+
+def _difference(each: StoreDifference) -> str:
+    name = str(each.item)
+    if each.item is StoreItem.LEDGER and each.ledger_id is not None:
+        scope = each.scope_id or 0
+        name = f"ledger {each.ledger_id}"
+        name += f" of scope {scope} ({LedgerId(each.ledger_id, scope).qualified_name})" if scope else ""
+    details = [*each.fields, *([each.why] if each.why else [])]
+    said = f"{name} {printable(each.path)}"
+    return f"{said}: {printable('; '.join(details))}" if details else said
+
+
+def _object(each: StoreDifference) -> dict[str, Any]:
+    value = asdict(each)
+    for key in ("scope_id", "ledger_id"):
+        value[key] = None if value[key] is None else str(value[key])
+    return {**value, "fields": list(each.fields)}

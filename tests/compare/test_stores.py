@@ -1,0 +1,280 @@
+"""Two stores compared: copies that are whole, copies that were spoiled in one way each, and real servers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from auditor.cli import main
+from auditor.compare.difference_rows import all_differences
+from auditor.compare.stores import compare_stores
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.errors import RunUsageError, StoreError
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind, classify
+from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
+from auditor.model.exit_code import CLEAN, FOUND, NOT_COVERED
+from auditor.model.ledger_id import LedgerId
+from auditor.model.progress import Silent
+from auditor.reports.schema import comparison_schema
+from tests.servers import etcd as etcd_server
+from tests.servers.etcd import Etcd
+from tests.sources.conftest import DATA, records
+from tests.sources.owners.pulsar_stores import FILES, zookeeper_dump
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCE = f"zk-snapshot://{FILES}"
+TOPIC = "/managed-ledgers/fleet/telemetry/persistent/door"
+Record = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    """All znodes of the corpus, as lines of a dump."""
+    dump = zookeeper_dump(tmp_path_factory.mktemp("whole") / "dump.jsonl")
+    return [json.loads(line) for line in dump.read_text("utf-8").splitlines()]
+
+
+def written(lines: list[Record], folder: Path, *, framed: bool = True) -> str:
+    path = folder / "copy.jsonl"
+    frame: tuple[list[Record], list[Record]] = ([], [])
+    if framed:
+        frame = [{"begin": {}}], [{"end": {"nodes": len(lines)}}]
+    whole = [*frame[0], *lines, *frame[1]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in whole), "utf-8")
+    return f"dump://{path}"
+
+
+def result(
+    spark: SparkSession, source: str, copy: str, owners: tuple[str, str] | None = None
+) -> tuple[Comparison, list[StoreDifference]]:
+    with compare_stores(source, copy, owners, spark=spark) as (comparison, differences):
+        return comparison, list(all_differences(differences))
+
+
+def changes(found: list[StoreDifference]) -> set[tuple[StoreItem, CopyState, str]]:
+    return {(each.item, each.change, each.path) for each in found}
+
+
+def ledger_path(id: int) -> str:
+    return f"/ledgers/00/0000/L{id:04d}"
+
+
+def spoil(lines: list[Record]) -> tuple[list[Record], set[tuple[StoreItem, CopyState, str]]]:
+    """A copy with each kind of difference once, and what they are."""
+    by_path = {line["path"]: dict(line) for line in lines}
+    cookie = next(path for path in sorted(by_path) if path.startswith("/ledgers/cookies/"))
+    schema = next(path for path in sorted(by_path) if path.startswith("/schemas/") and by_path[path]["data"])
+    del by_path[ledger_path(188)], by_path[cookie], by_path[schema]
+    by_path[ledger_path(187)]["data"] = by_path[ledger_path(147)]["data"]
+    by_path[ledger_path(9_999)] = {**by_path[ledger_path(187)], "path": ledger_path(9_999)}
+    by_path[TOPIC]["data"] = base64.b64encode(b"\x12\x00").decode()
+    by_path["/ledgers/INSTANCEID"]["data"] = base64.b64encode(b"another").decode()
+    by_path[ledger_path(151)] |= {"version": 77, "mtime": 5, "mzxid": 1}
+    return list(by_path.values()), {
+        (StoreItem.LEDGER, CopyState.MISSING, ledger_path(188)),
+        (StoreItem.LEDGER, CopyState.DIFFERENT, ledger_path(187)),
+        (StoreItem.LEDGER, CopyState.EXTRA, ledger_path(9_999)),
+        (StoreItem.COOKIE, CopyState.MISSING, cookie.removeprefix("/ledgers/")),
+        (StoreItem.OWNER, CopyState.MISSING, schema),
+        (StoreItem.OWNER, CopyState.DIFFERENT, TOPIC),
+        (StoreItem.INSTANCE_ID, CopyState.DIFFERENT, "INSTANCEID"),
+    }
+
+
+def test_a_copy_that_is_whole_is_the_same(spark: SparkSession, tmp_path: Path, lines: list[Record]) -> None:
+    comparison, found = result(spark, SOURCE, written(lines, tmp_path))
+    assert found == []
+    assert (comparison.exit_code, comparison.gaps) == (CLEAN, ())
+    counts = {tally.item: (tally.source, tally.copy, tally.same) for tally in comparison.tallies}
+    ledgers = sum(classify(LayoutKind.HIERARCHICAL, line["path"][9:]).kind == "ledger" for line in lines)
+    assert counts[StoreItem.LEDGER] == (ledgers,) * 3
+    assert counts[StoreItem.COOKIE] == (3, 3, 3)
+    assert counts[StoreItem.LAYOUT] == (1, 1, 1)
+    trees = ("/managed-ledgers/", "/schemas/", "/pulsar/functions/")
+    owners = sum(line["path"].startswith(trees) and line["data"] != "" for line in lines)
+    assert owners > 80
+    assert counts[StoreItem.OWNER] == (owners,) * 3
+
+
+def test_each_kind_of_difference_is_found_and_no_other(
+    spark: SparkSession, tmp_path: Path, lines: list[Record]
+) -> None:
+    copy, wanted = spoil(lines)
+    comparison, found = result(spark, SOURCE, written(copy, tmp_path))
+    assert changes(found) == wanted
+    assert (comparison.exit_code, comparison.differences) == (FOUND, len(wanted))
+    for tally in comparison.tallies:
+        assert (
+            tally.source == tally.same + tally.changes[CopyState.MISSING] + tally.changes[CopyState.DIFFERENT]
+        )
+        assert tally.copy == tally.same + tally.changes[CopyState.EXTRA] + tally.changes[CopyState.DIFFERENT]
+    (ledger,) = (each for each in found if each.ledger_id == 187)
+    assert any(field.startswith("last_entry_id: ") for field in ledger.fields)
+    assert "custom_metadata" in ledger.fields
+
+
+def test_other_bytes_of_the_same_metadata_are_said_to_be_that(
+    spark: SparkSession, tmp_path: Path, lines: list[Record]
+) -> None:
+    copy = [dict(line) for line in lines]
+    (one,) = (line for line in copy if line["path"] == ledger_path(188))
+    # A field that nobody knows, behind all others.
+    one["data"] = base64.b64encode(_longer(base64.b64decode(one["data"]))).decode()
+    comparison, found = result(spark, SOURCE, written(copy, tmp_path))
+    assert [(each.ledger_id, each.change) for each in found] == [(188, CopyState.DIFFERENT)]
+    assert found[0].fields[0].startswith("bytes: ")
+    assert comparison.exit_code == FOUND
+
+
+def _longer(value: bytes) -> bytes:
+    """Metadata of version 3 with one more field of protobuf at its end."""
+    start = value.index(b"\n") + 1
+    size, shift, at = 0, 0, start
+    while True:
+        byte = value[at]
+        size |= (byte & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if byte < 0x80:
+            break
+    body = value[at : at + size] + b"\xf8\x07\x01"
+    number, length = len(body), bytearray()
+    while number >= 0x80:
+        length.append(number & 0x7F | 0x80)
+        number >>= 7
+    length.append(number)
+    return value[:start] + bytes(length) + body
+
+
+def test_what_was_not_read_is_undecided_and_never_missing(
+    spark: SparkSession, tmp_path: Path, lines: list[Record]
+) -> None:
+    copy = [dict(line) for line in lines]
+    for line in copy:
+        if line["path"] in (ledger_path(188), TOPIC):
+            line["data"] = "no base64"
+    comparison, found = result(spark, SOURCE, written(copy, tmp_path))
+    assert changes(found) == {
+        (StoreItem.LEDGER, CopyState.UNDECIDED, ledger_path(188)),
+        (StoreItem.OWNER, CopyState.UNDECIDED, TOPIC),
+    }
+    assert comparison.exit_code == NOT_COVERED
+    assert len(comparison.gaps) == 2
+    assert all("no base64" in str(each.why) for each in found)
+
+
+def test_a_copy_that_was_cut_decides_no_absence(
+    spark: SparkSession, tmp_path: Path, lines: list[Record]
+) -> None:
+    copy = [line for line in lines if not line["path"].startswith(("/ledgers/cookies", "/ledgers/LAYOUT"))]
+    copy = [line for line in copy if line["path"] != ledger_path(188)]
+    comparison, found = result(spark, SOURCE, written(copy, tmp_path, framed=False))
+    assert {each.change for each in found} == {CopyState.UNDECIDED}
+    assert {each.item for each in found} == {StoreItem.LEDGER, StoreItem.COOKIE, StoreItem.LAYOUT}
+    assert comparison.exit_code == NOT_COVERED
+    assert any("may be cut" in gap for gap in comparison.gaps)
+
+
+def test_a_store_that_cannot_be_read_and_a_directory_that_is_taken_are_said(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreError), compare_stores(SOURCE, f"dump://{tmp_path}/nothing.jsonl", spark=spark):
+        pass
+    (tmp_path / "taken" / "tables").mkdir(parents=True)
+    with (
+        pytest.raises(RunUsageError, match="has tables already"),
+        compare_stores(SOURCE, SOURCE, out=str(tmp_path / "taken"), spark=spark),
+    ):
+        pass
+
+
+def test_the_command_prints_text_json_and_lines(
+    spark: SparkSession, tmp_path: Path, lines: list[Record]
+) -> None:
+    copy, wanted = spoil(lines)
+    uri = written(copy, tmp_path)
+
+    def shown(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(main, ["compare", *arguments, "-q"], obj=lambda: spark)
+        return done.exit_code, done.stdout
+
+    code, text = shown(SOURCE, uri)
+    assert (code, text.splitlines()[-1]) == (1, "DIFFERENT: 3 missing, 3 different, 1 extra")
+    assert f"ledger 188 {ledger_path(188)}" in text
+    code, text = shown(SOURCE, uri, "--format", "json")
+    value = json.loads(text)
+    jsonschema.validate(value, comparison_schema())
+    assert (code, value["verdict"], len(value["samples"])) == (1, "different", len(wanted))
+    code, text = shown(SOURCE, uri, "--format", "jsonl", "--out", str(tmp_path / "kept"))
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert {(row["item"], row["change"], row["path"]) for row in rows} == wanted
+    assert {row["ledger_id"] for row in rows if row["item"] == "ledger"} == {"187", "188", "9999"}
+    assert (tmp_path / "kept" / "tables" / "ledger_differences").is_dir()
+    assert shown(SOURCE, SOURCE)[0] == 0
+
+
+@contextmanager
+def servers(folder: Path) -> Iterator[tuple[str, str, Etcd]]:
+    """A cluster in a real ZooKeeper, and the same in a real etcd as BookKeeper keeps it there."""
+    keys = {"/bk/layout": b"2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0"}
+    for record in records("interleaved-hier"):
+        path, data = record["path"].removeprefix("/ledgers/"), base64.b64decode(record["data"])
+        place = classify(LayoutKind.HIERARCHICAL, path)
+        name = etcd.node_path(path)
+        if place.kind == "ledger" and place.ledger_id is not None:
+            keys[f"/bk/{etcd.to_path(LedgerId(place.ledger_id))}"] = data
+        elif name is not None and path.startswith(("cookies/", "INSTANCEID")):
+            keys[f"/bk/{name}"] = data
+    shutil.copytree(DATA / "interleaved-hier" / "zookeeper", folder / "zookeeper")
+    with (
+        EmbeddedZooKeeper(folder / "zookeeper") as zookeeper,
+        etcd_server.running(folder / "etcd") as server,
+    ):
+        server.load(keys.items())
+        yield f"zk://{zookeeper.hosts}/ledgers", f"etcd://{server.host}/bk", server
+
+
+class Meanwhile(Silent):
+    """Does something when the first look at both stores is over."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        if name == "copy_ledgers_again":
+            self._act()
+
+
+def test_a_running_zookeeper_and_a_running_etcd_have_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    with servers(tmp_path) as (source, copy, server):
+        comparison, found = result(spark, source, copy)
+        assert (found, comparison.exit_code) == ([], CLEAN)
+        assert {tally.item for tally in comparison.tallies} == {
+            StoreItem.LEDGER,
+            StoreItem.COOKIE,
+            StoreItem.INSTANCE_ID,
+        }, "each has a LAYOUT of its own"
+        assert comparison.tallies[0].same > 50
+        gone, moving = (f"/bk/{etcd.to_path(LedgerId(id))}" for id in (3, 4))
+        server.delete(gone)
+        server.load([(moving, b"another")])
+        change = Meanwhile(lambda: server.load([(moving, b"and again")]))
+        with compare_stores(source, copy, spark=spark, progress=change) as (comparison, differences):
+            rows = {each.ledger_id: each for each in all_differences(differences)}
+        assert {id: each.change for id, each in rows.items()} == {
+            3: CopyState.MISSING,
+            4: CopyState.UNDECIDED,
+        }
+        assert rows[4].why == "it changed while the stores were read"
+        assert comparison.exit_code == FOUND
