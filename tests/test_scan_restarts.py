@@ -2,49 +2,60 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from auditor.audit import metadata_scan
+from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.landing import Landing, RunDirectory
-from auditor.audit.metadata_scan import MetadataScan
+from auditor.audit.metadata import ClusterMetadata
+from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first, scan_second
 from auditor.errors import CompactedError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
-from auditor.sources.metadata.store import RESTARTS
+from auditor.sources.metadata.store import RESTARTS, ClusterNodes
+from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.servers.etcd import Etcd, running
 
 SCOPE = "/bk/cluster1"
+EVERYTHING = EarlierRun(None)
+"""No earlier run: all is read."""
 
 
-def scan_of(server: Etcd, spark: SparkSession, out: Path) -> MetadataScan:
+@contextmanager
+def source_of(server: Etcd, spark: SparkSession, out: Path) -> Iterator[MetadataSource]:
     run = RunDirectory(str(out))
     run.begin({"metadata": server.host})
-    return MetadataScan(Landing(spark, run, Silent()), f"etcd://{server.host}{SCOPE}", AuditOptions())
+    uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
+    with open_metadata(Landing(spark, run, Silent()), uri, AuditOptions()) as source:
+        yield source
 
 
 def test_both_scans_begin_anew_at_a_revision_that_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     with (
         running(tmp_path / "server", saved=True) as server,
-        closing(scan_of(server, spark, tmp_path / "run")) as scan,
+        source_of(server, spark, tmp_path / "run") as source,
     ):
-        pinned = scan.before.revision
+        pinned = source.nodes.revision
         server.load([(f"{SCOPE}/buckets/001", b"")])
         server.compact(server.revision())
-        assert scan.ledgers().count() == 25
-        assert scan.before.revision is not None
+        first = scan_first(source, EVERYTHING)
+        assert first.ledgers.count() == 25
+        assert first.nodes.revision is not None
         assert pinned is not None
-        assert scan.before.revision > pinned
-        assert scan.after.revision == server.revision()
+        assert first.nodes.revision > pinned
         server.load([(f"{SCOPE}/buckets/001", b"")])
         server.compact(server.revision())
-        again = scan.again()
+        metadata = ClusterMetadata(first, scan_second(first, EVERYTHING))
+        again = metadata.second.ledgers
         assert again is not None
         assert again.count() == 25
-        assert scan.positions() == [f"revision {scan.before.revision}", f"revision {server.revision()}"]
-        assert "etcd compacted a revision while it was read: 2 scans began anew" in scan.notes()
+        assert metadata.positions() == [f"revision {first.nodes.revision}", f"revision {server.revision()}"]
+        assert "etcd compacted a revision while it was read: 2 scans began anew" in metadata.notes()
 
 
 def test_a_scan_that_never_gets_to_its_end_says_so(
@@ -52,17 +63,17 @@ def test_a_scan_that_never_gets_to_its_end_says_so(
 ) -> None:
     with (
         running(tmp_path / "server", saved=True) as server,
-        closing(scan_of(server, spark, tmp_path / "run")) as scan,
+        source_of(server, spark, tmp_path / "run") as source,
     ):
-        first, tries = scan._first, []
+        read, tries = metadata_scan._ledgers, []
 
-        def lost() -> object:
-            tries.append(scan.before.revision)
+        def lost(source: MetadataSource, earlier: EarlierRun, at: ClusterNodes) -> DataFrame:
+            tries.append(at.revision)
             server.load([(f"{SCOPE}/buckets/001", b"")])
             server.compact(server.revision())
-            return first()
+            return read(source, earlier, at)
 
-        monkeypatch.setattr(scan, "_first", lost)
+        monkeypatch.setattr(metadata_scan, "_ledgers", lost)
         with pytest.raises(CompactedError):
-            scan.ledgers()
+            scan_first(source, EVERYTHING)
         assert len(tries) == RESTARTS + 1

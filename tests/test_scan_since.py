@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.audit.earlier_run import Since
+from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.landing import MANIFEST, Landing, RunDirectory
 from auditor.audit.manifest import REUSABLE
-from auditor.audit.metadata_scan import MetadataScan
+from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
 from auditor.errors import StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.store import History
+from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.servers.etcd import Etcd, running
 
 if TYPE_CHECKING:
@@ -37,29 +38,30 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 @pytest.fixture(scope="module")
 def first(server: Etcd, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "1"
-    with closing(scan_of(server, spark, out)) as scan:
-        assert scan.ledgers().count() == LEDGERS
+    with scan(server, spark, out, EarlierRun(None)) as first:
+        assert first.ledgers.count() == LEDGERS
     return out
 
 
-def scan_of(server: Etcd, spark: SparkSession, out: Path) -> MetadataScan:
+@contextmanager
+def scan(server: Etcd, spark: SparkSession, out: Path, earlier: EarlierRun) -> Iterator[FirstScan]:
     run = RunDirectory(str(out))
     run.begin({"metadata": server.host})
-    return MetadataScan(Landing(spark, run, Silent()), f"etcd://{server.host}{SCOPE}", AuditOptions())
+    uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
+    with open_metadata(Landing(spark, run, Silent()), uri, AuditOptions()) as source:
+        yield scan_first(source, earlier)
 
 
-def since(run: Path) -> Since:
+def since(run: Path) -> EarlierRun:
     manifest = RunDirectory(str(run)).read_json(MANIFEST)
     assert manifest is not None
-    return Since(str(run), _facts=manifest[REUSABLE])
+    return EarlierRun(str(run), manifest[REUSABLE], usable=True)
 
 
 def test_an_earlier_table_is_used(server: Etcd, spark: SparkSession, first: Path, tmp_path: Path) -> None:
-    begun = since(first)
-    with closing(scan_of(server, spark, tmp_path / "2")) as scan:
-        scan.begin_with(begun)
-        rows = scan.ledgers()
-    assert (rows.count(), rows.where("reused").count(), begun.notes) == (LEDGERS, LEDGERS - 7, [])
+    with scan(server, spark, tmp_path / "2", since(first)) as second:
+        rows = second.ledgers
+    assert (rows.count(), rows.where("reused").count(), second.notes) == (LEDGERS, LEDGERS - 7, ())
 
 
 def test_a_damaged_table_is_done_without_and_a_resumed_run_says_so_too(
@@ -71,12 +73,10 @@ def test_a_damaged_table_is_done_without_and_a_resumed_run_says_so_too(
     content[content.index(b"/ledgers/", 4)] ^= 1
     file.write_bytes(content)
     for _ in range(2):
-        begun = since(tmp_path / "spoiled")
-        with closing(scan_of(server, spark, tmp_path / "2")) as scan:
-            scan.begin_with(begun)
-            rows = scan.ledgers()
+        with scan(server, spark, tmp_path / "2", since(tmp_path / "spoiled")) as second:
+            rows = second.ledgers
         assert (rows.count(), rows.where("reused").count()) == (LEDGERS, 0)
-        (note,) = begun.notes
+        (note,) = second.notes
         assert note.startswith("no ledger was taken from spoiled: ")
         assert file.name in note
 
@@ -88,15 +88,11 @@ def test_a_store_that_does_not_say_where_it_stands_is_read_and_nothing_begins_wi
         raise StoreError("no word of it")
 
     monkeypatch.setattr(EtcdStore, "history", silent)
-    begun = since(first)
-    with closing(scan_of(server, spark, tmp_path / "2")) as scan:
-        scan.begin_with(begun)
-        assert scan.ledgers().where("reused").count() == 0
-    assert begun.notes == ["no ledger was taken from 1: no word of it"]
+    with scan(server, spark, tmp_path / "2", since(first)) as second:
+        assert second.ledgers.where("reused").count() == 0
+    assert second.notes == ("no ledger was taken from 1: no word of it",)
     monkeypatch.undo()
-    begun = since(tmp_path / "2")
-    with closing(scan_of(server, spark, tmp_path / "3")) as scan:
-        scan.begin_with(begun)
-        assert scan.ledgers().where("reused").count() == 0
-    (note,) = begun.notes
+    with scan(server, spark, tmp_path / "3", since(tmp_path / "2")) as third:
+        assert third.ledgers.where("reused").count() == 0
+    (note,) = third.notes
     assert note.startswith("no ledger was taken from 2: its manifest does not say when they were read")

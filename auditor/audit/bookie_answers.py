@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from auditor.audit.index_scan import BookieScan, Indexes, gap_reasons
+from auditor.audit.index_scan import Indexes, gap_reasons
 from auditor.audit.landing import Landing
-from auditor.audit.metadata_scan import MetadataScan
+from auditor.audit.metadata_scan import FirstScan
 from auditor.model.options import AuditOptions
 from auditor.sources.bookies.rpc.listing_rows import rpc_availability
 from auditor.sources.bookies.rpc.pairs import endpoints, every_replica, second_look
@@ -35,17 +35,21 @@ class BookieAnswers:
 
 
 def query_bookies(
-    landing: Landing, metadata: MetadataScan, bookies: BookieScan, indexes: Indexes, options: AuditOptions
-) -> BookieAnswers:
-    """Ask the registered bookies that ensembles name; ``indexes`` is what files show of them.
+    landing: Landing, first: FirstScan, indexes: Indexes, options: AuditOptions
+) -> BookieAnswers | None:
+    """Ask the registered bookies that ensembles name, where ``rpc:`` is a source.
+
+    ``indexes`` is what files show of them.
 
     An answer counts as of its own time, so that no write cache hides an entry from it.
     """
-    registered = registrations(metadata.before)
+    bookies, ledgers = indexes.bookies, first.ledgers
+    if not bookies.rpc:
+        return None
+    registered = registrations(first.nodes)
     named = sorted(registered_modes(registered).keys() & bookies.members.keys())
     unseen = [name for name in named if bookies.unseen(name)]
     seen = [name for name in named if name not in unseen and name not in bookies.foreign]
-    ledgers = metadata.ledgers()
 
     def answers() -> DataFrame:
         differing = unequal(expected(ledgers, indexes.tails.beside), indexes.replicas, bookies.foreign)

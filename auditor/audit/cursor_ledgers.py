@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.index_scan import BookieScan, Indexes
-from auditor.audit.metadata_scan import MetadataScan
+from auditor.audit.bookies import ClusterBookies
+from auditor.audit.index_scan import Indexes
+from auditor.audit.metadata_scan import FirstScan
 from auditor.codecs.pulsar.managed_cursor import decode_position
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.states import IndexState, TailRead
@@ -46,11 +47,9 @@ class _Held:
     storage: str
 
 
-def newest_compactions(
-    owners: DataFrame, metadata: MetadataScan, bookies: BookieScan, indexes: Indexes
-) -> list[Compaction]:
+def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) -> list[Compaction]:
     """What the newest entries of compaction cursors' ledgers name, as far as that is sure."""
-    if metadata.live:
+    if first.source.live:
         return []  # the cursor may have moved on while it was read
     own = owners.where("kind = 'cursor' and ledger_id is not null").select("path", "ledger_id")
     rows = (
@@ -62,10 +61,10 @@ def newest_compactions(
     ids = sorted(cursors)
     held = _holders(indexes, ids)
     beside = _tails(indexes, ids)
-    whole = {name for name in bookies.members if _read_whole(bookies, name)}
-    directories = _ledger_directories(bookies)
+    whole = {name for name in indexes.bookies.members if _read_whole(indexes, name)}
+    directories = _ledger_directories(indexes.bookies)
     found = []
-    for id, members, digest_type in _ledgers(metadata, ids):
+    for id, members, digest_type in _ledgers(first.ledgers, ids):
         if not set(members) <= whole or digest_type is None:
             continue
         here = [each for each in held.get(id, ()) if each.bookie_id in members]
@@ -131,11 +130,11 @@ def _last(groups: bytes | None) -> int:
     return int((found["last_start"] + found["size"] - 1).max()) if len(found) else -1
 
 
-def _ledgers(metadata: MetadataScan, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
+def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
     """Each cursor's ledger, all members of its ensembles, and its digest type."""
     from pyspark.sql import functions as F
 
-    wanted = metadata.ledgers().where(
+    wanted = ledgers.where(
         (F.col("scope_id") == 0) & F.col("ledger_id").isin(ids) & (F.col("status") == "ok")
     )
     rows = wanted.select("ledger_id", F.col("replicas.bookie_id").alias("members"), "digest_type").collect()
@@ -143,12 +142,12 @@ def _ledgers(metadata: MetadataScan, ids: list[int]) -> Iterator[tuple[int, list
         yield row["ledger_id"], row["members"], row["digest_type"]
 
 
-def _read_whole(bookies: BookieScan, name: str) -> bool:
-    known, _ = bookies.tail(name)
-    return bookies.read_whole(name) and known in (TailRead.READ, TailRead.STOPPED)
+def _read_whole(indexes: Indexes, name: str) -> bool:
+    known, _ = indexes.tail(name)
+    return indexes.bookies.read_whole(name) and known in (TailRead.READ, TailRead.STOPPED)
 
 
-def _ledger_directories(bookies: BookieScan) -> dict[str, list[str]]:
+def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
     """Where each bookie's entry logs may lie."""
     found: dict[str, list[str]] = {}
     for directory in bookies.attribution.directories:

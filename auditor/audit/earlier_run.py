@@ -47,33 +47,41 @@ class _File(NamedTuple):
         return self.lowest is None or self.highest is None or self.lowest <= bookie_id <= self.highest
 
 
-@dataclass(slots=True)
-class Since:
-    """The run at ``path``, None: all is read; ``notes`` say why something could not be taken."""
+class IndexPlan(NamedTuple):
+    """Parts of the indexes that know where their earlier rows are, as far as these may be taken.
+
+    ``takes`` is whether any may be; ``notes`` say why others may not.
+    """
+
+    parts: Sequence[IndexPart]
+    takes: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """The run at ``path``, None: all is read; ``notes`` say why nothing of it is ``usable``.
+
+    ``facts`` is what its manifest notes of itself (`auditor.audit.manifest`).
+    """
 
     path: str | None
-    notes: list[str] = field(default_factory=list)
-    _facts: Mapping[str, Any] = field(default_factory=dict)
-    _unusable: bool = False
-    _nothing: str = "nothing"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    usable: bool = False
 
     @property
     def name(self) -> str:
         """The name of its directory."""
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
-    @property
-    def usable(self) -> bool:
-        """Whether anything may be taken of it."""
-        return self.path is not None and not self._unusable
-
-    def parts(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> list[IndexPart]:
-        """Parts of the indexes that know where their earlier rows are, as far as these may be taken."""
+    def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
+        """What of these parts of the indexes may be taken from the run."""
         if not self.usable:
-            return list(parts)
+            return IndexPlan(parts)
         table = f"{self.path}/tables/availability"
         try:
-            facts = self._facts["availability"]
+            facts = self.facts["availability"]
             then, began = facts["bookies"], int(facts["began"])
             changed = {
                 name: why
@@ -82,18 +90,21 @@ class Since:
             }
             files = _whole(table, facts["files"])
         except RunError as error:
-            self.give_up(str(error))
-            return list(parts)
+            return self.plan_without(parts, str(error))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            self.give_up(f"its manifest does not say what it read: {type(error).__name__}: {error}")
-            return list(parts)
-        self._note_bookies(changed)
-        return [
+            why = f"its manifest does not say what it read: {type(error).__name__}: {error}"
+            return self.plan_without(parts, why)
+        planned = [
             part
             if part.bookie_id in changed
             else replace(part, earlier=_earlier(table, files, part.bookie_id, began))
             for part in parts
         ]
+        return IndexPlan(planned, True, _bookie_notes(changed))
+
+    def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
+        """Read all of these parts, for a reason that the report has."""
+        return IndexPlan(parts, False, (f"no index was taken from {self.name}: {why}",))
 
     def ledgers(self, scope: str, now: History) -> EarlierLedgers | None:
         """What may be taken of the ledgers of an etcd that stands at ``now``; None where there is no run.
@@ -103,30 +114,23 @@ class Since:
         """
         if not self.usable:
             return None
-        table = f"{self.path}/tables/ledgers"
-        found = ledgers_read(table, self._facts.get("ledgers"), scope, now)
-        self._nothing = "no index"
-        return found
+        return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), scope, now)
 
-    def told(self, indexes: Taken, ledgers: Taken) -> Reuse | None:
-        """What the report says of it."""
+    def reused(self, indexes: Taken, ledgers: Taken, notes: Sequence[str]) -> Reuse | None:
+        """What the report says of it; ``notes`` are those of the scans."""
         if self.path is None:
             return None
-        return Reuse(run=self.name, indexes=indexes, ledgers=ledgers, notes=list(self.notes))
-
-    def give_up(self, why: str) -> None:
-        """Take nothing of it; what was taken already must be read again."""
-        self.notes.append(f"{self._nothing} was taken from {self.name}: {why}")
-        self._unusable = True
-
-    def _note_bookies(self, changed: Mapping[str, str]) -> None:
-        named = sorted(changed.items())[:_BOOKIES_NAMED]
-        self.notes += [f"{name} was read anew: {why}" for name, why in named]
-        if more := len(changed) - len(named):
-            self.notes.append(f"{more:,} more bookies were read anew for such reasons")
+        return Reuse(run=self.name, indexes=indexes, ledgers=ledgers, notes=[*self.notes, *notes])
 
 
-def ledgers_read(table: str, facts: Any, scope: str, now: History) -> EarlierLedgers:
+def _bookie_notes(changed: Mapping[str, str]) -> tuple[str, ...]:
+    notes = [f"{name} was read anew: {why}" for name, why in sorted(changed.items())[:_BOOKIES_NAMED]]
+    if (more := len(changed) - len(notes)) > 0:
+        notes.append(f"{more:,} more bookies were read anew for such reasons")
+    return tuple(notes)
+
+
+def earlier_ledgers(table: str, facts: Any, scope: str, now: History) -> EarlierLedgers:
     """What may be taken of a table of ledgers, by what was noted of it, where etcd stands at ``now``.
 
     Raises:
@@ -156,7 +160,7 @@ def check_since(option: str | None) -> None:
         RunReader(option)
 
 
-def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
+def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> EarlierRun:
     """The earlier run that ``option`` means for the run that is made; a resumed one keeps to its choice.
 
     Raises:
@@ -164,10 +168,11 @@ def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
         RunError: it is no finished run, or cannot be read.
     """
     if option is None:
-        return Since(None)
+        return EarlierRun(None)
     path = landing.remember("since", _last(landing.run.path, cluster) if option == LAST else option)
     if path is None:
-        return Since(None, ["all was read: no complete run of this cluster lies beside this one"])
+        why = "all was read: no complete run of this cluster lies beside this one"
+        return EarlierRun(None, notes=(why,))
     run = RunDirectory(path)
     report = RunReader(run.path).report
     if not same_cluster(report.cluster, cluster):
@@ -175,16 +180,19 @@ def find_since(option: str | None, landing: Landing, cluster: Cluster) -> Since:
             f"--since {option}: that is a run of another cluster, {report.cluster.name}; "
             f"this one is {cluster.name}"
         )
-    since = Since(run.path)
     try:
-        since._facts = (run.read_json(MANIFEST) or {}).get(REUSABLE, {})
-        written_by = {name: since._facts.get(name) for name in writer()}
+        facts = (run.read_json(MANIFEST) or {}).get(REUSABLE, {})
+        same_version = {name: facts.get(name) for name in writer()} == writer()
     except (OSError, ValueError, AttributeError) as error:
-        since.give_up(f"its manifest cannot be read: {error}")
-        return since
-    if written_by != writer():
-        since.give_up("another version of this program wrote it")
-    return since
+        return _unusable(run.path, f"its manifest cannot be read: {error}")
+    if not same_version:
+        return _unusable(run.path, "another version of this program wrote it")
+    return EarlierRun(run.path, facts, usable=True)
+
+
+def _unusable(path: str, why: str) -> EarlierRun:
+    run = EarlierRun(path)
+    return replace(run, notes=(f"nothing was taken from {run.name}: {why}",))
 
 
 def _last(out: str, cluster: Cluster) -> str | None:

@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from auditor.errors import RunUsageError, UsageError
-from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 """What a file system says that knows no locks."""
@@ -51,7 +51,7 @@ class Holder:
         return f"process {self.pid} on {self.host}, since {since}, into {self.run}"
 
 
-def lock_file(metadata: str, out: str) -> Path | None:
+def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
     """The file that runs of this cluster beside ``out`` lock; None where nothing can be locked.
 
     The hosts of a URI may come in any order, and a layout suffix names no other cluster.
@@ -72,7 +72,7 @@ def lock_file(metadata: str, out: str) -> Path | None:
 
 
 @contextmanager
-def run_lock(metadata: str, out: str) -> Iterator[None]:
+def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
     """Hold the lock of a run while the block runs.
 
     Raises:

@@ -41,14 +41,14 @@ def writer() -> dict[str, Any]:
     }
 
 
-def indexes_noted(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:
+def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:
     """Note of which bookies' directories the table availability is going to be read, unless it is there."""
     if not landing.run.exists("tables/availability/_SUCCESS"):
         read = {name: bookie_facts(each) for name, each in bookies.items() if each.index_directories}
         _note(landing, "availability", {"began": int(time.time() * 1000), "bookies": read})
 
 
-def ledgers_noted(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:
+def note_ledgers(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:
     """Note at which moment of which etcd the table ledgers is going to be read; None: that is not known."""
     said = None if history is None else list(history)
     _note(landing, "ledgers", {"scope": scope, "history": said, "notes": list(notes)})
@@ -62,7 +62,7 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
     }
 
 
-def files_noted(landing: Landing, table: str = "availability") -> None:
+def note_files(landing: Landing, table: str = "availability") -> None:
     """Note the files of a table of which something was noted, and which has landed."""
     facts = noted(landing, table)
     if facts and "files" not in facts:

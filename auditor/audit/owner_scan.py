@@ -6,27 +6,27 @@ root. Without one nothing is read, nothing lands, and no check is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from auditor.audit.cursor_ledgers import newest_compactions, resolved
-from auditor.audit.index_scan import BookieScan, Indexes
-from auditor.audit.landing import WHOLE, Landing
-from auditor.audit.metadata_scan import MetadataScan
+from auditor.audit.index_scan import Indexes
+from auditor.audit.landing import WHOLE
+from auditor.audit.metadata import ClusterMetadata, ScanDifference
+from auditor.audit.metadata_scan import FirstScan, MetadataSource
 from auditor.audit.runs_before import RunsBefore
 from auditor.errors import StoreError
 from auditor.model.amounts import plural
-from auditor.model.history import RunSummary
 from auditor.model.options import AuditOptions
 from auditor.sources.metadata.options import polite
+from auditor.sources.metadata.store import NeighbourStore
 from auditor.sources.metadata.stores import is_live
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.spark_source import OwnerSource
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
 from auditor.spark.source_rows import source_rows
-from auditor.tables.ownership import OWNERSHIP, Moments, ownership
+from auditor.tables.ownership import Moments, ownership
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,122 +53,143 @@ def check_owners(options: AuditOptions) -> None:
         parse_owners_uri(str(options.owners))
 
 
-class OwnerScan:
-    """The owners that one audit reads; ``uri`` is None where there are none."""
+@dataclass(frozen=True)
+class Owners:
+    """The owners that one audit has read: the table ``rows``, and where it is from; None: there are none.
 
-    def __init__(self, landing: Landing, metadata: MetadataScan, options: AuditOptions) -> None:
-        self._landing = landing
-        self._metadata = metadata
-        self._options = options
-        self._notes: list[str] = []
-        self._own = options.owners is None
-        self.uri = self._find()
-        self._rows = self._land(self.uri) if self.uri is not None else None
+    ``own`` is whether the metadata's own store was looked at, since nobody named another.
+    """
 
-    def look_into_cursors(self, bookies: BookieScan, indexes: Indexes) -> None:
-        """Take what only cursors' ledgers name from the disks (`auditor.audit.cursor_ledgers`)."""
-        if self._rows is not None and not self._landing.run.exists(f"tables/ownership/{WHOLE}"):
-            compactions = newest_compactions(self._rows, self._metadata, bookies, indexes)
-            self._rows = resolved(self._rows, compactions)
+    uri: OwnersUri | None
+    rows: DataFrame | None
+    own: bool
+    notes: tuple[str, ...]
 
-    def ownership(
-        self, moved: DataFrame | None, doubtful: Callable[[], DataFrame], before: RunsBefore
-    ) -> DataFrame:
-        """The table ownership; without rows, and not landed, where there are no owners."""
-        from pyspark.sql.pandas.types import from_arrow_schema
 
-        if self._rows is None:
-            self._landing.empty.add("ownership")
-            return self._landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
-        old = self._metadata.scan_time - round(self._options.owner_grace * 1000)
-        earlier = before.with_owners(self._landing, old)
-        return self._landing.land("ownership", partial(self._joined, moved, doubtful, earlier))
+def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
+    """Find who refers to the ledgers, after M0, and land the table owners.
 
-    def notes(self, rows: DataFrame) -> list[str]:
-        """What a reader of the report should know: whose owners were read, and what that left open.
-
-        ``rows`` are those of the table ownership.
-        """
-        if self.uri is None:
-            return self._notes
-        open_ones = rows.where(rows.standing.isin(*_OPEN)).groupBy("standing").count().collect()
-        counts = {row["standing"]: row["count"] for row in open_ones}
-        parts = [
-            f"{plural(counts[name], 'ledger', 'ledgers')} {words}"
-            for name, words in _OPEN.items()
-            if name in counts
-        ]
-        left = [f"whether somebody needs it is not known of {'; '.join(parts)}"] if parts else []
-        return [*self._notes, f"who refers to the ledgers was read from {self.uri.text}", *left]
-
-    def _find(self) -> OwnersUri | None:
-        if self._options.owners == NOBODY:
-            return None
-        if self._options.owners is not None:
-            return parse_owners_uri(self._options.owners)
-        for name, application in APPLICATIONS.items():
-            try:
-                if self._metadata.has_beside(application.trees[0]):
-                    return beside(name, self._metadata.uri)
-            except StoreError as error:
-                self._notes.append(f"whether {name} refers to these ledgers is unknown: {error}")
-        return None
-
-    def _land(self, uri: OwnersUri) -> DataFrame | None:
-        """The table owners; None where nobody asked for it by name and it cannot be read."""
-        try:
-            rows = self._landing.land("owners", self._read)
-        except StoreError as error:
-            if not self._own:
-                raise
-            self._landing.run.remove("tables/owners")
-            self._notes.append(f"who refers to the ledgers could not be read from {uri.text}: {error}")
-            self.uri = None
-            return None
-        if not self._own and "owners" in self._landing.empty:
-            tree = APPLICATIONS[uri.application].trees[0]
-            raise StoreError(
-                f"--owners {uri.text}: nothing of {uri.application} is kept there; the chroot above {tree} "
-                "belongs into the URI"
-            )
-        return rows
-
-    def _read(self) -> DataFrame:
-        assert self.uri is not None
-        at_once = self._landing.spark.sparkContext.defaultParallelism
-        settings = {
-            "owners": self.uri.text,
-            **asdict(polite(self._options)),
-            "parts": at_once * self._options.parts_per_core,
-            "at_once": at_once,
-        }
-        given = {key: str(value) for key, value in settings.items() if value is not None}
-        return source_rows(self._landing.spark, OwnerSource(given))
-
-    def _joined(
-        self, moved: DataFrame | None, doubtful: Callable[[], DataFrame], earlier: RunSummary | None
-    ) -> DataFrame:
-        assert self.uri is not None
-        assert self._rows is not None
-        metadata = self._metadata
-        moments = Moments(
-            metadata.scan_time,
-            round(self._options.owner_grace * 1000),
-            self.uri.chroot,
-            metadata.zxid() if self._own else None,
-            metadata.before.scan_time if metadata.live and not self._own else None,
-            self._apart(),
+    Raises:
+        StoreError: the store that ``--owners`` names cannot be read, or has none.
+    """
+    named = options.owners not in (None, NOBODY)
+    uri, notes = _find(source, options)
+    if uri is None:
+        return Owners(None, None, not named, notes)
+    try:
+        rows = source.landing.land("owners", partial(_read, source, uri, options))
+    except StoreError as error:
+        if named:
+            raise
+        source.landing.run.remove("tables/owners")
+        why = f"who refers to the ledgers could not be read from {uri.text}: {error}"
+        return Owners(None, None, True, (*notes, why))
+    if named and "owners" in source.landing.empty:
+        tree = APPLICATIONS[uri.application].trees[0]
+        raise StoreError(
+            f"--owners {uri.text}: nothing of {uri.application} is kept there; the chroot above {tree} "
+            "belongs into the URI"
         )
-        before = self._landing.spark.read.parquet(f"{earlier.path}/tables/ownership") if earlier else None
-        applications = (self.uri.application,)
-        return ownership(metadata.ledgers(), self._rows, moved, doubtful(), before, applications, moments)
+    return Owners(uri, rows, not named, notes)
 
-    def _apart(self) -> str | None:
-        """Why owners and ledgers may be of two moments."""
-        assert self.uri is not None
-        tree = APPLICATIONS[self.uri.application].trees[0]
-        if self._own or (self._metadata.live and is_live(self.uri.tree(tree))):
-            return None
-        if self.uri.store.partition("?")[0] == self._metadata.uri.partition("?")[0]:
-            return None  # one file, or one server's files
-        return "owners and ledgers were not saved together"
+
+def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owners:
+    """Take what only cursors' ledgers name from the disks (`auditor.audit.cursor_ledgers`)."""
+    run = first.source.landing.run
+    if owners.rows is None or run.exists(f"tables/ownership/{WHOLE}"):
+        return owners
+    return replace(owners, rows=resolved(owners.rows, newest_compactions(owners.rows, first, indexes)))
+
+
+def land_ownership(
+    owners: Owners,
+    metadata: ClusterMetadata,
+    difference: ScanDifference,
+    before: RunsBefore,
+    options: AuditOptions,
+) -> DataFrame | None:
+    """Join owners with both scans, and land the table ownership; None where there are no owners."""
+    source, uri, rows = metadata.source, owners.uri, owners.rows
+    landing = source.landing
+    if uri is None or rows is None:
+        return None
+    grace_ms = round(options.owner_grace * 1000)
+    earlier = before.with_owners(landing, source.scan_time - grace_ms)
+    moments = Moments(
+        source.scan_time,
+        grace_ms,
+        uri.chroot,
+        _zxid(metadata.first) if owners.own else None,
+        metadata.first.nodes.scan_time if source.live and not owners.own else None,
+        _apart(owners, uri, source),
+    )
+
+    def table() -> DataFrame:
+        ours = landing.spark.read.parquet(f"{earlier.path}/tables/ownership") if earlier else None
+        moves, doubtful = difference
+        return ownership(metadata.first.ledgers, rows, moves, doubtful, ours, (uri.application,), moments)
+
+    return landing.land("ownership", table)
+
+
+def owner_notes(owners: Owners, rows: DataFrame) -> list[str]:
+    """What a reader of the report should know: whose owners were read, and what that left open.
+
+    ``rows`` are those of the table ownership.
+    """
+    if owners.uri is None:
+        return list(owners.notes)
+    open_ones = rows.where(rows.standing.isin(*_OPEN)).groupBy("standing").count().collect()
+    counts = {row["standing"]: row["count"] for row in open_ones}
+    parts = [
+        f"{plural(counts[name], 'ledger', 'ledgers')} {words}"
+        for name, words in _OPEN.items()
+        if name in counts
+    ]
+    left = [f"whether somebody needs it is not known of {'; '.join(parts)}"] if parts else []
+    return [*owners.notes, f"who refers to the ledgers was read from {owners.uri.text}", *left]
+
+
+def _find(source: MetadataSource, options: AuditOptions) -> tuple[OwnersUri | None, tuple[str, ...]]:
+    """Where the owners are, and why that could not be told of some application."""
+    if options.owners == NOBODY:
+        return None, ()
+    if options.owners is not None:
+        return parse_owners_uri(options.owners), ()
+    notes: tuple[str, ...] = ()
+    for name, application in APPLICATIONS.items():
+        try:
+            store = source.store
+            if isinstance(store, NeighbourStore) and store.has_beside(application.trees[0]):
+                return beside(name, source.uri.text), notes
+        except StoreError as error:
+            notes += (f"whether {name} refers to these ledgers is unknown: {error}",)
+    return None, notes
+
+
+def _read(source: MetadataSource, uri: OwnersUri, options: AuditOptions) -> DataFrame:
+    at_once = source.landing.spark.sparkContext.defaultParallelism
+    settings = {
+        "owners": uri.text,
+        **asdict(polite(options)),
+        "parts": at_once * options.parts_per_core,
+        "at_once": at_once,
+    }
+    given = {key: str(value) for key, value in settings.items() if value is not None}
+    return source_rows(source.landing.spark, OwnerSource(given))
+
+
+def _zxid(first: FirstScan) -> int | None:
+    """Where a running ZooKeeper stood at the first scan; None of other stores."""
+    in_zookeeper = first.source.live and first.source.store.keeps_marks
+    return int(first.nodes.position, 16) if in_zookeeper else None
+
+
+def _apart(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
+    """Why owners and ledgers may be of two moments."""
+    tree = APPLICATIONS[uri.application].trees[0]
+    if owners.own or (source.live and is_live(uri.tree(tree))):
+        return None
+    if uri.store.partition("?")[0] == source.uri.text.partition("?")[0]:
+        return None  # one file, or one server's files
+    return "owners and ledgers were not saved together"

@@ -21,6 +21,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.version import program_version
 from auditor.sources.file_systems import REPORT
 from auditor.sources.metadata.stores import is_live
+from auditor.sources.metadata.uri import MetadataUri
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Resumption:
     notes: tuple[str, ...] = ()
 
 
-def resumption_of(run: RunDirectory, metadata: str, options: AuditOptions) -> Resumption:
+def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: AuditOptions) -> Resumption:
     """Look at what an unfinished run has left in its directory; what is too old is taken away.
 
     Saved metadata do not change: there is no limit to them.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.index_scan import BookieScan
+from auditor.audit.bookies import ClusterBookies
 from auditor.audit.landing import Landing
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
@@ -39,8 +39,10 @@ class EntryLogScan(NamedTuple):
     verified: str
 
 
-def read_entry_logs(landing: Landing, bookies: BookieScan, options: AuditOptions) -> EntryLogScan:
-    """Read where the indexes point, then the logs, and land both."""
+def read_entry_logs(landing: Landing, bookies: ClusterBookies, options: AuditOptions) -> EntryLogScan | None:
+    """Read where the indexes point, then the logs, and land both; None where nobody asked for it."""
+    if not options.entry_logs:
+        return None
     spark = landing.spark
     wanted = spark.sparkContext.defaultParallelism * options.parts_per_core
     found = [each for each in bookies.attribution.bookies.values() if each.index_directories]
@@ -133,7 +135,7 @@ def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) ->
     return _Sums(int(files[0]), int(files[1]), left_out, paths, int(pairs[0]), int(pairs[1]))
 
 
-def _ledger_directories(bookies: BookieScan, bookie_id: str) -> list[str]:
+def _ledger_directories(bookies: ClusterBookies, bookie_id: str) -> list[str]:
     """A bookie's ledger directories in configured order, "" for one that was not found."""
     rows = [row for row in bookies.attribution.directories if row.owner == bookie_id and row.ledger_dirs]
     if not rows:
@@ -144,7 +146,7 @@ def _ledger_directories(bookies: BookieScan, bookie_id: str) -> list[str]:
     return [paths.get(path, "") for path in configured]
 
 
-def _directories(bookies: BookieScan, verify: bool) -> Iterator[LogPart]:
+def _directories(bookies: ClusterBookies, verify: bool) -> Iterator[LogPart]:
     """Every directory that may have entry logs; one of nobody's too."""
     in_rocksdb = {
         name: any(each.storage == ROCKSDB for each in bookie.index_directories)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.accepted import accepted_of
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.changes import RunChanges
-from auditor.audit.earlier_run import Since
+from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.ids_in_doubt import count_ids_in_doubt
-from auditor.audit.index_scan import BookieScan
-from auditor.audit.metadata_scan import MetadataScan
-from auditor.audit.owner_scan import OwnerScan
+from auditor.audit.index_scan import Indexes
+from auditor.audit.metadata import ClusterMetadata
+from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.owner_scan import Owners, owner_notes
+from auditor.audit.space_scan import EntryLogScan, space_notes
 from auditor.audit.witness import Witness
 from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need
@@ -24,7 +27,6 @@ from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.options import AuditOptions
 from auditor.model.report import (
     BookiesRead,
-    Cluster,
     Coverage,
     DecidedCount,
     Impact,
@@ -54,66 +56,73 @@ GAPS_SHOWN = 20
 """So many gaps a report names; any gap at all makes it incomplete."""
 
 
-def summarise(
-    tables: Tables,
-    findings: DataFrame,
-    metadata: MetadataScan,
-    bookies: BookieScan,
-    asked: BookieAnswers | None,
-    compared: RunChanges,
-    holes: Holes,
-    options: AuditOptions,
-    started: int,
-    since: Since,
-    witness: Witness,
-    owners: OwnerScan,
-    space_notes: Sequence[str],
-) -> Report:
-    """Count, sample and cover: the report of an audit whose findings have landed. Times in ms.
+@dataclass(frozen=True)
+class Audited:
+    """Everything that an audit has made before its report; times in ms.
 
-    ``holes`` are those of `holes_of`; ``space_notes`` say what became of the bytes of entry logs.
+    ``answers`` and ``entry_logs`` are None where nobody asked for them.
     """
-    counts = _counts(tables, metadata, asked)
-    reads, witness_notes = witness.summary()
+
+    started: int
+    metadata: ClusterMetadata
+    earlier: EarlierRun
+    indexes: Indexes
+    answers: BookieAnswers | None
+    witness: Witness
+    owners: Owners
+    entry_logs: EntryLogScan | None
+    tables: Tables
+    findings: DataFrame
+    holes: Holes
+    changes: RunChanges
+
+
+def summarise(audited: Audited, options: AuditOptions) -> Report:
+    """Count, sample and cover: the report of an audit whose findings have landed."""
+    metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
+    source, tables, changes = metadata.source, audited.tables, audited.changes
+    counts = _counts(tables, metadata, audited.answers)
+    witness_reads, witness_notes = audited.witness.summary()
     reused, read = counts["ledgers"]
+    scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
     run = RunFacts(
         version=program_version(),
-        started=started,
-        finished=compared.finished,
-        scan_time=metadata.scan_time,
-        live=metadata.live,
+        started=audited.started,
+        finished=changes.finished,
+        scan_time=source.scan_time,
+        live=source.live,
         positions=metadata.positions(),
-        bookie_sources=list(bookies.sources),
-        entry_logs=tables.entry_logs is not None,
-        operations=_operations(metadata, bookies, counts, reads),
-        gaps=holes.gaps,
-        in_doubt=holes.in_doubt,
+        bookie_sources=list(indexes.bookies.sources),
+        entry_logs=audited.entry_logs is not None,
+        operations=_operations(metadata, indexes, counts, witness_reads),
+        gaps=audited.holes.gaps,
+        in_doubt=audited.holes.in_doubt,
         notes=[
             *metadata.notes(),
-            *bookies.notes(),
+            *indexes.notes(),
             *witness_notes,
-            *owners.notes(tables.ownership),
-            *space_notes,
-            *compared.notes,
-            *_end_unknown(metadata, compared.tally()),
-            *([] if since.path else since.notes),
+            *owner_notes(audited.owners, tables.ownership),
+            *(space_notes(audited.entry_logs, tables) if audited.entry_logs else []),
+            *changes.notes,
+            *_end_unknown(metadata.first, changes.tally()),
+            *([] if earlier.path else earlier.notes),
         ],
-        resumed=metadata.resumed(),
-        tally=compared.tally(),
-        impact=impact(findings, tables.ledgers),
-        changes=compared.counted(),
-        suppressions=compared.suppressions(),
-        accepted=accepted_of(compared, tables),
-        reused=since.told(bookies.reused, Taken(reused=reused, read=read)),
+        resumed=source.landing.resumed,
+        tally=changes.tally(),
+        impact=impact(audited.findings, tables.ledgers),
+        changes=changes.counted(),
+        suppressions=changes.suppressions(),
+        accepted=accepted_of(changes, tables),
+        reused=earlier.reused(indexes.reused, Taken(reused=reused, read=read), scan_notes),
     )
     return Report.make(
-        run, cluster_of(metadata), _coverage(tables, counts), _samples(findings, options.samples)
+        run, source.cluster, _coverage(tables, counts), _samples(audited.findings, options.samples)
     )
 
 
-def _end_unknown(metadata: MetadataScan, tally: list[Tally]) -> list[str]:
+def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[str]:
     """A note where findings rest on what is not in a dump that may have been cut without a trace."""
-    if metadata.proves_absence() or metadata.cut():
+    if first.nodes.proves_absence or first.cut:
         return []  # what may be missing of a dump that is known to be cut is told otherwise
     resting = sum(
         each["count"]
@@ -126,13 +135,8 @@ def _end_unknown(metadata: MetadataScan, tally: list[Tally]) -> list[str]:
     return [f"the dump does not say how it ends (docs/dumps.md): {said} on what is not in it"]
 
 
-def cluster_of(metadata: MetadataScan) -> Cluster:
-    """Which cluster it is that was read."""
-    return Cluster(metadata.instance_id, metadata.uri, metadata.layout.value)
-
-
 def _counts(
-    tables: Tables, metadata: MetadataScan, asked: BookieAnswers | None
+    tables: Tables, metadata: ClusterMetadata, answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
     """The numbers that a report has of large tables."""
     reused = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
@@ -141,13 +145,13 @@ def _counts(
         "verdicts": (tables.verdicts, ("count(*)", decided)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
         "ledgers": (tables.ledgers.where("status != 'gap'"), reused),
-        "marks": (metadata.marks().where("kind in ('mark', 'lock')"), ("count(*)",)),
+        "marks": (metadata.second.marks.where("kind in ('mark', 'lock')"), ("count(*)",)),
         "availability": (tables.availability, ("count_if(path is not null)",)),
     }
-    if (again := metadata.again()) is not None:
+    if (again := metadata.second.ledgers) is not None:
         of["ledgers_again"] = (again.where("status != 'gap'"), reused)
-    if asked:
-        of["answers"] = (asked.rows.where(ASKED), ("count(*)",))
+    if answers:
+        of["answers"] = (answers.rows.where(ASKED), ("count(*)",))
     return aggregate_many(of)
 
 
@@ -164,17 +168,17 @@ def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage
 
 
 def _operations(
-    metadata: MetadataScan, bookies: BookieScan, counts: Mapping[str, tuple[int, ...]], reads: int
+    metadata: ClusterMetadata, indexes: Indexes, counts: Mapping[str, tuple[int, ...]], witness_reads: int
 ) -> dict[str, int]:
     """What was asked of the sources; all of it is reading."""
     scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
     made = {
-        **metadata.operations(),
+        **metadata.source.store.operations(),
         "ledger records read by tasks": sum(read for _, read in scans),
         "marks and locks read by tasks": sum(counts["marks"]),
-        "indexes read": sum(counts["availability"]) - bookies.reused["reused"],
+        "indexes read": sum(counts["availability"]) - indexes.reused["reused"],
         "listings asked of bookies": sum(counts.get("answers", ())),
-        "entries read from bookies": reads,
+        "entries read from bookies": witness_reads,
     }
     return {name: count for name, count in made.items() if count}
 
@@ -186,19 +190,16 @@ class Holes(NamedTuple):
     in_doubt: InDoubt | None
 
 
-def holes_of(tables: Tables, metadata: MetadataScan, doubtful: DataFrame) -> Holes:
-    """What a run could not see of the metadata; where there is any, what is not found may be there.
-
-    ``doubtful`` is the table doubtful_ids.
-    """
-    return Holes(_gaps(tables, metadata), count_ids_in_doubt(doubtful))
+def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
+    """What a run could not see of the metadata; where there is any, what is not found may be there."""
+    return Holes(_gaps(metadata), count_ids_in_doubt(doubtful_ids))
 
 
-def _gaps(tables: Tables, metadata: MetadataScan) -> list[str]:
+def _gaps(metadata: ClusterMetadata) -> list[str]:
     """A bounded sample of what could not be listed, of any part of the metadata."""
-    rows = tables.ledgers.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
-    rows += metadata.marks().where("kind = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
-    if (again := metadata.again()) is not None:
+    rows = metadata.first.ledgers.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
+    rows += metadata.second.marks.where("kind = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
+    if (again := metadata.second.ledgers) is not None:
         rows += again.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
     named = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
     return [f"{path}: {reason}" for path, reason in sorted(named)][:GAPS_SHOWN]

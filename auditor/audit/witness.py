@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from auditor.audit.bookie_answers import politeness
-from auditor.audit.index_scan import BookieScan
+from auditor.audit.bookies import ClusterBookies
 from auditor.audit.landing import WHOLE, Landing
-from auditor.audit.metadata_scan import MetadataScan
+from auditor.audit.metadata_scan import FirstScan
 from auditor.model.options import AuditOptions
 from auditor.model.witness import WitnessAnswer
 from auditor.sources.bookies.rpc import read_rows
 from auditor.sources.bookies.rpc.pairs import endpoints
 from auditor.tables.judged import JUDGED
 from auditor.tables.judgement import BookieState
-from auditor.tables.registry import registered_modes, registrations
+from auditor.tables.registry import registrations
 from auditor.tables.rejudged import candidates, rejudge, requests
 from auditor.tables.testimony import BOUND
 
@@ -75,8 +75,8 @@ class Witness:
 
 def judge_with_witness(
     landing: Landing,
-    metadata: MetadataScan,
-    bookies: BookieScan,
+    first: FirstScan,
+    bookies: ClusterBookies,
     pairs: DataFrame,
     states: Mapping[str, BookieState],
     by_index: Callable[[], DataFrame],
@@ -86,40 +86,43 @@ def judge_with_witness(
 
     ``by_index`` makes the table judged from the indexes alone, ``pairs`` is the table unequal.
     """
-    askable = _askable(metadata, bookies) if options.witness == "yes" else []
+    askable = _askable(first, bookies) if options.witness == "yes" else []
     if not askable or landing.run.exists(f"tables/judged/{WHOLE}"):
         said = landing.run.exists(f"tables/witness/{WHOLE}")
         rows = landing.spark.read.parquet(landing.run.where("tables/witness")) if said else None
         return landing.land("judged", by_index), Witness(rows, options.witness_reads)
-    ledgers = metadata.ledgers()
-    first = landing.land("judged_by_index", by_index)
+    ledgers = first.ledgers
+    by_indexes = landing.land("judged_by_index", by_index)
     rows = None
     if "judged_by_index" in landing.empty:
         landing.run.remove("tables/judged_by_index")
         return landing.rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
-    if not candidates(first, askable).isEmpty():
-        where = endpoints(registrations(metadata.before), askable)
+    if not candidates(by_indexes, askable).isEmpty():
+        where = endpoints(registrations(first.nodes), askable)
         rows = landing.land(
             "witness",
             lambda: read_rows.witness(
-                requests(ledgers, first, askable, options.witness_reads), where, politeness(options)
+                requests(ledgers, by_indexes, askable, options.witness_reads), where, politeness(options)
             ),
         )
     grace_ms = round(options.grace * 1000)
     judged = landing.land(
         "judged",
-        lambda: first if rows is None else rejudge(ledgers, pairs, first, rows, states, askable, grace_ms),
+        lambda: (
+            by_indexes
+            if rows is None
+            else rejudge(ledgers, pairs, by_indexes, rows, states, askable, grace_ms)
+        ),
     )
     landing.run.remove("tables/judged_by_index")
     return judged, Witness(rows, options.witness_reads)
 
 
-def _askable(metadata: MetadataScan, bookies: BookieScan) -> list[str]:
+def _askable(first: FirstScan, bookies: ClusterBookies) -> list[str]:
     """The bookies that can be asked: registered in a live store, named by an ensemble, and this cluster's.
 
     Nobody, in an audit of metadata alone: without an index nothing seems to be missing.
     """
-    if not metadata.live or not bookies.sources:
+    if not first.source.live or not bookies.sources:
         return []
-    registered = registered_modes(registrations(metadata.before)).keys() & bookies.members.keys()
-    return sorted(registered - set(bookies.foreign))
+    return sorted((bookies.registered.keys() & bookies.members.keys()) - set(bookies.foreign))

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from auditor.audit.earlier_run import Since, check_since, find_since
+from auditor.audit.earlier_run import EarlierRun, IndexPlan, check_since, find_earlier_run
 from auditor.audit.landing import Landing, RunDirectory
-from auditor.audit.manifest import files_noted, indexes_noted, ledgers_noted
+from auditor.audit.manifest import note_files, note_indexes, note_ledgers
 from auditor.errors import RunError, UsageError
 from auditor.model.progress import Silent
 from auditor.model.report import Cluster, Report
@@ -45,21 +45,25 @@ def landing(path: Path) -> Landing:
 def made(path: Path, made_report: Report = WHOLE) -> Path:
     """A finished run, with a file of rows for each of two bookies."""
     path.mkdir(parents=True)
-    indexes_noted(landing(path), BOOKIES)
+    note_indexes(landing(path), BOOKIES)
     for number, name in enumerate((A, B)):
         write(path / "tables/availability", [{"bookie_id": name, "state": "ok"}], SCHEMA, number)
-    files_noted(landing(path))
+    note_files(landing(path))
     (path / "report.json").write_text(made_report.to_json())
     return path
 
 
-def since(path: Path, cluster: Cluster = CLUSTER) -> Since:
-    return find_since(str(path), landing(path.parent / "new"), cluster)
+def since(path: Path, cluster: Cluster = CLUSTER) -> EarlierRun:
+    return find_earlier_run(str(path), landing(path.parent / "new"), cluster)
 
 
-def planned(of: Since, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, IndexPart]:
+def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> IndexPlan:
     wanted = parts([(name, each.index_directories) for name, each in bookies.items()], 1)
-    return {part.bookie_id: part for part in of.parts(wanted, bookies)}
+    return of.plan(wanted, bookies)
+
+
+def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, IndexPart]:
+    return {part.bookie_id: part for part in index_plan(of, bookies).parts}
 
 
 def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) -> None:
@@ -70,7 +74,7 @@ def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) ->
         B: ("part-00001.parquet",),
     }
     assert {each.table for each in told.values() if each} == {f"{tmp_path}/1/tables/availability"}
-    assert (found.name, found.notes) == ("1", [])
+    assert (found.name, found.notes, index_plan(found).notes) == ("1", (), ())
 
 
 @pytest.mark.parametrize(
@@ -85,18 +89,20 @@ def test_a_bookie_whose_disks_are_others_is_read_anew(
     tmp_path: Path, now: AttributedBookie, why: str
 ) -> None:
     found = since(made(tmp_path / "1"))
-    told = planned(found, {A: now, B: bookie(B, index_time=2_000)})
+    bookies = {A: now, B: bookie(B, index_time=2_000)}
+    told = planned(found, bookies)
     assert told[A].earlier is None
     assert told[B].earlier is not None
-    assert found.notes == [f"{A} was read anew: {why}"]
+    assert index_plan(found, bookies).notes == (f"{A} was read anew: {why}",)
 
 
 def test_a_bookie_that_was_not_read_then_is_read(tmp_path: Path) -> None:
     found = since(made(tmp_path / "1"))
     new = {name: bookie(name) for name in (A, *(f"bk-{number}:3181" for number in range(7)))}
     assert {name for name, part in planned(found, new).items() if part.earlier} == {A}
-    assert found.notes[0] == "bk-0:3181 was read anew: it was not read then"
-    assert found.notes[-1] == "2 more bookies were read anew for such reasons"
+    notes = index_plan(found, new).notes
+    assert notes[0] == "bk-0:3181 was read anew: it was not read then"
+    assert notes[-1] == "2 more bookies were read anew for such reasons"
 
 
 def spoiled_manifest(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -170,12 +176,13 @@ def test_a_run_that_is_not_whole_is_not_used_and_says_why(
     spoil(made(tmp_path / "1"))
     found = since(tmp_path / "1")
     assert {part.earlier for part in planned(found).values()} == {None}
-    (note,) = found.notes
-    assert note.startswith("nothing was taken from 1: ")
+    notes = index_plan(found).notes
+    (note,) = (*found.notes, *notes)
+    assert note.startswith(("nothing was taken from 1: ", "no index was taken from 1: "))
     assert why in note
-    told = found.told({"reused": 0, "read": 2}, {"reused": 0, "read": 5})
-    assert told is not None
-    assert told["notes"] == [note]
+    reused = found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, notes)
+    assert reused is not None
+    assert reused["notes"] == [note]
 
 
 def test_a_run_of_another_cluster_is_refused(tmp_path: Path) -> None:
@@ -206,20 +213,20 @@ def test_last_is_the_newest_run_of_the_cluster_beside_whose_tables_are_whole(tmp
     made(tmp_path / "runs/4-another", at(4, instance_id="another"))
     (tmp_path / "runs/5-at-work").mkdir()
     new = landing(tmp_path / "runs/new")
-    assert find_since("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete")
+    assert find_earlier_run("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete")
     made(tmp_path / "runs/6", at(6))
-    assert find_since("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete"), (
+    assert find_earlier_run("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete"), (
         "a resumed run has chosen"
     )
 
 
 def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    found = find_since("last", landing(tmp_path / "runs/new"), CLUSTER)
-    assert found.notes == ["all was read: no complete run of this cluster lies beside this one"]
-    assert found.told({"reused": 0, "read": 2}, {"reused": 0, "read": 5}) is None
+    found = find_earlier_run("last", landing(tmp_path / "runs/new"), CLUSTER)
+    assert found.notes == ("all was read: no complete run of this cluster lies beside this one",)
+    assert found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
     assert {part.earlier for part in planned(found).values()} == {None}
-    assert find_since(None, landing(tmp_path / "runs/new"), CLUSTER).notes == []
+    assert find_earlier_run(None, landing(tmp_path / "runs/new"), CLUSTER).notes == ()
 
 
 THEN = History(7, 5_000, (200, 203))
@@ -228,10 +235,10 @@ THEN = History(7, 5_000, (200, 203))
 def read_from_etcd(path: Path) -> Path:
     """A finished run that read two ledgers of a running etcd."""
     run = made(path)
-    ledgers_noted(landing(run), "/bk", THEN, [])
+    note_ledgers(landing(run), "/bk", THEN, [])
     rows = [{"path": f"/bk/ledgers/{number}", "status": "ok"} for number in range(2)]
     write(run / "tables/ledgers", rows, LEDGERS)
-    files_noted(landing(run), "ledgers")
+    note_files(landing(run), "ledgers")
     return run
 
 
@@ -243,7 +250,7 @@ def test_ledgers_of_the_same_etcd_may_be_taken(tmp_path: Path) -> None:
         assert (earlier.table, earlier.whole) == (f"{tmp_path}/1/tables/ledgers", True)
         assert earlier.files == (("part-00000.parquet", "/bk/ledgers/0"),)
     assert planned(found)[A].earlier is not None
-    assert found.notes == []
+    assert (found.notes, index_plan(found).notes) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -291,7 +298,7 @@ def test_ledgers_of_a_run_that_is_not_whole_are_not_taken_but_its_indexes_are(
 
 
 def test_where_all_is_read_there_are_no_ledgers_to_take(tmp_path: Path) -> None:
-    assert Since(None).ledgers("/bk", THEN) is None
+    assert EarlierRun(None).ledgers("/bk", THEN) is None
     another_version(read_from_etcd(tmp_path / "1"))
     assert since(tmp_path / "1").ledgers("/bk", THEN) is None
 
@@ -300,6 +307,5 @@ def test_where_ledgers_were_taken_it_is_the_indexes_that_were_not(tmp_path: Path
     cut_file(read_from_etcd(tmp_path / "1"))
     found = since(tmp_path / "1")
     assert found.ledgers("/bk", THEN) is not None
-    planned(found)
-    (note,) = found.notes
+    (note,) = index_plan(found).notes
     assert note.startswith("no index was taken from 1: ")

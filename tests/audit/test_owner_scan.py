@@ -7,14 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from auditor.audit.owner_scan import NOBODY, OwnerScan, check_owners
+from auditor.audit.owner_scan import NOBODY, Owners, check_owners, owner_notes, read_owners
 from auditor.errors import StoreError, UsageError
 from auditor.model.options import AuditOptions
+from auditor.sources.metadata.uri import parse_metadata_uri
 
 
 def scan(
     owners: str | None = None, *, empty: bool = False, beside: bool | str = False, refused: str | None = None
-) -> OwnerScan:
+) -> Owners:
     """A scan of a store that has an application's tree beside its root, has not, or does not say."""
 
     def has_beside(name: str) -> bool:
@@ -28,8 +29,10 @@ def scan(
 
     run = SimpleNamespace(remove=lambda name: None)
     landing = SimpleNamespace(empty={"owners"} if empty else set(), land=land, run=run)
-    metadata = SimpleNamespace(has_beside=has_beside, uri="zk://h1:2181/east/ledgers", live=True)
-    return OwnerScan(cast(Any, landing), cast(Any, metadata), AuditOptions(owners=owners))
+    store = SimpleNamespace(has_beside=has_beside)
+    uri = parse_metadata_uri("zk://h1:2181/east/ledgers")
+    source = SimpleNamespace(landing=landing, store=store, uri=uri, live=True)
+    return read_owners(cast(Any, source), AuditOptions(owners=owners))
 
 
 def test_the_metadatas_own_store_is_looked_at_and_no_other() -> None:
@@ -43,14 +46,14 @@ def test_the_metadatas_own_store_is_looked_at_and_no_other() -> None:
 def test_a_store_that_does_not_say_leaves_a_note() -> None:
     unsure = scan(beside="session lost")
     assert unsure.uri is None
-    [note] = unsure.notes(cast(Any, None))
+    [note] = owner_notes(unsure, cast(Any, None))
     assert "session lost" in note
 
 
 def test_owners_that_may_not_be_read_end_an_audit_only_where_they_were_asked_for() -> None:
     unread = scan(beside=True, refused="not authorised to read /managed-ledgers")
     assert unread.uri is None
-    [note] = unread.notes(cast(Any, None))
+    [note] = owner_notes(unread, cast(Any, None))
     assert "not authorised" in note
     with pytest.raises(StoreError, match="not authorised"):
         scan("pulsar:zk://h1:2181", refused="not authorised to read /managed-ledgers")

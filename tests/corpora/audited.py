@@ -18,6 +18,8 @@ from tests.corpora.plain_readers import groups_entries
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from auditor.audit.metadata_scan import MetadataSource
+    from auditor.audit.summary import Audited as AuditedTables
     from auditor.tables import Tables
 
 Row = dict[str, Any]
@@ -38,9 +40,10 @@ class KeepsTables(Audit):
 
     tables: Tables
 
-    def _compare(self, *said: Any) -> Tables:
-        self.tables = super()._compare(*said)
-        return self.tables
+    def _conduct(self, source: MetadataSource, started: int) -> AuditedTables:
+        audited = super()._conduct(source, started)
+        self.tables = audited.tables
+        return audited
 
 
 @dataclass(frozen=True)

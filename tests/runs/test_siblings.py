@@ -10,7 +10,7 @@ import pytest
 from pyarrow import fs
 
 from auditor.audit import changes as comparing
-from auditor.audit.earlier_run import find_since
+from auditor.audit.earlier_run import find_earlier_run
 from auditor.audit.landing import Landing
 from auditor.errors import RunError, UsageError
 from auditor.model.options import AuditOptions
@@ -60,7 +60,7 @@ def test_every_reader_of_a_directory_keeps_clusters_without_an_instance_id_apart
     found = history.runs_beside(str(runs / "new"), HERE).newest(9).run
     assert found is not None
     assert found.name == "now"
-    assert find_since("last", landing(str(runs / "new")), HERE).name == "before"
+    assert find_earlier_run("last", landing(str(runs / "new")), HERE).name == "before"
 
 
 def test_whoever_compares_two_runs_keeps_them_apart_too(runs: Path, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_runs_at_the_top_of_a_bucket_are_siblings(bucket: Path) -> None:
 def test_a_run_that_is_a_whole_bucket_has_nothing_beside_it(bucket: Path) -> None:
     assert list(siblings("s3://bucket", HERE)) == []
     assert "top of a file system" in history.runs_beside("s3://bucket", HERE).newest(9).notes[0]
-    since = find_since("last", landing("s3://bucket"), HERE)
+    since = find_earlier_run("last", landing("s3://bucket"), HERE)
     assert (since.path, len(since.notes)) == (None, 1)
     assert last_complete("s3://bucket", run_of(HERE, 3, complete=False)) is None
 

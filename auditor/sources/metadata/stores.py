@@ -16,7 +16,7 @@ from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import MetadataStore, StoreOptions
 from auditor.sources.metadata.store_facts import LedgerCount, Server
-from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ STORES = {
 """By the scheme of `MetadataUri`."""
 
 
-def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
+def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> MetadataStore:
     """Choose a store by its URI. Connects to nothing yet.
 
     >>> open_store("dump:///audit/metadata.jsonl").root
@@ -77,11 +77,11 @@ def open_store(uri: str, options: StoreOptions | None = None) -> MetadataStore:
     parsed = parse_metadata_uri(uri)
     kind = STORES[parsed.scheme]
     bounds = (options or StoreOptions(),) if kind.live else ()
-    store: MetadataStore = _load(kind.opener)(uri, parsed, *bounds)
+    store: MetadataStore = _load(kind.opener)(parsed.text, parsed, *bounds)
     return store
 
 
-def is_live(uri: str) -> bool:
+def is_live(uri: str | MetadataUri) -> bool:
     """Whether a metadata URI names a running store, which changes while it is read.
 
     >>> is_live("zk://h1:2181/ledgers"), is_live("dump:///audit/metadata.jsonl")
@@ -93,7 +93,7 @@ def is_live(uri: str) -> bool:
     return STORES[parse_metadata_uri(uri).scheme].live
 
 
-def recognise(uri: str) -> None:
+def recognise(uri: str | MetadataUri) -> None:
     """Look at the first bytes of a saved store, long before it is read: is it what its URI says?
 
     Raises:

@@ -52,7 +52,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
 
 @dataclass(frozen=True, slots=True)
 class MetadataUri:
-    """A metadata URI, taken apart.
+    """A metadata URI, taken apart; ``text`` is what was written.
 
     ``scheme`` is zk, zk-snapshot, etcd, etcd-snapshot or dump, without a layout suffix; ``hosts`` are
     ``host:port`` (none for saved metadata), ``path`` the file or directory of saved metadata (empty for live
@@ -65,11 +65,12 @@ class MetadataUri:
     path: str
     root: str
     layout: LayoutKind | None
+    text: str
     query: Mapping[str, str] = field(default_factory=dict)
 
 
-def parse_metadata_uri(uri: str) -> MetadataUri:
-    """Take a metadata URI apart, or say which forms there are.
+def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
+    """Take a metadata URI apart, or say which forms there are; one that was taken apart already stays.
 
     >>> parse_metadata_uri("zk+hierarchical://h1:2181;h2/ledgers").hosts
     ('h1:2181', 'h2:2181')
@@ -81,6 +82,8 @@ def parse_metadata_uri(uri: str) -> MetadataUri:
     Raises:
         UsageError: a user in it, an unknown scheme or suffix, no hosts, no root, a query that means nothing.
     """
+    if isinstance(uri, MetadataUri):
+        return uri
     scheme, separator, rest = uri.partition("://")
     if not separator:
         raise UsageError(f"{redact(uri)!r} is no metadata URI; known forms: {FORMS}")
@@ -125,7 +128,7 @@ def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str
             f"{redact(uri)!r}: a live store takes no query; its root is the path, as in zk://host:2181/ledgers"
         )
     hosts = tuple(_host(uri, host, DEFAULT_PORT) for host in re.split("[;,]", authority))
-    return MetadataUri("zk", hosts, "", _root(uri, path), _LAYOUTS[scheme])
+    return MetadataUri("zk", hosts, "", _root(uri, path), _LAYOUTS[scheme], uri)
 
 
 def _etcd(uri: str, authority: str, scope: str, query: dict[str, str]) -> MetadataUri:
@@ -134,7 +137,7 @@ def _etcd(uri: str, authority: str, scope: str, query: dict[str, str]) -> Metada
             f"{redact(uri)!r}: a live store takes no query; its scope is the path, as in etcd://host:2379/scope"
         )
     hosts = tuple(_host(uri, host, DEFAULT_ETCD_PORT) for host in re.split("[;,]", authority))
-    return MetadataUri("etcd", hosts, "", _scope(uri, scope), LayoutKind.ETCD)
+    return MetadataUri("etcd", hosts, "", _scope(uri, scope), LayoutKind.ETCD, uri)
 
 
 def _host(uri: str, text: str, default_port: int) -> str:
@@ -155,8 +158,8 @@ def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[s
         raise UsageError(f"{redact(uri)!r}: unknown parameter {unknown[0]!r}; there is {parameter}=/ledgers")
     root = query.get(parameter, DEFAULT_ROOT)
     if scheme == "etcd-snapshot":
-        return MetadataUri(scheme, (), path, _scope(uri, root), LayoutKind.ETCD, query)
-    return MetadataUri(scheme, (), path, _root(uri, root), None, query)
+        return MetadataUri(scheme, (), path, _scope(uri, root), LayoutKind.ETCD, uri, query)
+    return MetadataUri(scheme, (), path, _root(uri, root), None, uri, query)
 
 
 def _root(uri: str, text: str) -> str:

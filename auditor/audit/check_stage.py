@@ -1,0 +1,56 @@
+"""Every check asks its question of the tables: the findings of a run, confirmed, named, and landed.
+
+What did not stand still between the two scans is no more than suspect; what an earlier run saw too is sure.
+"""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+from auditor import checks
+from auditor.audit.landing import Landing
+from auditor.audit.runs_before import RunsBefore
+from auditor.findings.confirm import confirm
+from auditor.findings.owners import with_owners
+from auditor.findings.table import FOUND, found, found_of_bookies, numbered
+from auditor.model.options import AuditOptions
+from auditor.spark.query_plans import partitions
+from auditor.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def run_checks(landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions) -> DataFrame:
+    """Ask all checks, and land the table findings."""
+    unsorted = _unsorted(landing, tables)
+
+    def findings() -> DataFrame:
+        sure = before.confirmed(landing, unsorted, tables, options.grace)
+        named = sure if "ownership" in tables.known_empty else with_owners(sure, tables.ownership)
+        return numbered(named, tables.cluster.instance_id)
+
+    landed = landing.land("findings", findings, ".")
+    landing.run.remove("tables/checks")
+    return landed
+
+
+def _unsorted(landing: Landing, tables: Tables) -> DataFrame:
+    """What all checks say; landed before it is sorted, for a sort looks at its input twice.
+
+    Each group of checks lands by itself: whenever a part of a query ends, Spark plans all the rest of it
+    anew, and for one query of all checks that takes longer than the checks.
+    """
+
+    def of(group: str) -> DataFrame:
+        asked = [check for check in checks.OF_TABLES if check.group == group]
+        rows = confirm(found(asked, tables), tables.moved)
+        return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
+
+    concerned = {check.group for check in checks.OF_TABLES if check.asks not in tables.known_empty}
+    groups = [group for group in checks.GROUPS if group in concerned]
+    parts = [landing.land(group, partial(of, group), "tables/checks") for group in groups]
+    rows = found_of_bookies(checks.OF_BOOKIES, tables.roster)
+    parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
+    return reduce(lambda some, more: some.unionByName(more), parts)

@@ -1,0 +1,75 @@
+"""The join of both sides: what should be held and what is, what that makes of each ledger, and the witness.
+
+It needs the first scan only, and comes before the second, so that a ledger that is deleted while its bookies
+are asked is seen to have moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from auditor.audit.bookie_answers import BookieAnswers
+from auditor.audit.bookie_rows import bookie_states
+from auditor.audit.index_scan import Indexes
+from auditor.audit.landing import Landing
+from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.witness import Witness, judge_with_witness
+from auditor.model.options import AuditOptions
+from auditor.model.states import BookieRead
+from auditor.spark.query_plans import plan_for
+from auditor.tables.answers import merge_answers
+from auditor.tables.judged import judged
+from auditor.tables.judgement import BookieState
+from auditor.tables.unequal import PAIR, answered_ends, expected, unequal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Comparison(NamedTuple):
+    """The tables unequal and judged, and what they rest on: how far each bookie was read, and the witness."""
+
+    unequal: DataFrame
+    judged: DataFrame
+    states: Mapping[str, BookieState]
+    witness: Witness
+
+
+def compare_sides(
+    landing: Landing,
+    first: FirstScan,
+    indexes: Indexes,
+    answers: BookieAnswers | None,
+    options: AuditOptions,
+) -> Comparison:
+    """Join both sides and judge what differs, with the word of the bookies.
+
+    ``answers`` is None where no bookie was asked for what it has.
+    """
+    sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
+    plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in indexes.bookies.members.values()))
+    states = bookie_states(indexes, answers.bookies if answers else {})
+    pairs = landing.land("unequal", partial(_unequal, first, indexes, answers, states))
+    by_index = partial(judged, first.ledgers, pairs, states, round(options.grace * 1000))
+    judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
+    return Comparison(pairs, judgement, states, witness)
+
+
+def _unequal(
+    first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, states: Mapping[str, BookieState]
+) -> DataFrame:
+    """Every pair of a ledger and a bookie in which expected and held differ."""
+    should_hold = expected(first.ledgers, indexes.tails.beside)
+    if answers is None:
+        return unequal(should_hold, indexes.replicas, indexes.bookies.foreign)
+    whole = [name for name in states if indexes.bookies.read_whole(name)]
+    held = merge_answers(indexes.replicas, answers.rows.where("ledger_id is not null"), whole)
+    pairs = unequal(should_hold, held, indexes.bookies.foreign)
+    partly = [name for name, state in states.items() if state.read != BookieRead.READ]
+    if not partly:
+        return pairs
+    # A pair that its journal made differ is here already.
+    ends = answered_ends(first.ledgers, held, partly).join(pairs.select(*PAIR), [*PAIR], "left_anti")
+    return pairs.unionByName(ends)

@@ -1,0 +1,167 @@
+"""All that is known, with the second scan: the tables that checks ask.
+
+What is made of large tables is landed here once; what most clusters have nothing of is not asked at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from auditor.audit.bookie_answers import BookieAnswers
+from auditor.audit.bookie_rows import bookie_rows, start_rows
+from auditor.audit.comparison import Comparison
+from auditor.audit.identities import land_identities
+from auditor.audit.index_scan import Indexes
+from auditor.audit.landing import Landing
+from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
+from auditor.audit.runs_before import RunsBefore
+from auditor.tables import OF_ENTRY_LOGS, ClusterFacts, Roster, Tables
+from auditor.tables.contents import bookies_in_doubt, contents
+from auditor.tables.empty_directories import empty_directories
+from auditor.tables.id_generator import UNDRAWN, undrawn
+from auditor.tables.judged import unindexed
+from auditor.tables.marked import of_first_scan, stock
+from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
+from auditor.tables.ownership import OWNERSHIP
+from auditor.tables.registry import BOOKIES, DIRECTORIES
+from auditor.tables.stale_marks import STALE_MARKS, stale_marks
+from auditor.tables.starts import STARTS
+from auditor.tables.verdicts import verdicts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def derive_tables(
+    landing: Landing,
+    metadata: ClusterMetadata,
+    difference: ScanDifference,
+    indexes: Indexes,
+    answers: BookieAnswers | None,
+    comparison: Comparison,
+    ownership: DataFrame | None,
+    before: RunsBefore,
+) -> Tables:
+    """Land what checks ask, and put it together; the tables of entry logs come later, if at all.
+
+    ``answers`` is None where no bookie was asked for what it has, ``ownership`` where there are no owners.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    ledgers, marks = metadata.first.ledgers, stock(metadata.second.marks)
+    land_registry(metadata)
+    rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
+    bookies = landing.rows("bookies", rows, BOOKIES)
+    pairs, judged = comparison.unequal, comparison.judged
+    classes = landing.land("verdicts", lambda: verdicts(ledgers, judged))
+    gone = landing.land("orphans", lambda: _orphans(metadata, difference, indexes, comparison))
+    _land_contents(landing, ledgers, indexes, pairs, bookies)
+    landing.rows("starts", start_rows(indexes, metadata), STARTS)
+    land_identities(landing, bookies, ledgers, pairs)
+    cluster = _cluster_facts(metadata, indexes, before)
+    roster = Roster.read(lambda name: landing.run.read_rows(f"tables/{name}"), cluster)
+    marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
+    locked = marks.where("kind = 'lock'")
+    availability = indexes.rows
+    nobodys = landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
+    return Tables(
+        ledgers=ledgers,
+        marks=marked,
+        locks=locked,
+        bookies=bookies,
+        availability=indexes.by_state,
+        unequal=pairs,
+        judged=judged,
+        verdicts=classes,
+        orphans=gone,
+        holdings=landing.land("holdings", lambda: holdings(availability, gone, before.orphans(landing))),
+        vanished_ranges=landing.land("vanished_ranges", lambda: vanished_ranges(availability, gone)),
+        undrawn=_undrawn(landing, metadata, gone),
+        over_replicated=over_replicated(judged, ledgers, marked, locked, bookies),
+        unindexed=unindexed(judged, difference.moved),
+        stale_marks=_stale_marks(landing, marked, classes, ledgers, bookies),
+        empty_directories=empty_directories(marks),
+        ownership=nobodys if ownership is None else ownership,
+        moved=difference.moved,
+        roster=roster,
+        cluster=roster.cluster,
+        known_empty=_known_empty(landing, rows, ownership is not None),
+    )
+
+
+def _orphans(
+    metadata: ClusterMetadata, difference: ScanDifference, indexes: Indexes, comparison: Comparison
+) -> DataFrame:
+    return orphans(
+        comparison.unequal,
+        indexes.dated_replicas(),
+        metadata.first.ledgers,
+        metadata.second.ledgers,
+        difference.moved,
+        metadata.source.scan_time,
+        {name: indexes.newest(name) for name in comparison.states},
+        difference.doubtful_ids,
+    )
+
+
+def _land_contents(
+    landing: Landing, ledgers: DataFrame, indexes: Indexes, pairs: DataFrame, bookies: DataFrame
+) -> None:
+    """Land whose each directory's content looks to be, of bookies that differ from the metadata."""
+    rows = [asdict(directory) for directory in indexes.bookies.attribution.directories]
+    directories = landing.rows("directories", rows, DIRECTORIES)
+
+    def table() -> DataFrame:
+        doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs).collect()}
+        wanted = sorted(doubtful | set(indexes.overlapping))
+        return contents(indexes.rows, ledgers, pairs, directories, bookies, wanted)
+
+    landing.land("contents", table)
+
+
+def _cluster_facts(metadata: ClusterMetadata, indexes: Indexes, before: RunsBefore) -> ClusterFacts:
+    source = metadata.source
+    return ClusterFacts(
+        instance_id=source.instance_id,
+        scan_time=source.scan_time,
+        live=source.live,
+        layout=source.layout.value,
+        two_scans=metadata.second.ledgers is not None,
+        has_marks=metadata.second.marks_listed,
+        instance_id_missing=metadata.instance_id_missing(),
+        bare=metadata.bare(),
+        bookies_listed=metadata.bookies_listed(),
+        orphans_known=before.hour_ago.finished if before.hour_ago else None,
+        unclear_bookies=frozenset(metadata.unclear_bookies()),
+        has_sources=bool(indexes.bookies.sources),
+    )
+
+
+def _undrawn(landing: Landing, metadata: ClusterMetadata, orphans: DataFrame) -> DataFrame:
+    """Orphans beyond the store's id generator; nothing is asked where there is none, or it does not tell."""
+    ids = metadata.ids_drawn()
+    if not ids or "orphans" in landing.empty:
+        return landing.rows("undrawn", [], UNDRAWN)
+    return landing.land("undrawn", lambda: undrawn(orphans, metadata.first.ledgers, ids))
+
+
+def _stale_marks(landing: Landing, marks: DataFrame, *tables: DataFrame) -> DataFrame:
+    """Marks of whole ledgers; nothing is asked where there is no mark at all."""
+    if "marks" in landing.empty:
+        return landing.rows("stale_marks", [], STALE_MARKS)
+    return landing.land("stale_marks", lambda: stale_marks(marks, *tables))
+
+
+def _known_empty(landing: Landing, bookies: list[dict[str, Any]], has_owners: bool) -> frozenset[str]:
+    """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
+    empty = {*landing.empty, *OF_ENTRY_LOGS}  # until they were read
+    if not has_owners:
+        empty.add("ownership")
+    if "judged" in empty:
+        empty |= {"over_replicated", "unindexed"}  # which are made of it
+    if "marks" in empty:
+        empty |= {"locks", "empty_directories"}  # likewise
+    if not any(row["named"] and not row["registered"] for row in bookies):
+        empty.add("unregistered")
+    return frozenset(empty)

@@ -1,0 +1,162 @@
+"""What both scans of the metadata say together, of the whole cluster: pure questions of two looks at it.
+
+What was seen in either scan is there; what is missing must be missing in both, and a source that was cut, or
+has a gap where it would lie, proves no absence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from auditor.audit.metadata_scan import FirstScan, MetadataSource, SecondScan
+from auditor.model.layout import LayoutKind
+from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
+from auditor.tables.doubtful_ids import doubtful_ids
+from auditor.tables.id_generator import Ids, ids_drawn, is_bare
+from auditor.tables.moved import moved
+from auditor.tables.registry import (
+    COOKIES,
+    REGISTRATIONS,
+    StoreCookie,
+    instance_id_missing,
+    registered_modes,
+    registrations,
+    store_cookies,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LISTS = ("cookies", "available", "available/readonly", "bookies", "bookies/writable", "bookies/readonly")
+"""Below the root: where ZooKeeper and etcd list bookies."""
+
+
+@dataclass(frozen=True)
+class ClusterMetadata:
+    """A cluster's metadata, from both scans."""
+
+    first: FirstScan
+    second: SecondScan
+
+    @property
+    def source(self) -> MetadataSource:
+        """Where it was read."""
+        return self.first.source
+
+    def cookies(self) -> list[StoreCookie]:
+        """The cookies of the store."""
+        return store_cookies(self.second.nodes)
+
+    def modes(self) -> dict[str, str]:
+        """Registered bookies and how; one that was seen in either scan is there."""
+        before, after = self._modes()
+        return {**before, **after}
+
+    def registered_twice(self) -> set[str]:
+        """Bookies that every scan saw both writable and read-only: for a moment, each that turns is."""
+        before, after = self._modes()
+        return {name for name, mode in before.items() if mode == "both" and after.get(name) == "both"}
+
+    def instance_id_missing(self) -> bool:
+        """Whether the cluster surely has no INSTANCEID."""
+        looks = (self.first.nodes, self.second.nodes)
+        return self.first.cut is None and all(map(instance_id_missing, looks))
+
+    def bookies_listed(self) -> bool:
+        """Whether cookies and registrations were seen to their end; else one that is not there is unknown."""
+        return self._hidden_bookies() is None
+
+    def unclear_bookies(self) -> dict[str, str]:
+        """Bookies of which a cookie or a registration could not be read, with its path."""
+        named = ((self._bookie_of(path), path) for path, _ in self.gaps())
+        return {name: path for name, path in named if name is not None}
+
+    def ids_drawn(self) -> tuple[Ids, ...]:
+        """How far the store's id generators are: of a live store, after the bookies were read."""
+        return ids_drawn(self.second.nodes, self.source.layout)
+
+    def bare(self) -> bool:
+        """Whether the store surely has neither a LAYOUT nor an id generator."""
+        return self.first.cut is None and is_bare(self.first.nodes) and is_bare(self.second.nodes)
+
+    def gaps(self) -> list[tuple[str, str]]:
+        """What of the cluster's own znodes could not be read."""
+        first = self.first.nodes
+        cut = [(self.source.store.root, first.cut)] if first.cut else []
+        return sorted({*first.gaps, *self.second.nodes.gaps, *cut})
+
+    def positions(self) -> list[str]:
+        """Where the store stood at each scan: zxids, or etcd's revisions."""
+        first, second = self.first.nodes.position, self.second.nodes.position
+        return [first, second] if self.source.live else [first]
+
+    def notes(self) -> list[str]:
+        """What a reader of the report should know of how it was read."""
+        first, second = self.first.nodes, self.second.nodes
+        notes = [*self.source.landing.notes]
+        notes += [] if "LAYOUT" in first.nodes else [self.source.layout_note]
+        if not self.source.live:
+            notes.append("saved metadata: one scan stands for both")
+        if restarts := self.first.restarts + self.second.restarts:
+            notes.append(f"etcd compacted a revision while it was read: {restarts} scans began anew")
+        return [*notes, *self.second.notes, *dict.fromkeys((*first.notes, *second.notes))]
+
+    def cluster_rows(self) -> list[dict[str, Any]]:
+        """What the store says of the whole cluster: rows of the table ``cluster``."""
+        hidden = unlisted_bookies(self._hidden_bookies(), self.unclear_bookies())
+        return [*cluster_state(self.second.nodes), *hidden]
+
+    def registration_rows(self) -> list[dict[str, Any]]:
+        """Who is connected: rows of the table ``registrations``."""
+        # The etcd driver keeps no endpoints, and its clients look for none (as of 4.17).
+        reads = self.source.layout is not LayoutKind.ETCD
+        return registrations(self.second.nodes, reads_registrations=reads)
+
+    def _modes(self) -> tuple[dict[str, str], dict[str, str]]:
+        first, second = registrations(self.first.nodes), registrations(self.second.nodes)
+        return registered_modes(first), registered_modes(second)
+
+    def _hidden_bookies(self) -> tuple[str, str] | None:
+        """A place where any bookie's cookie or registration may be that could not be read, and the reason."""
+        root = self.source.store.root
+        lists = [f"{root}/{name}" for name in _LISTS]
+        below = tuple(f"{place}/" for place in lists)
+        for path, reason in self.gaps():
+            among = path in (root, *lists) or path.startswith(below)
+            if among and self._bookie_of(path) is None:
+                return path, reason
+        return None
+
+    def _bookie_of(self, path: str) -> str | None:
+        """The bookie whose cookie or registration lies at a path; None where it is not one bookie's."""
+        parent, _, name = path.removeprefix(f"{self.source.store.root}/").rpartition("/")
+        return name if parent in _LISTS and f"{parent}/{name}" not in _LISTS and name else None
+
+
+class ScanDifference(NamedTuple):
+    """What the scans differ in, None where one stands for both; and ids that either may have missed."""
+
+    moved: DataFrame | None
+    doubtful_ids: DataFrame
+
+
+def land_difference(metadata: ClusterMetadata) -> ScanDifference:
+    """Compare the scans with each other, and land the tables ``doubtful_ids`` and ``moved``."""
+    first, again, landing = metadata.first, metadata.second.ledgers, metadata.source.landing
+    doubtful = landing.land("doubtful_ids", lambda: doubtful_ids(first.ledgers, again, first.cut))
+    if again is None:
+        return ScanDifference(None, doubtful)
+    moves = landing.land("moved", lambda: moved(first.ledgers, again, doubtful))
+    return ScanDifference(moves, doubtful)
+
+
+def land_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:
+    """Land what the store has of the cluster itself, by the table's name: as many rows as it has bookies."""
+    landing = metadata.source.landing
+    cookies = [cookie.row() for cookie in metadata.cookies()]
+    return {
+        "cookies": landing.rows("cookies", cookies, COOKIES),
+        "registrations": landing.rows("registrations", metadata.registration_rows(), REGISTRATIONS),
+        "cluster": landing.rows("cluster", metadata.cluster_rows(), CLUSTER),
+    }
