@@ -125,7 +125,7 @@ def test_a_damaged_table_is_not_used_and_the_report_says_so(spark: SparkSession,
     run = runs.again(spark, "damaged/1", since=str(spoiled))
     same(run, runs.full)
     (note,) = run.report.run.reused["notes"]
-    assert note.startswith("nothing was taken from spoiled: ")
+    assert note.startswith("no index was taken from spoiled: ")
     assert file.name in note
     assert run.report.run.reused["indexes"]["reused"] == 0
 
