@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Comparison(NamedTuple):
+class SideComparison(NamedTuple):
     """The tables unequal and judged, and what they rest on: how far each bookie was read, and the witness."""
 
     unequal: DataFrame
@@ -43,7 +43,7 @@ def compare_sides(
     indexes: Indexes,
     answers: BookieAnswers | None,
     options: AuditOptions,
-) -> Comparison:
+) -> SideComparison:
     """Join both sides and judge what differs, with the word of the bookies.
 
     ``answers`` is None where no bookie was asked for what it has.
@@ -54,7 +54,7 @@ def compare_sides(
     pairs = landing.land("unequal", partial(_unequal, first, indexes, answers, states))
     by_index = partial(judged, first.ledgers, pairs, states, round(options.grace * 1000))
     judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
-    return Comparison(pairs, judgement, states, witness)
+    return SideComparison(pairs, judgement, states, witness)
 
 
 def _unequal(

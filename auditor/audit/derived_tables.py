@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_rows, start_rows
-from auditor.audit.comparison import Comparison
+from auditor.audit.comparison import SideComparison
 from auditor.audit.identities import land_identities
 from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
@@ -39,7 +39,7 @@ def derive_tables(
     difference: ScanDifference,
     indexes: Indexes,
     answers: BookieAnswers | None,
-    comparison: Comparison,
+    comparison: SideComparison,
     ownership: DataFrame | None,
     before: RunsBefore,
 ) -> Tables:
@@ -91,7 +91,7 @@ def derive_tables(
 
 
 def _orphans(
-    metadata: ClusterMetadata, difference: ScanDifference, indexes: Indexes, comparison: Comparison
+    metadata: ClusterMetadata, difference: ScanDifference, indexes: Indexes, comparison: SideComparison
 ) -> DataFrame:
     return orphans(
         comparison.unequal,
