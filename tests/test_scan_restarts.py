@@ -50,7 +50,8 @@ def test_both_scans_begin_anew_at_a_revision_that_is_kept(
         assert first.nodes.revision is not None
         assert pinned is not None
         assert first.nodes.revision > pinned
-        look, looks = source.store.cluster, []
+        look = source.store.cluster
+        looks: list[ClusterNodes] = []
 
         def compacted_once() -> ClusterNodes:
             nodes = look()
