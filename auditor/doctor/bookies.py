@@ -19,11 +19,12 @@ from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions, moment
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.collections.places import collected_places, settled
+from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, settled
 from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
-from auditor.sources.bookies.places import find_places
+from auditor.sources.bookies.places import PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
+from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import instance_id, registrations, store_cookies
 
 NAMED = 20
@@ -69,34 +70,10 @@ def _lines(
     kinds = split_sources(sources)
     told.rpc, told.disks = kinds.rpc, bool(kinds.directories)
     collected = collected_places(kinds.collections)
-    for path, reason in collected.broken:
-        yield Line(
-            "bookies",
-            "collection",
-            State.WARN,
-            f"{path} cannot be used: {reason}",
-            "collect it again; its bookies are unread until then",
-            NOT_COVERED,
-        )
-    for note in collected.notes:
-        yield Line("bookies", "collection", State.OK, note)
-    places = [*find_places(kinds.directories), *collected.places]
+    yield from _collection_lines(collected)
     nodes = metadata.nodes if metadata else None
-    cookies = store_cookies(nodes) if nodes else []
     registered = registrations(nodes) if nodes else []
-    known = {cookie.bookie_id for cookie in cookies} | {row["bookie_id"] for row in registered}
-    if nodes is None:  # then the VERSIONs alone say who is who
-        alone = attribute(places, frozenset(), {}, None)
-        known = {each.cookie_bookie_id for each in alone.directories if each.cookie_bookie_id is not None}
-    found = settled(
-        attribute(
-            places,
-            known,
-            {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
-            instance_id(nodes) if nodes else None,
-        ),
-        collected,
-    ).attribution.bookies
+    known, found = _attribution([*find_places(kinds.directories), *collected.places], collected, nodes)
     on_disk = [each for bookie in found.values() for each in bookie.index_directories]
     told.storages = {each.storage for each in on_disk}
     if kinds.directories or kinds.collections:
@@ -112,6 +89,36 @@ def _lines(
         yield _scratch(on_disk)
     if kinds.rpc:
         yield from _registration_lines(registered, nodes is not None, options)
+
+
+def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
+    for path, reason in collected.broken:
+        yield Line(
+            "bookies",
+            "collection",
+            State.WARN,
+            f"{path} cannot be used: {reason}",
+            "collect it again; its bookies are unread until then",
+            NOT_COVERED,
+        )
+    for note in collected.notes:
+        yield Line("bookies", "collection", State.OK, note)
+
+
+def _attribution(
+    places: Sequence[PlaceFound], collected: CollectedPlaces, nodes: ClusterNodes | None
+) -> tuple[set[str], Mapping[str, AttributedBookie]]:
+    """The ids that there should be bookies of, and the bookies that were found."""
+    if nodes is None:  # then the VERSIONs alone say who is who
+        alone = attribute(places, frozenset(), {}, None)
+        known = {each.cookie_bookie_id for each in alone.directories if each.cookie_bookie_id is not None}
+        attribution = attribute(places, known, {}, None)
+    else:
+        cookies = store_cookies(nodes)
+        known = {each.bookie_id for each in cookies} | {row["bookie_id"] for row in registrations(nodes)}
+        by_id = {each.bookie_id: each.cookie for each in cookies if each.cookie is not None}
+        attribution = attribute(places, known, by_id, instance_id(nodes))
+    return known, settled(attribution, collected).attribution.bookies
 
 
 def _coverage_lines(

@@ -7,7 +7,7 @@ all follow from them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -230,31 +230,41 @@ def moment(value: Moment) -> int:
 
 def _check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
     """The value, as its option keeps it."""
+    if value is None and kind in (str | None, Moment | None):
+        return None
     if kind == FailOn:
-        if value not in (*Severity, NEW):
-            raise UsageError(f"{name}: {value!r} is none of {', '.join((*Severity, NEW))}")
+        _check_choice(name, (*Severity, NEW), value)
         return NEW if value == NEW else Severity(value)
     if kind == YesNo:
-        if value not in get_args(YesNo):
-            raise UsageError(f"{name}: {value!r} is none of {', '.join(get_args(YesNo))}")
-        return value
+        return _check_choice(name, get_args(YesNo), value)
     if kind is bool:
         if not isinstance(value, bool):
             raise UsageError(f"{name}: {value!r} is neither true nor false")
         return value
-    if kind == (str | None) and value is None:
-        return None
     if kind in (str, str | None):
-        if not isinstance(value, str) or not value.strip():
-            raise UsageError(f"{name}: {value!r} is no text")
-        if option.pattern is not None and not re.fullmatch(option.pattern, value):
-            raise UsageError(f"{name}: {value!r} is not {option.form}")
-        return value
+        return _check_text(name, option, value)
     if kind == (Moment | None):
-        if value is None:
-            return None
         value = _moment(name, value)
+    return _check_number(name, kind, option, value)
+
+
+def _check_choice(name: str, choices: Collection[str], value: Any) -> Any:
+    if value not in choices:
+        raise UsageError(f"{name}: {value!r} is none of {', '.join(choices)}")
+    return value
+
+
+def _check_text(name: str, option: Option, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"{name}: {value!r} is no text")
+    if option.pattern is not None and not re.fullmatch(option.pattern, value):
+        raise UsageError(f"{name}: {value!r} is not {option.form}")
+    return value
+
+
+def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | float:
     whole = kind is not float
+    # True is an int to Python, and not a number to whoever writes a file of options.
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         raise UsageError(f"{name}: {value!r} is no {'whole number' if whole else 'number'}")
     high = _LONG if option.high is None else option.high

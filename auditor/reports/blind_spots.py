@@ -5,6 +5,7 @@ A check that looks at what a store does not keep, or that no source showed, is s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from auditor.checks import ALL, Need
@@ -35,62 +36,64 @@ class BlindSpot:
 
 def blind_spots(run: RunView) -> list[BlindSpot]:
     """What this run could not see, what is blind altogether first."""
-    report, seen = run.report, run.report.coverage
-    copies = checks_that_need(Need.COPIES, Need.DISKS)
-    found: list[BlindSpot] = []
-    if report.cluster.layout == "etcd":
-        found.append(
-            BlindSpot(checks_that_need(Need.MARKS), "etcd keeps no under-replication marks and no locks")
-        )
-        found.append(BlindSpot(checks_that_need(Need.TIMES), "etcd keeps no times, so no age is known"))
+    return [*_store_spots(run), *_bookie_spots(run), *_cluster_spots(run), *_part_spots(run)]
+
+
+def _store_spots(run: RunView) -> Iterator[BlindSpot]:
+    """What the metadata store does not keep, or could not list."""
+    if run.report.cluster.layout == "etcd":
+        yield BlindSpot(checks_that_need(Need.MARKS), "etcd keeps no under-replication marks and no locks")
+        yield BlindSpot(checks_that_need(Need.TIMES), "etcd keeps no times, so no age is known")
     elif not run.marks_listed:
-        found.append(
-            BlindSpot(checks_that_need(Need.ALL_MARKS), "not all under-replication marks could be listed")
-        )
+        yield BlindSpot(checks_that_need(Need.ALL_MARKS), "not all under-replication marks could be listed")
     if run.bookies_hidden is not None or run.unclear_bookies:
         why = run.bookies_hidden or "a cookie or a registration could not be read"
         where = "" if run.bookies_hidden is not None else first_names(run.unclear_bookies, UNCLEAR_SHOWN)
-        found.append(BlindSpot(checks_that_need(Need.ALL_BOOKIES), why, where))
-    if not seen.bookies.read and not run.directories:
-        why = "no --bookies was given" if report.metadata_only else "no bookie was read"
-        found.append(BlindSpot(copies, why))
-    elif not run.directories:
-        found.append(
-            BlindSpot(
-                checks_that_need(Need.DISKS),
-                "bookies were only asked (rpc:), which tells nothing of their disks",
-            )
-        )
-    if not run.witness and run.directories:
+        yield BlindSpot(checks_that_need(Need.ALL_BOOKIES), why, where)
+
+
+def _bookie_spots(run: RunView) -> Iterator[BlindSpot]:
+    """What of all bookies was not read, or not asked for."""
+    report = run.report
+    if not run.directories:
+        if not report.coverage.bookies.read:
+            why = "no --bookies was given" if report.metadata_only else "no bookie was read"
+            yield BlindSpot(checks_that_need(Need.COPIES, Need.DISKS), why)
+        else:
+            why = "bookies were only asked (rpc:), which tells nothing of their disks"
+            yield BlindSpot(checks_that_need(Need.DISKS), why)
+    elif not run.witness:
         why = "--witness no" if report.run.live else "saved metadata"
-        found.append(
-            BlindSpot(checks_that_need(Need.WITNESS), f"{why}: no bookie was asked what its index lacks")
-        )
+        yield BlindSpot(checks_that_need(Need.WITNESS), f"{why}: no bookie was asked what its index lacks")
     if not report.run.entry_logs:
         why = "entry logs were not read: --entry-logs reads them"
-        found.append(BlindSpot(checks_that_need(Need.ENTRY_LOGS), why))
-    if report.cluster.instance_id is None:
-        found.append(
-            BlindSpot(checks_that_need(Need.INSTANCE_ID), "the cluster has no instance id to compare with")
+        yield BlindSpot(checks_that_need(Need.ENTRY_LOGS), why)
+
+
+def _cluster_spots(run: RunView) -> Iterator[BlindSpot]:
+    """What there was nothing to compare with."""
+    if run.report.cluster.instance_id is None:
+        why = "the cluster has no instance id to compare with"
+        yield BlindSpot(checks_that_need(Need.INSTANCE_ID), why)
+    if len(run.report.run.positions) < 2:
+        yield BlindSpot(
+            checks_that_need(Need.TWO_SCANS),
+            "one scan of saved metadata stands for both, so nothing can be seen to change",
+            "what changed while the bookies were read",
         )
-    if len(report.run.positions) < 2:
-        found.append(
-            BlindSpot(
-                checks_that_need(Need.TWO_SCANS),
-                "one scan of saved metadata stands for both, so nothing can be seen to change",
-                "what changed while the bookies were read",
-            )
-        )
+
+
+def _part_spots(run: RunView) -> Iterator[BlindSpot]:
+    """What was looked at but for a part: some bookies, some ids."""
+    seen = run.report.coverage
     if run.unread and (seen.bookies.read or run.directories):
         left = len(seen.bookies.unread)
         where = f"{left:,} bookies that were not read whole" if left > 1 else run.unread[0].bookie_id
-        found.append(BlindSpot(copies, "what is not in a readable index is neither there nor missing", where))
-    if report.run.in_doubt is not None:
-        found.append(
-            BlindSpot(
-                checks_that_need(Need.ALL_LEDGERS),
-                "a part of the ledger tree could not be read, or lies in the wrong place",
-                "ids that it could stand for",
-            )
+        copies = checks_that_need(Need.COPIES, Need.DISKS)
+        yield BlindSpot(copies, "what is not in a readable index is neither there nor missing", where)
+    if run.report.run.in_doubt is not None:
+        yield BlindSpot(
+            checks_that_need(Need.ALL_LEDGERS),
+            "a part of the ledger tree could not be read, or lies in the wrong place",
+            "ids that it could stand for",
         )
-    return found

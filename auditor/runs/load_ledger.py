@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from auditor.codecs.availability.coverage import last_entry
 from auditor.errors import RunUsageError, UsageError
@@ -14,6 +14,9 @@ from auditor.model.states import NOT_WHOLE, OF_PLACES, BookieRead, IndexState, U
 from auditor.runs.ledger_answers import answers_of, with_answers
 from auditor.runs.reader import RunReader
 from auditor.tables.judgement import LedgerFacts, groups_of, striped_to
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerView:
@@ -29,26 +32,16 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
 
     ledger_id, scope_id = _ids(ledger_id, scope_id)
     here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
-    found = run.table("ledgers", filter=here).to_pylist()
-    indexes = run.table("availability", filter=here).to_pylist()
-    if found and "journal_tails" in run.table_names():
-        tails = run.table("journal_tails", ["bookie_id", "groups"], filter=here).to_pylist()
-        indexes = _with_tails(found[0], indexes, tails)
-    indexes = [_without_unserved(each) for each in indexes]
-    if "answers" in run.table_names():
-        shown = {each["bookie_id"] for each in indexes}
-        answers = run.table("answers", filter=here).to_pylist()
-        indexes += [each for each in answers if each["bookie_id"] not in shown]
-    if not found and not indexes:
+    row = _only(run.table("ledgers", filter=here).to_pylist())
+    indexes = _holdings(run, row, here)
+    if not row and not indexes:
         scope = f" of scope {scope_id}" if scope_id else ""
         raise RunUsageError(f"{run.path}: neither the metadata nor a bookie knows ledger {ledger_id}{scope}")
-    row = found[0] if found else {}
     bookies = {each["bookie_id"]: each for each in run.table("bookies").to_pylist()}
     verdict = _only(run.table("verdicts", filter=here).to_pylist())
     judged = _only(run.table("judged", filter=here).to_pylist())
     unequal = {each["bookie_id"]: each for each in run.table("unequal", filter=here).to_pylist()}
-    asked = "witness" in run.table_names()
-    answers = answers_of(run.table("witness", filter=here).to_pylist() if asked else ())
+    answers = answers_of(_rows_of(run, "witness", here))
     unknown = {each["bookie_id"]: each["why"] for each in judged.get("unknown") or ()}
     return LedgerView(
         ledger_id=ledger_id,
@@ -69,6 +62,21 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
         queue=queue_view(run.path, run.report.cluster.layout, ledger_id, scope_id),
         **{name: row.get(name) for name in _SAME},
     )
+
+
+def _holdings(run: RunReader, ledger: Mapping[str, Any], here: ds.Expression) -> list[dict[str, Any]]:
+    """What bookies hold of a ledger: their indexes with their journals, else what they answered."""
+    indexes = run.table("availability", filter=here).to_pylist()
+    if ledger:
+        indexes = _with_tails(ledger, indexes, _rows_of(run, "journal_tails", here))
+    indexes = [_without_unserved(each) for each in indexes]
+    shown = {each["bookie_id"] for each in indexes}
+    return indexes + [each for each in _rows_of(run, "answers", here) if each["bookie_id"] not in shown]
+
+
+def _rows_of(run: RunReader, table: str, here: ds.Expression) -> list[dict[str, Any]]:
+    """A ledger's rows of a table that not every run has."""
+    return run.table(table, filter=here).to_pylist() if table in run.table_names() else []
 
 
 _SAME = (

@@ -6,7 +6,7 @@ row per ledger with its few unequal pairs, so that nothing is exploded and nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import UnknownCopy
 from auditor.sources.bookies.rpc.read_rows import WITNESS
 from auditor.tables import doubts
+from auditor.tables.doubts import Doubt
 from auditor.tables.judgement import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
 from auditor.tables.past_end import set_apart
 from auditor.tables.whole_replicas import counts, is_whole, judge_whole
@@ -78,6 +79,9 @@ _AS_THEY_ARE = (
     "scope_id", "ledger_id", "version", "state", "mtime", "write_quorum", "ack_quorum", "last_entry_id",
     "length",
 )  # fmt: skip
+# Columns that are fields of a judgement by the same names: as they are, and as sets of entries of bookies.
+_NUMBERS = ("m", "mu", "past_end_last")
+_SETS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed")
 
 
 def judged(
@@ -169,36 +173,36 @@ def rows_of(
     rows: list[dict[str, Any]], answers: list[Judgement], said: Sequence[list[dict[str, Any]]]
 ) -> pa.RecordBatch:
     """Rows of the table judged, from those of ledgers, their judgements, and what bookies said of each."""
-    unknown = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
     columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _AS_THEY_ARE}
+    columns |= {name: [getattr(answer, name) for answer in answers] for name in _NUMBERS}
+    columns |= {name: _entries([getattr(answer, name) for answer in answers]) for name in _SETS}
     columns |= {
-        "m": [answer.m for answer in answers],
-        "mu": [answer.mu for answer in answers],
-        "missing": _entries([answer.missing for answer in answers]),
-        "unknown": [
-            [
-                {"bookie_id": entry["bookie_id"], "count": entry["count"], "why": why}
-                for entry, (_, _, why) in zip(entries, answer.unknown, strict=True)
-            ]
-            for entries, answer in zip(unknown, answers, strict=True)
-        ],
-        "lagging": _entries([answer.lagging for answer in answers]),
-        "stale": _entries([answer.stale for answer in answers]),
-        "surplus": _entries([answer.surplus for answer in answers]),
-        "past_end": _entries([answer.past_end for answer in answers]),
-        "past_end_last": [answer.past_end_last for answer in answers],
+        "unknown": _unknown(answers),
         "foreign": [
             [{"bookie_id": bookie, "count": count} for bookie, count in answer.foreign] for answer in answers
         ],
-        "unindexed": _entries([answer.unindexed for answer in answers]),
-        "doubts": [sorted(doubt.text for doubt in answer.doubts) for answer in answers],
-        "lasting_doubts": [
-            sorted(doubt.text for doubt in answer.doubts if not doubt.heals) for answer in answers
-        ],
+        "doubts": [_texts(answer.doubts) for answer in answers],
+        "lasting_doubts": [_texts(each for each in answer.doubts if not each.heals) for answer in answers],
         "witness": said,
     }
     arrays = [pa.array(columns[field.name], field.type) for field in JUDGED]
     return pa.RecordBatch.from_arrays(arrays, schema=JUDGED)
+
+
+def _unknown(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
+    """The counts of unknown entries of each bookie, with the reason; their groups are in no table."""
+    entries = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
+    return [
+        [
+            {"bookie_id": entry["bookie_id"], "count": entry["count"], "why": why}
+            for entry, (_, _, why) in zip(row, answer.unknown, strict=True)
+        ]
+        for row, answer in zip(entries, answers, strict=True)
+    ]
+
+
+def _texts(doubts: Iterable[Doubt]) -> list[str]:
+    return sorted(doubt.text for doubt in doubts)
 
 
 def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:

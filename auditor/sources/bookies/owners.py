@@ -196,6 +196,27 @@ def _bookie(
     gaps: list[str],
     instance_id: str | None,
 ) -> AttributedBookie:
+    readable, troubles = _index_directories(paths)
+    if not directories:
+        troubles.append("no directory with current/ was found in its place")
+    elif not paths.index:
+        troubles.append("none of its directories has a VERSION that can be read")
+    journals = journals_of(bookie_id, paths, instance_id)
+    return AttributedBookie(
+        bookie_id=bookie_id,
+        index_directories=tuple(readable),
+        read=BookieRead.READ if not troubles else BookieRead.PARTIAL if readable else BookieRead.UNREAD,
+        reason="; ".join(troubles + gaps) if troubles else None,
+        index_time=journals.index_time,
+        suspect=any(_is_misplaced(bookie_id, each, paths) for each in directories),
+        foreign_instance=_is_foreign(directories, instance_id),
+        found=any(each.found.has_current for each in directories),
+        journals=journals,
+    )
+
+
+def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str]]:
+    """The index directories of a bookie that can be read, and what is wrong with others."""
     readable: list[IndexDirectory] = []
     troubles: list[str] = []
     in_rocksdb = any(paths.found[path].found.has_rocksdb for path in paths.index if path in paths.found)
@@ -210,25 +231,13 @@ def _bookie(
                 readable.append(
                     IndexDirectory.seen(found.path, found.version, storage, position, len(paths.index))
                 )
-    if not directories:
-        troubles.append("no directory with current/ was found in its place")
-    elif not paths.index:
-        troubles.append("none of its directories has a VERSION that can be read")
-    journals = journals_of(bookie_id, paths, instance_id)
-    instances = [each.cookie.instance_id for each in directories if each.cookie is not None]
-    return AttributedBookie(
-        bookie_id=bookie_id,
-        index_directories=tuple(readable),
-        read=BookieRead.READ if not troubles else BookieRead.PARTIAL if readable else BookieRead.UNREAD,
-        reason="; ".join(troubles + gaps) if troubles else None,
-        index_time=journals.index_time,
-        suspect=any(_is_misplaced(bookie_id, each, paths) for each in directories),
-        foreign_instance=bool(instances)
-        and instance_id is not None
-        and all(instance not in (None, instance_id) for instance in instances),
-        found=any(each.found.has_current for each in directories),
-        journals=journals,
-    )
+    return readable, troubles
+
+
+def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:
+    """Whether all that a bookie's directories say of their cluster is that it is another one."""
+    instances = {each.cookie.instance_id for each in directories if each.cookie is not None}
+    return instance_id is not None and bool(instances) and not instances & {None, instance_id}
 
 
 def _trouble(directory: OwnedDirectory, in_rocksdb: bool) -> str | None:

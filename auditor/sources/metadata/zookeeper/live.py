@@ -115,22 +115,10 @@ class LiveStore:
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
             return [ShareOfRootPart(share, wanted, self._reader.last_zxid) for share in range(wanted)]
-        if tree is not Tree.MARKS:
-            names = self._children(self.root)
-            wants = (name for name in sorted(names) if tree is Tree.WHOLE or tree_of(name) is tree)
-            frontier = [f"{self.root}/{name}" for name in wants]
-        else:
-            frontier = [f"{self.root}/{below}" for below in MARK_ROOTS]
+        frontier = self._roots(tree)
         listed: list[Top] = []
         while len(frontier) < wanted * SPREAD:
-            divisible = [path for path in frontier if _DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
-            if not divisible or len(divisible) > LISTED_LIMIT:
-                break
-            children: dict[str, list[str]] = {}
-            for path, answer in zip(divisible, self._reader.children(divisible), strict=True):
-                # One that cannot be listed stays whole: its task finds out why, and says so.
-                if not isinstance(answer, FailedRead):
-                    children[path] = [f"{path}/{name}" for name in sorted(answer)]
+            children = self._next_level(tree, frontier)
             if not children:
                 break
             listed += [Top(path, deep=False) for path in children]
@@ -138,6 +126,25 @@ class LiveStore:
         tops = [*map(Top, frontier), *listed]
         dealt = [tuple(tops[share::wanted]) for share in range(wanted)]
         return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
+
+    def _roots(self, tree: Tree) -> list[str]:
+        """The znodes at or below which a tree lies."""
+        if tree is Tree.MARKS:
+            return [f"{self.root}/{below}" for below in MARK_ROOTS]
+        names = sorted(self._children(self.root))
+        return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
+
+    def _next_level(self, tree: Tree, frontier: list[str]) -> dict[str, list[str]]:
+        """The children of those of some znodes that may be cut; nothing where no more listing pays."""
+        divisible = [path for path in frontier if _DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
+        if len(divisible) > LISTED_LIMIT:
+            return {}
+        children: dict[str, list[str]] = {}
+        for path, answer in zip(divisible, self._reader.children(divisible), strict=True):
+            # One that cannot be listed stays whole: its task finds out why, and says so.
+            if not isinstance(answer, FailedRead):
+                children[path] = [f"{path}/{name}" for name in sorted(answer)]
+        return children
 
     def part_of(self, path: str) -> Part:
         """The znode at ``path`` without what is below it; see `OnePathStore.part_of`."""
