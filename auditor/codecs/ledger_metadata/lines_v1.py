@@ -13,31 +13,20 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.byte_column import ByteColumn, begin_with
 from auditor.codecs.ledger_metadata.columns import Bools
+from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, LedgerFields, SegmentField
 from auditor.codecs.ledger_metadata.text_spans import TextSpans, integers
-from auditor.codecs.ledger_metadata.wellformed import (
-    ACK,
-    CTIME,
-    CUSTOM,
-    DIGEST,
-    ENSEMBLE,
-    FIRST,
-    KEY,
-    LAST,
-    LENGTH,
-    MEMBER,
-    PASSWORD,
-    QUORUM,
-    SEGMENT,
-    STATE,
-    VALUE,
-    LedgerFields,
-)
 from auditor.codecs.protobuf.fields import Blobs, Fields
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.text import MAX_TEXT_BYTES
 
-_HEAD = ((QUORUM, 9), (ENSEMBLE, 9), (LENGTH, 18))
+_HEAD = ((LedgerField.QUORUM, 9), (LedgerField.ENSEMBLE, 9), (LedgerField.LENGTH, 18))
 """The first lines: which field, of how many digits at most."""
+
+# Format 1 has no password, digest type, ack quorum and creation time; who reads all formats asks for them.
+_NUMBERS = (LedgerField.LAST, LedgerField.STATE, LedgerField.DIGEST, LedgerField.ACK, LedgerField.CTIME)
+_PRESENCE = (
+    LedgerField.ACK, LedgerField.DIGEST, LedgerField.PASSWORD, LedgerField.CTIME, LedgerField.SEGMENT
+)  # fmt: skip
 
 _CLOSED = b"CLOSED"
 _IN_RECOVERY = -102
@@ -48,7 +37,7 @@ def read_v1(values: ByteColumn, start: int) -> LedgerFields:
     r"""The fields of ledgers of format 1, whose lines begin at byte ``start`` of each.
 
     >>> read = read_v1(ByteColumn.of([b"1\n1\n0\n0\tbk1:3181\n5\tCLOSED", b"1\n1"]), 0)
-    >>> read.ledgers.odd.tolist(), read.ledgers.numbers[LAST].tolist()
+    >>> read.ledgers.odd.tolist(), read.ledgers.numbers[LedgerField.LAST].tolist()
     ([False, True], [5, 0])
     """
     octets, count = values.octets, len(values)
@@ -68,9 +57,12 @@ def read_v1(values: ByteColumn, start: int) -> LedgerFields:
     segment = segment[~np.isin(segment, shut - 1)]
     member = np.flatnonzero(~heads & ~closes)
     ledgers = Fields(
-        numbers={number: np.zeros(count, np.int64) for number in (LAST, STATE, DIGEST, ACK, CTIME)},
-        present={number: np.zeros(count, np.bool_) for number in (ACK, DIGEST, PASSWORD, CTIME, SEGMENT)},
-        blobs={SEGMENT: _blobs(words.taken(segment)), CUSTOM: _blobs(words.taken(shut[:0]))},
+        numbers={number: np.zeros(count, np.int64) for number in _NUMBERS},
+        present={number: np.zeros(count, np.bool_) for number in _PRESENCE},
+        blobs={
+            LedgerField.SEGMENT: _blobs(words.taken(segment)),
+            LedgerField.CUSTOM: _blobs(words.taken(shut[:0])),
+        },
         odd=odd,
     )
     for place, (number, digits) in enumerate(_HEAD):
@@ -79,22 +71,26 @@ def read_v1(values: ByteColumn, start: int) -> LedgerFields:
         ledgers.numbers[number][these.rows] = integers(octets, these, digits, odd)
         ledgers.present[number] = ~odd
     last = integers(octets, words.taken(shut - 1), 18, odd)
-    ledgers.numbers[LAST][words.rows[shut]] = last
-    ledgers.numbers[STATE][:] = LedgerMetadataFormat.OPEN
-    ledgers.numbers[STATE][words.rows[shut]] = np.where(
+    ledgers.numbers[LedgerField.LAST][words.rows[shut]] = last
+    ledgers.numbers[LedgerField.STATE][:] = LedgerMetadataFormat.OPEN
+    ledgers.numbers[LedgerField.STATE][words.rows[shut]] = np.where(
         last == _IN_RECOVERY, LedgerMetadataFormat.IN_RECOVERY, LedgerMetadataFormat.CLOSED
     )
-    ledgers.present[STATE] = ~odd
-    ledgers.present[SEGMENT][words.rows[segment]] = True
+    ledgers.present[LedgerField.STATE] = ~odd
+    ledgers.present[LedgerField.SEGMENT][words.rows[segment]] = True
     members = words.taken(member)
     segments = Fields(
-        numbers={FIRST: integers(octets, words.taken(segment), 18, odd)},
-        present={FIRST: np.ones(len(segment), np.bool_)},
-        blobs={MEMBER: Blobs(np.searchsorted(segment, member) - 1, members.starts, members.ends)},
+        numbers={SegmentField.FIRST: integers(octets, words.taken(segment), 18, odd)},
+        present={SegmentField.FIRST: np.ones(len(segment), np.bool_)},
+        blobs={
+            SegmentField.MEMBER: Blobs(np.searchsorted(segment, member) - 1, members.starts, members.ends)
+        },
         odd=np.zeros(len(segment), np.bool_),
     )
     nothing = _blobs(words.taken(shut[:0]))
-    custom = Fields(numbers={}, present={}, blobs={KEY: nothing, VALUE: nothing}, odd=odd[:0])
+    custom = Fields(
+        numbers={}, present={}, blobs={CustomField.KEY: nothing, CustomField.VALUE: nothing}, odd=odd[:0]
+    )
     return LedgerFields(1, octets, ledgers, segments, custom)
 
 

@@ -17,31 +17,14 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.byte_column import ByteColumn, begin_with, windows
 from auditor.codecs.ledger_metadata.columns import Bools
+from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, LedgerFields, SegmentField
 from auditor.codecs.ledger_metadata.text_spans import TextSpans, integers
-from auditor.codecs.ledger_metadata.wellformed import (
-    ACK,
-    CTIME,
-    CUSTOM,
-    DIGEST,
-    ENSEMBLE,
-    FIRST,
-    KEY,
-    LAST,
-    LENGTH,
-    MEMBER,
-    PASSWORD,
-    QUORUM,
-    SEGMENT,
-    STATE,
-    VALUE,
-    LedgerFields,
-)
 from auditor.codecs.protobuf.fields import Blobs, Fields
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.text import MAX_TEXT_BYTES, unescape
 
 
-class FieldKind(IntEnum):
+class LineKind(IntEnum):
     """What a line is; the first is none."""
 
     NONE = 0
@@ -65,62 +48,69 @@ class FieldKind(IntEnum):
 
 
 _BEGIN = {
-    FieldKind.QUORUM: b"quorumSize: ",
-    FieldKind.ENSEMBLE: b"ensembleSize: ",
-    FieldKind.LENGTH: b"length: ",
-    FieldKind.LAST: b"lastEntryId: ",
-    FieldKind.STATE: b"state: ",
-    FieldKind.SEGMENT: b"segment {\n",
-    FieldKind.MEMBER: b'  ensembleMember: "',
-    FieldKind.FIRST: b"  firstEntryId: ",
-    FieldKind.CLOSE_SEGMENT: b"}\n",
-    FieldKind.DIGEST: b"digestType: ",
-    FieldKind.PASSWORD: b'password: "',
-    FieldKind.ACK: b"ackQuorumSize: ",
-    FieldKind.CTIME: b"ctime: ",
-    FieldKind.CUSTOM: b"customMetadata {\n",
-    FieldKind.KEY: b'  key: "',
-    FieldKind.VALUE: b'  value: "',
+    LineKind.QUORUM: b"quorumSize: ",
+    LineKind.ENSEMBLE: b"ensembleSize: ",
+    LineKind.LENGTH: b"length: ",
+    LineKind.LAST: b"lastEntryId: ",
+    LineKind.STATE: b"state: ",
+    LineKind.SEGMENT: b"segment {\n",
+    LineKind.MEMBER: b'  ensembleMember: "',
+    LineKind.FIRST: b"  firstEntryId: ",
+    LineKind.CLOSE_SEGMENT: b"}\n",
+    LineKind.DIGEST: b"digestType: ",
+    LineKind.PASSWORD: b'password: "',
+    LineKind.ACK: b"ackQuorumSize: ",
+    LineKind.CTIME: b"ctime: ",
+    LineKind.CUSTOM: b"customMetadata {\n",
+    LineKind.KEY: b'  key: "',
+    LineKind.VALUE: b'  value: "',
 }
 _NUMBERS = {
-    FieldKind.QUORUM: QUORUM,
-    FieldKind.ENSEMBLE: ENSEMBLE,
-    FieldKind.LENGTH: LENGTH,
-    FieldKind.LAST: LAST,
-    FieldKind.ACK: ACK,
-    FieldKind.CTIME: CTIME,
+    LineKind.QUORUM: LedgerField.QUORUM,
+    LineKind.ENSEMBLE: LedgerField.ENSEMBLE,
+    LineKind.LENGTH: LedgerField.LENGTH,
+    LineKind.LAST: LedgerField.LAST,
+    LineKind.ACK: LedgerField.ACK,
+    LineKind.CTIME: LedgerField.CTIME,
 }
 _ENUMS = {
-    FieldKind.STATE: (STATE, LedgerMetadataFormat.State.items()),
-    FieldKind.DIGEST: (DIGEST, LedgerMetadataFormat.DigestType.items()),
+    LineKind.STATE: (LedgerField.STATE, LedgerMetadataFormat.State.items()),
+    LineKind.DIGEST: (LedgerField.DIGEST, LedgerMetadataFormat.DigestType.items()),
 }
-_ESCAPABLE = (FieldKind.PASSWORD, FieldKind.KEY, FieldKind.VALUE)
-_QUOTED = (FieldKind.MEMBER, *_ESCAPABLE)
-_MOST_DIGITS = {**dict.fromkeys(_NUMBERS, 18), FieldKind.QUORUM: 9, FieldKind.ENSEMBLE: 9, FieldKind.ACK: 9}
+_VALUES = (*_NUMBERS.values(), *(number for number, _ in _ENUMS.values()))
+# Of these lines it counts for the ledger that there are some; what they say is read with segments and items.
+_PRESENCE = {
+    LineKind.SEGMENT: LedgerField.SEGMENT,
+    LineKind.PASSWORD: LedgerField.PASSWORD,
+    LineKind.CUSTOM: LedgerField.CUSTOM,
+}
+_ESCAPABLE = (LineKind.PASSWORD, LineKind.KEY, LineKind.VALUE)
+_QUOTED = (LineKind.MEMBER, *_ESCAPABLE)
+_MOST_DIGITS = {**dict.fromkeys(_NUMBERS, 18), LineKind.QUORUM: 9, LineKind.ENSEMBLE: 9, LineKind.ACK: 9}
 
-_TAIL = (FieldKind.DIGEST, FieldKind.PASSWORD, FieldKind.ACK, FieldKind.CTIME, FieldKind.CUSTOM)
-_FOLLOWS: dict[FieldKind, tuple[FieldKind, ...]] = {
-    FieldKind.NONE: (FieldKind.QUORUM,),
-    FieldKind.QUORUM: (FieldKind.ENSEMBLE,),
-    FieldKind.ENSEMBLE: (FieldKind.LENGTH,),
-    FieldKind.LENGTH: (FieldKind.LAST, FieldKind.STATE),
-    FieldKind.LAST: (FieldKind.STATE,),
-    FieldKind.STATE: (FieldKind.SEGMENT, *_TAIL),
-    FieldKind.SEGMENT: (FieldKind.MEMBER, FieldKind.FIRST),
-    FieldKind.MEMBER: (FieldKind.MEMBER, FieldKind.FIRST),
-    FieldKind.FIRST: (FieldKind.CLOSE_SEGMENT,),
-    FieldKind.CLOSE_SEGMENT: (FieldKind.SEGMENT, *_TAIL),
+_TAIL = (LineKind.DIGEST, LineKind.PASSWORD, LineKind.ACK, LineKind.CTIME, LineKind.CUSTOM)
+_FOLLOWS: dict[LineKind, tuple[LineKind, ...]] = {
+    LineKind.NONE: (LineKind.QUORUM,),
+    LineKind.QUORUM: (LineKind.ENSEMBLE,),
+    LineKind.ENSEMBLE: (LineKind.LENGTH,),
+    LineKind.LENGTH: (LineKind.LAST, LineKind.STATE),
+    LineKind.LAST: (LineKind.STATE,),
+    LineKind.STATE: (LineKind.SEGMENT, *_TAIL),
+    LineKind.SEGMENT: (LineKind.MEMBER, LineKind.FIRST),
+    LineKind.MEMBER: (LineKind.MEMBER, LineKind.FIRST),
+    LineKind.FIRST: (LineKind.CLOSE_SEGMENT,),
+    LineKind.CLOSE_SEGMENT: (LineKind.SEGMENT, *_TAIL),
     **{kind: _TAIL[place + 1 :] for place, kind in enumerate(_TAIL[:-1])},
-    FieldKind.CUSTOM: (FieldKind.KEY,),
-    FieldKind.KEY: (FieldKind.VALUE,),
-    FieldKind.VALUE: (FieldKind.CLOSE_CUSTOM,),
-    FieldKind.CLOSE_CUSTOM: (FieldKind.CUSTOM,),
+    LineKind.CUSTOM: (LineKind.KEY,),
+    LineKind.KEY: (LineKind.VALUE,),
+    LineKind.VALUE: (LineKind.CLOSE_CUSTOM,),
+    LineKind.CLOSE_CUSTOM: (LineKind.CUSTOM,),
 }
-_MAY_FOLLOW = np.zeros((len(FieldKind), len(FieldKind)), np.bool_)
+_MAY_FOLLOW = np.zeros((len(LineKind), len(LineKind)), np.bool_)
 for _before, _after in _FOLLOWS.items():
     _MAY_FOLLOW[_before, list(_after)] = True
-_MAY_END = np.zeros(len(FieldKind), np.bool_)
-_MAY_END[[FieldKind.STATE, FieldKind.CLOSE_SEGMENT, *_TAIL[:-1], FieldKind.CLOSE_CUSTOM]] = True
+_MAY_END = np.zeros(len(LineKind), np.bool_)
+_MAY_END[[LineKind.STATE, LineKind.CLOSE_SEGMENT, *_TAIL[:-1], LineKind.CLOSE_CUSTOM]] = True
 
 # A line's kind by its first two bytes, or by the two behind an indentation, in the upper half.
 _INDENT = int.from_bytes(b"  ", "little")
@@ -139,7 +129,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
 
     >>> text = b"quorumSize: 1\nensembleSize: 3\nlength: 0\nstate: OPEN\n"
     >>> read = read_lines(ByteColumn.of([text, b"?"]), 0)
-    >>> read.ledgers.odd.tolist(), read.ledgers.numbers[ENSEMBLE].tolist()
+    >>> read.ledgers.odd.tolist(), read.ledgers.numbers[LedgerField.ENSEMBLE].tolist()
     ([False, True], [3, 0])
     """
     count = len(values)
@@ -157,9 +147,9 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     # Lines of one kind side by side, each kind still in the order of the text: from here on a field of all
     # ledgers is one slice, and is read with one call.
     by_kind = np.argsort(kinds, kind="stable")
-    bounds = np.searchsorted(kinds[by_kind], np.arange(len(FieldKind) + 1))
-    at = {kind: by_kind[bounds[kind] : bounds[kind + 1]] for kind in FieldKind}
-    of = {kind: lines.taken(at[kind]) for kind in FieldKind}
+    bounds = np.searchsorted(kinds[by_kind], np.arange(len(LineKind) + 1))
+    at = {kind: by_kind[bounds[kind] : bounds[kind + 1]] for kind in LineKind}
+    of = {kind: lines.taken(at[kind]) for kind in LineKind}
     contents = {
         kind: TextSpans(of[kind].rows, of[kind].starts + len(_BEGIN[kind]), of[kind].ends) for kind in _BEGIN
     }
@@ -168,12 +158,12 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     escaped = _check_bytes(octets, begins, ends, quoted, odd)
 
     ledgers = Fields(
-        numbers={number: np.zeros(count, np.int64) for number in (*_NUMBERS.values(), STATE, DIGEST)},
-        present={
-            number: np.zeros(count, np.bool_)
-            for number in (*_NUMBERS.values(), STATE, DIGEST, SEGMENT, PASSWORD, CUSTOM)
+        numbers={number: np.zeros(count, np.int64) for number in _VALUES},
+        present={number: np.zeros(count, np.bool_) for number in (*_VALUES, *_PRESENCE.values())},
+        blobs={
+            LedgerField.SEGMENT: _blobs(of[LineKind.SEGMENT]),
+            LedgerField.CUSTOM: _blobs(of[LineKind.CUSTOM]),
         },
-        blobs={SEGMENT: _blobs(of[FieldKind.SEGMENT]), CUSTOM: _blobs(of[FieldKind.CUSTOM])},
         odd=odd,
     )
     for kind, number in _NUMBERS.items():
@@ -182,33 +172,33 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     for kind, (number, names) in _ENUMS.items():
         ledgers.numbers[number][of[kind].rows] = _match_names(octets, contents[kind], names, odd)
         ledgers.present[number][of[kind].rows] = True
-    for kind, number in (
-        (FieldKind.SEGMENT, SEGMENT),
-        (FieldKind.PASSWORD, PASSWORD),
-        (FieldKind.CUSTOM, CUSTOM),
-    ):
+    for kind, number in _PRESENCE.items():
         ledgers.present[number][of[kind].rows] = True
     # A member belongs to the last segment that opened before its line.
-    member_of = np.searchsorted(at[FieldKind.SEGMENT], at[FieldKind.MEMBER]) - 1
+    member_of = np.searchsorted(at[LineKind.SEGMENT], at[LineKind.MEMBER]) - 1
     segments = Fields(
-        numbers={FIRST: integers(octets, contents[FieldKind.FIRST], 18, odd)},
-        present={FIRST: np.ones(len(at[FieldKind.SEGMENT]), np.bool_)},
-        blobs={MEMBER: Blobs(member_of, quoted[FieldKind.MEMBER].starts, quoted[FieldKind.MEMBER].ends)},
-        odd=np.zeros(len(at[FieldKind.SEGMENT]), np.bool_),
+        numbers={SegmentField.FIRST: integers(octets, contents[LineKind.FIRST], 18, odd)},
+        present={SegmentField.FIRST: np.ones(len(at[LineKind.SEGMENT]), np.bool_)},
+        blobs={
+            SegmentField.MEMBER: Blobs(
+                member_of, quoted[LineKind.MEMBER].starts, quoted[LineKind.MEMBER].ends
+            )
+        },
+        odd=np.zeros(len(at[LineKind.SEGMENT]), np.bool_),
     )
-    item = np.arange(len(at[FieldKind.CUSTOM]))
+    item = np.arange(len(at[LineKind.CUSTOM]))
     custom = Fields(
         numbers={},
         present={},
         blobs={
             number: Blobs(item, quoted[kind].starts, quoted[kind].ends)
-            for kind, number in ((FieldKind.KEY, KEY), (FieldKind.VALUE, VALUE))
+            for kind, number in ((LineKind.KEY, CustomField.KEY), (LineKind.VALUE, CustomField.VALUE))
         },
         odd=np.zeros(len(item), np.bool_),
     )
     unescaped = {
         number: {item: unescape(text) for item, text in escaped[kind].items()}
-        for kind, number in ((FieldKind.KEY, KEY), (FieldKind.VALUE, VALUE))
+        for kind, number in ((LineKind.KEY, CustomField.KEY), (LineKind.VALUE, CustomField.VALUE))
     }
     return LedgerFields(2, octets, ledgers, segments, custom, unescaped)
 
@@ -235,14 +225,14 @@ def _kinds(octets: NDArray[np.uint8], lines: TextSpans) -> NDArray[np.uint8]:
     two = four & 0xFFFF
     kinds = _BY_BYTES[np.where(two == _INDENT, four >> 16 | 1 << 16, two)]
     order = np.argsort(kinds, kind="stable")
-    bounds = np.searchsorted(kinds[order], np.arange(len(FieldKind) + 1))
+    bounds = np.searchsorted(kinds[order], np.arange(len(LineKind) + 1))
     for kind, text in _BEGIN.items():
         these = order[bounds[kind] : bounds[kind + 1]]
         wrong = ~begin_with(octets, lines.starts[these], text)
         if wrong.any():
-            kinds[these[wrong]] = FieldKind.NONE
-    ends_custom = (kinds[1:] == FieldKind.CLOSE_SEGMENT) & (kinds[:-1] == FieldKind.VALUE)
-    kinds[1:][ends_custom] = FieldKind.CLOSE_CUSTOM
+            kinds[these[wrong]] = LineKind.NONE
+    ends_custom = (kinds[1:] == LineKind.CLOSE_SEGMENT) & (kinds[:-1] == LineKind.VALUE)
+    kinds[1:][ends_custom] = LineKind.CLOSE_CUSTOM
     return kinds
 
 
@@ -262,8 +252,8 @@ def _before_quote(octets: NDArray[np.uint8], contents: TextSpans, odd: Bools) ->
 
 
 def _check_bytes(
-    octets: NDArray[np.uint8], begins: Longs, ends: Longs, quoted: dict[FieldKind, TextSpans], odd: Bools
-) -> dict[FieldKind, dict[int, bytes]]:
+    octets: NDArray[np.uint8], begins: Longs, ends: Longs, quoted: dict[LineKind, TextSpans], odd: Bools
+) -> dict[LineKind, dict[int, bytes]]:
     """See to it that there are no quotes but those, and else plain text, or escapes where there may be some.
 
     Those texts are the answer, by their place among their kind.
@@ -272,7 +262,7 @@ def _check_bytes(
     special &= octets != _NEWLINE
     at = np.flatnonzero(special)
     unexplained = np.searchsorted(at, ends) - np.searchsorted(at, begins)
-    escaped: dict[FieldKind, dict[int, bytes]] = {kind: {} for kind in _ESCAPABLE}
+    escaped: dict[LineKind, dict[int, bytes]] = {kind: {} for kind in _ESCAPABLE}
     for kind, each in quoted.items():
         unexplained -= 2 * np.bincount(each.rows, minlength=len(unexplained))
         if kind in escaped:

@@ -8,7 +8,6 @@ is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -18,30 +17,11 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import Longs
 from auditor.codecs.byte_column import arrow_of
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, Bools, LedgerColumns
-from auditor.codecs.protobuf.fields import Blobs, Fields
+from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, LedgerFields, SegmentField
+from auditor.codecs.protobuf.fields import Blobs
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.model.bookie_id import accepted
 from auditor.model.ledger_metadata import NO_ENTRY
-
-_NUMBER = {name: field.number for name, field in LedgerMetadataFormat.DESCRIPTOR.fields_by_name.items()}
-QUORUM, ENSEMBLE, LENGTH, LAST, STATE, SEGMENT, DIGEST, PASSWORD, ACK, CTIME, CUSTOM = (
-    _NUMBER[name]
-    for name in (
-        "quorumSize",
-        "ensembleSize",
-        "length",
-        "lastEntryId",
-        "state",
-        "segment",
-        "digestType",
-        "password",
-        "ackQuorumSize",
-        "ctime",
-        "customMetadata",
-    )
-)
-MEMBER, FIRST = 1, 2  # of a segment
-KEY, VALUE = 1, 2  # of an item of the custom metadata
 
 CLOSED = LedgerMetadataFormat.CLOSED
 
@@ -49,48 +29,41 @@ _WIDEST = 16
 """Ledgers with larger ensembles, or more custom metadata, are left out: all pairs are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerFields:
-    """The fields of many ledgers, and of their segments and custom metadata; all blobs lie in ``octets``.
-
-    Of the ledgers' own blobs only the owners are used: item i of `SEGMENT` is message i of ``segments``.
-    ``unescaped`` are the `KEY` and the `VALUE` of custom metadata not lying there as they are, by place.
-    """
-
-    format: int
-    octets: NDArray[np.uint8]
-    ledgers: Fields
-    segments: Fields
-    custom: Fields
-    unescaped: dict[int, dict[int, bytes]] = field(default_factory=lambda: {KEY: {}, VALUE: {}})
-
-
 def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
     """Which of the ledgers break no rule, and the columns of these."""
     number, present = read.ledgers.numbers, read.ledgers.present
-    write_quorum = number[QUORUM]
-    ack_quorum = np.where(present[ACK], number[ACK], write_quorum)
-    state, digest = number[STATE], np.where(present[DIGEST], number[DIGEST], 1)
+    write_quorum = number[LedgerField.QUORUM]
+    ack_quorum = np.where(present[LedgerField.ACK], number[LedgerField.ACK], write_quorum)
+    state, digest = (
+        number[LedgerField.STATE],
+        np.where(present[LedgerField.DIGEST], number[LedgerField.DIGEST], 1),
+    )
     sound = ~read.ledgers.odd
-    for required in (QUORUM, ENSEMBLE, LENGTH, STATE, SEGMENT):
+    for required in (
+        LedgerField.QUORUM,
+        LedgerField.ENSEMBLE,
+        LedgerField.LENGTH,
+        LedgerField.STATE,
+        LedgerField.SEGMENT,
+    ):
         sound &= present[required]
     sound &= (ack_quorum > 0) & (ack_quorum <= write_quorum)
-    sound &= (write_quorum <= number[ENSEMBLE]) & (number[ENSEMBLE] <= _WIDEST)
+    sound &= (write_quorum <= number[LedgerField.ENSEMBLE]) & (number[LedgerField.ENSEMBLE] <= _WIDEST)
     sound &= (state >= 1) & (state < len(STATE_NAMES)) & (digest >= 1) & (digest < len(DIGEST_NAMES))
 
-    owners = read.ledgers.blobs[SEGMENT].owners
-    first, members = read.segments.numbers[FIRST], read.segments.blobs[MEMBER]
+    owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
+    first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
     codes, bookies = _words(read.octets, members)
-    _leave(sound, owners, read.segments.odd | ~read.segments.present[FIRST])
+    _leave(sound, owners, read.segments.odd | ~read.segments.present[SegmentField.FIRST])
     _leave(sound, owners[members.owners], ~_each(bookies, _is_bookie)[codes])
     follows = owners[1:] == owners[:-1]
     _leave(sound, owners[1:], follows & (first[1:] <= first[:-1]))
     _leave(sound, owners, np.append(True, ~follows)[: len(first)] & (first != 0))
     sizes = np.bincount(members.owners, minlength=len(first))
-    _leave(sound, owners, sizes != number[ENSEMBLE][owners])
+    _leave(sound, owners, sizes != number[LedgerField.ENSEMBLE][owners])
     _leave(sound, owners, _repeats(members.owners, codes, len(first)))
 
-    custom_owners = read.ledgers.blobs[CUSTOM].owners
+    custom_owners = read.ledgers.blobs[LedgerField.CUSTOM].owners
     keys, key_names, values = _custom(read, custom_owners, sound)
     rows = np.flatnonzero(sound)
     kept, kept_custom = sound[owners], sound[custom_owners]
@@ -99,19 +72,19 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         damage={},
         rules={},
         format=np.full(len(rows), read.format),
-        ensemble_size=number[ENSEMBLE][rows],
+        ensemble_size=number[LedgerField.ENSEMBLE][rows],
         write_quorum=write_quorum[rows],
         ack_quorum=ack_quorum[rows],
         state=state[rows],
-        length=np.where(closed, number[LENGTH][rows], 0),
-        last_entry_id=np.where(closed, number[LAST][rows], NO_ENTRY),
-        digest_type=np.where(present[PASSWORD], digest, 0)[rows],
-        ctime=number[CTIME][rows],
-        has_ctime=present[CTIME][rows],
-        has_password=present[PASSWORD][rows],
+        length=np.where(closed, number[LedgerField.LENGTH][rows], 0),
+        last_entry_id=np.where(closed, number[LedgerField.LAST][rows], NO_ENTRY),
+        digest_type=np.where(present[LedgerField.PASSWORD], digest, 0)[rows],
+        ctime=number[LedgerField.CTIME][rows],
+        has_ctime=present[LedgerField.CTIME][rows],
+        has_password=present[LedgerField.PASSWORD][rows],
         segment_counts=np.bincount(owners, minlength=len(sound))[rows],
         segment_firsts=first[kept],
-        member_counts=number[ENSEMBLE][owners[kept]],
+        member_counts=number[LedgerField.ENSEMBLE][owners[kept]],
         members=codes[kept[members.owners]],
         bookies=[name.decode("utf-8", "replace") for name in bookies],
         custom_counts=np.bincount(custom_owners, minlength=len(sound))[rows],
@@ -123,16 +96,16 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
 
 def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
     """Custom metadata: for each item its key, as a place in a list of names, and where its value lies."""
-    keys, values = read.custom.blobs[KEY], read.custom.blobs[VALUE]
+    keys, values = read.custom.blobs[CustomField.KEY], read.custom.blobs[CustomField.VALUE]
     count = len(owners)
     single = [np.bincount(each.owners, minlength=count) == 1 for each in (keys, values)]
     _leave(sound, owners, read.custom.odd | ~(single[0] & single[1]))
     sound &= np.bincount(owners, minlength=len(sound)) <= _WIDEST
     codes, names = _words(read.octets, keys)
-    if read.unescaped[KEY]:
+    if read.unescaped[CustomField.KEY]:
         places = {name: place for place, name in enumerate(names)}
-        codes[list(read.unescaped[KEY])] = [
-            places.setdefault(name, len(places)) for name in read.unescaped[KEY].values()
+        codes[list(read.unescaped[CustomField.KEY])] = [
+            places.setdefault(name, len(places)) for name in read.unescaped[CustomField.KEY].values()
         ]
         names = list(places)
     _leave(sound, owners[keys.owners], ~_each(names, _is_text)[codes])
@@ -145,7 +118,7 @@ def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, lis
 
 def _values(read: LedgerFields, values: Blobs, kept: Bools) -> pa.BinaryArray:
     found = arrow_of(read.octets, values.starts[kept], values.ends[kept]).cast(pa.binary())
-    unescaped = read.unescaped[VALUE]
+    unescaped = read.unescaped[CustomField.VALUE]
     if not unescaped:
         return found
     others = np.zeros(len(kept), np.bool_)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from auditor.codecs.byte_column import ByteColumn
+from auditor.codecs.ledger_metadata.fields import LedgerField, SegmentField
 from auditor.codecs.ledger_metadata.lines_v1 import read_v1
-from auditor.codecs.ledger_metadata.wellformed import FIRST, LAST, MEMBER, STATE
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 
 OPEN = b"2\n3\n0\n0\ta\tb\tc\n"
@@ -26,15 +26,18 @@ OPEN = b"2\n3\n0\n0\ta\tb\tc\n"
 def test_what_servers_wrote_is_read(text: bytes, state: int, last: int) -> None:
     fields = read_v1(ByteColumn.of([OPEN, b"9" + text, OPEN]), 0)
     assert not fields.ledgers.odd.any()
-    assert (fields.ledgers.numbers[STATE][1], fields.ledgers.numbers[LAST][1]) == (state, last)
-    assert fields.segments.numbers[FIRST].tolist() == [0] * 3
-    assert fields.segments.blobs[MEMBER].owners.tolist() == [0] * 3 + [1] * 3 + [2] * 3
+    assert (fields.ledgers.numbers[LedgerField.STATE][1], fields.ledgers.numbers[LedgerField.LAST][1]) == (
+        state,
+        last,
+    )
+    assert fields.segments.numbers[SegmentField.FIRST].tolist() == [0] * 3
+    assert fields.segments.blobs[SegmentField.MEMBER].owners.tolist() == [0] * 3 + [1] * 3 + [2] * 3
 
 
 def test_a_bookie_may_be_called_closed_where_it_is_not_the_first() -> None:
     fields = read_v1(ByteColumn.of([b"2\n2\n0\n0\ta\tCLOSED\n"]), 0)
     assert not fields.ledgers.odd[0]
-    assert len(fields.segments.blobs[MEMBER].owners) == 2
+    assert len(fields.segments.blobs[SegmentField.MEMBER].owners) == 2
 
 
 @pytest.mark.parametrize(

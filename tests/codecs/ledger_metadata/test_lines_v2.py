@@ -7,8 +7,8 @@ from google.protobuf import text_format
 from hypothesis import given
 
 from auditor.codecs.byte_column import ByteColumn
+from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, SegmentField
 from auditor.codecs.ledger_metadata.lines_v2 import read_lines
-from auditor.codecs.ledger_metadata.wellformed import CTIME, FIRST, KEY, LAST, MEMBER, PASSWORD, VALUE
 from auditor.codecs.protobuf import text as proto_text
 from auditor.codecs.protobuf.fields import Blobs
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
@@ -39,23 +39,26 @@ def test_the_short_way_reads_what_the_long_one_reads(message: LedgerMetadataForm
         return
     read = proto_text.parse(LedgerMetadataFormat, written, "metadata")
     ledger = {
-        name: (fields.ledgers.present[name][0], fields.ledgers.numbers[name][0]) for name in (LAST, CTIME)
+        name: (fields.ledgers.present[name][0], fields.ledgers.numbers[name][0])
+        for name in (LedgerField.LAST, LedgerField.CTIME)
     }
     assert ledger == {
-        LAST: (read.HasField("lastEntryId"), read.lastEntryId),
-        CTIME: (read.HasField("ctime"), read.ctime),
+        LedgerField.LAST: (read.HasField("lastEntryId"), read.lastEntryId),
+        LedgerField.CTIME: (read.HasField("ctime"), read.ctime),
     }
-    assert fields.ledgers.present[PASSWORD][0] == read.HasField("password")
-    assert fields.segments.numbers[FIRST].tolist() == [segment.firstEntryId for segment in read.segment]
-    members = fields.segments.blobs[MEMBER]
+    assert fields.ledgers.present[LedgerField.PASSWORD][0] == read.HasField("password")
+    assert fields.segments.numbers[SegmentField.FIRST].tolist() == [
+        segment.firstEntryId for segment in read.segment
+    ]
+    members = fields.segments.blobs[SegmentField.MEMBER]
     assert [(owner, text) for owner, text in zip(members.owners, texts(written, members), strict=True)] == [
         (place, member.encode())
         for place, segment in enumerate(read.segment)
         for member in segment.ensembleMember
     ]
     for number, wanted in (
-        (KEY, [entry.key.encode() for entry in read.customMetadata]),
-        (VALUE, [entry.value for entry in read.customMetadata]),
+        (CustomField.KEY, [entry.key.encode() for entry in read.customMetadata]),
+        (CustomField.VALUE, [entry.value for entry in read.customMetadata]),
     ):
         found = dict(enumerate(texts(written, fields.custom.blobs[number]))) | fields.unescaped[number]
         assert list(found.values()) == wanted
