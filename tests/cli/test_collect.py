@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -11,6 +13,10 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.sources.bookies.collections.collection import Collection
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
+
+SOURCES = Path(__file__).parents[2] / "docs/sources.md"
+BESIDE = {"setuptools", "pip"}
+"""What an environment has by itself."""
 
 
 def bkaudit(*arguments: object) -> Result:
@@ -69,9 +75,10 @@ def test_wrong_usage_exits_2(tmp_path: Path) -> None:
 def test_beside_a_bookie_no_spark_is_loaded_and_no_other_store(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     script = (
-        "import sys\nfrom auditor.cli import main\n"
+        # pyarrow takes pandas where it is there, and does without it.
+        "import sys\nsys.modules['pandas'] = None\nfrom auditor.cli import main\n"
         "main(sys.argv[1:], standalone_mode=False)\n"
-        "print('loaded:', *sys.modules, file=sys.stderr)"
+        "print('loaded:', *(name for name, module in sys.modules.items() if module), file=sys.stderr)"
     )
     command = [
         sys.executable,
@@ -87,3 +94,8 @@ def test_beside_a_bookie_no_spark_is_loaded_and_no_other_store(tmp_path: Path) -
     assert outcome.returncode == 0, outcome.stderr
     loaded = set(outcome.stderr.rpartition("loaded:")[2].split())
     assert not loaded & {"pyspark", "py4j", "kazoo", "grpc", "etcd3"}
+    # What documents install on a host that only collects is all of it.
+    [line] = re.findall(r"pip install --no-deps (.*)", SOURCES.read_text("utf-8"))
+    modules = packages_distributions()
+    used = {name for module in loaded & modules.keys() for name in modules[module]}
+    assert {name.lower() for name in used} <= {*line.split(), *BESIDE}
