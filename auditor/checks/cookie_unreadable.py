@@ -41,14 +41,7 @@ def cookie_unreadable(roster: Roster) -> Iterator[Row]:
         A directory whose VERSION cannot be read leaves its bookie unread, and its copies unknown. A VERSION
         that is absent is disk-version-missing.
     """
-    stored = [{**row, "place": "metadata store"} for row in roster.cookies]
-    on_disk = [
-        {**row, "bookie_id": row["place"], "place": row["path"]}
-        for row in roster.directories
-        # A VERSION that is not there is no cookie that cannot be read: disk-version-missing tells of it.
-        if not row["version_absent"]
-    ]
-    bad = [{**row, "damage": _damage(row)} for row in (*stored, *on_disk) if _damage(row) is not None]
+    bad = [{**row, "damage": _damage(row)} for row in roster.every_cookie if _damage(row) is not None]
     for bookie_id, rows in together(bad, lambda row: row["bookie_id"]).items():
         cookies = sorted_facts(rows, "place", "damage")
         number = number_of(len(cookies), "cookie", "cookies")

@@ -48,13 +48,7 @@ def instance_mismatch(roster: Roster) -> Iterator[Row]:
     cluster = roster.cluster.instance_id
     if cluster is None:
         return
-    stored = [{**row, "place": "metadata store"} for row in roster.cookies]
-    on_disk = [
-        {**row, "bookie_id": row["place"], "place": row["path"]}
-        for row in roster.directories
-        if row["cookie_bookie_id"] is not None
-    ]
-    odd = [row for row in (*stored, *on_disk) if row["damage"] is None and row["instance_id"] != cluster]
+    odd = [row for row in roster.every_cookie if row["damage"] is None and row["instance_id"] != cluster]
     for bookie_id, rows in together(odd, lambda row: row["bookie_id"]).items():
         instances = ", ".join(sorted({row["instance_id"] or "none" for row in rows}))
         yield bookie_finding(

@@ -74,6 +74,21 @@ class Roster:
         ]
 
     @cached_property
+    def every_cookie(self) -> list[Row]:
+        """The cookies of the store and of the disks, damaged ones too; ``place`` says which.
+
+        On disk ``bookie_id`` is whose place the directory lies in. A VERSION that is not there is no cookie.
+        """
+        stored = [{**row, "place": "metadata store"} for row in self.cookies]
+        on_disk = [
+            {**row, "bookie_id": row["place"], "place": row["path"]}
+            for row in self.directories
+            if row["cookie_bookie_id"] is not None
+            or (row["damage"] is not None and not row["version_absent"])
+        ]
+        return stored + on_disk
+
+    @cached_property
     def aliases(self) -> frozenset[tuple[str, str]]:
         """Every two ids, in both orders, that the check bookie-alias reports as one.
 

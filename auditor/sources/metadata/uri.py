@@ -43,7 +43,7 @@ _LAYOUTS = {
     "zk+longhierarchical": LayoutKind.LONG_HIERARCHICAL,
     "zk+longlonghierarchical": LayoutKind.LONG_HIERARCHICAL,  # BP-35
 }
-_SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope"}
+SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope"}
 """The forms of saved metadata, and the parameter that says below what everything is kept."""
 
 _USER = re.compile(r"://[^/]*@")
@@ -98,7 +98,7 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
         )
     if scheme in _LAYOUTS:
         return _live(uri, scheme, authority, path, query)
-    if scheme in _SAVED:
+    if scheme in SAVED:
         return _parse_saved(uri, scheme, authority, unquote(path), query)
     if scheme == "etcd":
         return _etcd(uri, authority, unquote(path), query)
@@ -152,7 +152,7 @@ def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[s
         raise UsageError(
             f"{redact(uri)!r}: saved metadata is named by an absolute path, as in {scheme}:///path"
         )
-    parameter = _SAVED[scheme]
+    parameter = SAVED[scheme]
     unknown = sorted(set(query) - {parameter})
     if unknown:
         raise UsageError(f"{redact(uri)!r}: unknown parameter {unknown[0]!r}; there is {parameter}=/ledgers")

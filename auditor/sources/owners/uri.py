@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote
 
 from auditor.errors import UsageError
-from auditor.sources.metadata.uri import parse_metadata_uri, redact
+from auditor.sources.metadata.uri import SAVED, parse_metadata_uri, redact
 from auditor.sources.owners.applications import APPLICATIONS
 
-_SAVED = ("zk-snapshot", "dump")
+_BY_ROOT = tuple(scheme for scheme, parameter in SAVED.items() if parameter == "root")
 _NOT_READ = "etcd-snapshot"
 
 
@@ -70,7 +70,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
             f"{redact(text)!r}: owners are not read from an etcd snapshot; name the running etcd, or a dump"
         )
     body, _, query = rest.partition("?")
-    if scheme in _SAVED:
+    if scheme in _BY_ROOT:
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         chroot = parameters.pop("root", "/")
         if parameters:
@@ -101,4 +101,4 @@ def beside(application: str, metadata: str) -> OwnersUri:
 
 
 def _with_root(store: str, root: str) -> str:
-    return f"{store}?root={quote(root)}" if store.startswith(_SAVED) else f"{store}{root}"
+    return f"{store}?root={quote(root)}" if store.startswith(_BY_ROOT) else f"{store}{root}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from auditor.sources.bookies.collections.collected_rows import ROOTS, collected_rows
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.collections.writer import AVAILABILITY
@@ -23,38 +23,15 @@ def collected_availability(
     """Rows of ``availability`` from collections, each row under the bookie that its piece belongs to.
 
     Rows of pieces that nobody owns, and of directories that do not count, are left out. A ledger that a
-    bookie has in several pieces comes once for each. Only files that a manifest lists are read; a page of
-    them that was changed since fails the job by its checksum.
+    bookie has in several pieces comes once for each. See `collected_rows`.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
-    paths = [
-        literal_path(f"{collection.path}/{file.path}")
-        for collection, manifest in collections
-        if manifest.id in owned
-        for file in manifest.tables["availability"]
-    ]
-    if not paths:
+    rows = collected_rows(spark, "availability", AVAILABILITY, collections, owner_of_piece)
+    if rows is None:
         return spark.createDataFrame([], from_arrow_schema(SCHEMA))
-    reader = spark.read.schema(from_arrow_schema(AVAILABILITY))
-    rows = reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*paths)
-    owners = spark.createDataFrame(
-        [(piece, owner.bookie_id, list(owner.roots)) for piece, owner in owner_of_piece.items()],
-        "piece string, owner string, roots array<string>",
-    )
-    mine = F.expr("exists(roots, root -> startswith(path, concat(root, '/')) or path = root)")
-    joined = rows.join(F.broadcast(owners), "piece").where(mine).withColumn("bookie_id", F.col("owner"))
+    mine = F.expr(f"exists({ROOTS}, root -> startswith(path, concat(root, '/')) or path = root)")
     # A stamp is of a file on the host that collected it: here it says nothing.
     here = {"stamp": F.lit(None).cast("bigint"), "reused": F.lit(False)}
-    return joined.withColumns(here).select(*SCHEMA.names)
-
-
-def literal_path(path: str) -> str:
-    r"""A path as Spark takes it where it would take a pattern.
-
-    >>> print(literal_path("/data/[a]"))
-    /data/\[a\]
-    """
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
+    return rows.where(mine).withColumns(here).select(*SCHEMA.names)

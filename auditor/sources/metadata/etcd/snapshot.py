@@ -26,6 +26,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name, key_znode
 from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, build_index
 from auditor.sources.metadata.file_kind import BBOLT, file_kind, not_a
+from auditor.sources.metadata.saved_store import SavedStore
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file
@@ -72,18 +73,14 @@ class _DriverState:
     changed: int
 
 
-class EtcdSnapshotStore:
+class EtcdSnapshotStore(SavedStore[_DriverState]):
     """Metadata in a saved etcd; see the module."""
 
-    live = False
     keeps_marks = False
     keeps_times = False
 
     def __init__(self, uri: str, parsed: MetadataUri) -> None:
-        self.uri = uri
-        self.root = parsed.root
-        self._file = Path(parsed.path)
-        self._loaded: _DriverState | None = None
+        super().__init__(uri, parsed)
         self._keys = 0
 
     def cluster(self) -> ClusterNodes:
@@ -132,17 +129,9 @@ class EtcdSnapshotStore:
             if seen != part.changes:
                 raise StoreError(f"{part.file} changed while it was read")
 
-    def moment_lost(self) -> bool:
-        """Never: what is saved stays."""
-        return False
-
     def operations(self) -> dict[str, int]:
         """Keys read."""
         return {"keys": self._keys}
-
-    def close(self) -> None:
-        """Forget what was read; the store may be used again."""
-        self._loaded = None
 
     def _batches(
         self, data: memoryview, rows: Iterator[tuple[int, ...]], unsure: list[bool]
@@ -181,7 +170,7 @@ class EtcdSnapshotStore:
             )
             unsure = int(pages.counts[some][ends[some] <= pages.unsure].sum())
             yield LeavesPart(
-                str(self._file),
+                str(self._path),
                 loaded.size,
                 loaded.meta.transaction,
                 pages.at[some],
@@ -191,12 +180,10 @@ class EtcdSnapshotStore:
                 unsure,
             )
 
-    def _load(self) -> _DriverState:
-        if self._loaded is not None:
-            return self._loaded
+    def _read_files(self) -> _DriverState:
         try:
-            with map_file(self._file) as data:
-                changed = self._file.stat().st_mtime_ns // 1_000_000
+            with map_file(self._path) as data:
+                changed = self._path.stat().st_mtime_ns // 1_000_000
                 meta = read_meta(data)
                 reasons, notes = _doubts(data, meta)
                 index = build_index(data, meta, self.root)
@@ -207,17 +194,16 @@ class EtcdSnapshotStore:
                 nodes, unread = _nodes(data, index)
                 size = len(data)
         except DecodeError as damage:
-            raise _unreadable(self._file, damage) from damage
-        gaps = tuple([(self.root, f"{self._file.name}: {reason}") for reason in reasons] + unread)
+            raise _unreadable(self._path, damage) from damage
+        gaps = tuple([(self.root, f"{self._path.name}: {reason}") for reason in reasons] + unread)
         if not (nodes or index.leaves.holds.any()):
             also = f" ({gaps[0][1]})" if gaps else ""
             raise StoreError(
-                f"there is no BookKeeper cluster below {self.root} in {self._file}; name its scope with "
+                f"there is no BookKeeper cluster below {self.root} in {self._path}; name its scope with "
                 f"?scope=/path, taken as it is written{also}"
             )
-        said = (NOTE, *(f"{self._file.name}: {said}" for said in (*notes, *reasons)))
-        self._loaded = _DriverState(size, meta, index, by_node_name(self.root, nodes), gaps, said, changed)
-        return self._loaded
+        said = (NOTE, *(f"{self._path.name}: {said}" for said in (*notes, *reasons)))
+        return _DriverState(size, meta, index, by_node_name(self.root, nodes), gaps, said, changed)
 
 
 def recognise(parsed: MetadataUri) -> None:

@@ -22,6 +22,7 @@ from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.codecs.zookeeper.snapshot import tails
 from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.saved_store import SavedStore
 from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file, snapshots_and_logs
@@ -73,18 +74,14 @@ class _DriverState:
     notes: tuple[str, ...]
 
 
-class SnapshotStore:
+class SnapshotStore(SavedStore[_DriverState]):
     """Metadata in the ``version-2`` directory of a ZooKeeper server; see the module."""
 
-    live = False
     keeps_marks = True
     keeps_times = True
 
     def __init__(self, uri: str, parsed: MetadataUri) -> None:
-        self.uri = uri
-        self.root = parsed.root
-        self._directory = Path(parsed.path)
-        self._loaded: _DriverState | None = None
+        super().__init__(uri, parsed)
         self._records = 0
 
     def cluster(self) -> ClusterNodes:
@@ -139,22 +136,12 @@ class SnapshotStore:
         loaded = self._load()
         return name in loaded.index.beside | loaded.replay.beside
 
-    def moment_lost(self) -> bool:
-        """Never: what is saved stays."""
-        return False
-
     def operations(self) -> dict[str, int]:
         """Records read from slices."""
         return {"records": self._records}
 
-    def close(self) -> None:
-        """Forget what was read; the store may be used again."""
-        self._loaded = None
-
-    def _load(self) -> _DriverState:
-        if self._loaded is not None:
-            return self._loaded
-        snapshots, logs = snapshots_and_logs(self._directory)
+    def _read_files(self) -> _DriverState:
+        snapshots, logs = snapshots_and_logs(self._path)
         notes: list[str] = []
         for zxid, file in snapshots[:SNAPSHOT_ATTEMPTS]:
             replay = read_logs(logs, zxid, self.root)
@@ -175,9 +162,8 @@ class SnapshotStore:
                 notes.append(f"{file.name} has no transaction logs beside it")
             gaps = [(self.root, reason) for reason in replay.missing]
             gaps += [(self.root, f"{file.name}: the path at byte {at} is no text") for at in index.unreadable]
-            self._loaded = _DriverState(file, index, replay, there, tuple(gaps), (*notes, *replay.notes))
-            return self._loaded
-        raise StoreError(f"no valid snapshot in {self._directory}: {'; '.join(notes)}")
+            return _DriverState(file, index, replay, there, tuple(gaps), (*notes, *replay.notes))
+        raise StoreError(f"no valid snapshot in {self._path}: {'; '.join(notes)}")
 
     def _worked_out(self, loaded: _DriverState, tree: Tree) -> list[Part]:
         cut = len(self.root) + 1
