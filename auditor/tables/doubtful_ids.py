@@ -68,6 +68,7 @@ def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
 
     ranges = doubtful.where(F.col("scan") == scan).select(F.col("scope_id").alias("of"), "low", "high", "why")
     within = F.col("ledger_id").between(F.col("low"), F.col("high"))
+    # Two joins: a range of any scope and one of the ledger's own may both hold its id, and a row stays one.
     own = ranges.where("of is not null").withColumnRenamed("why", "own")
     any_scope = ranges.where("of is null").withColumnRenamed("why", "any")
     return (
@@ -107,8 +108,10 @@ def _apart(ranges: DataFrame, of: Sequence[str]) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
+    # Of ranges that begin together the widest comes first, so that it covers the others.
     order = Window.partitionBy(*of).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
     reached = F.max("high").over(order.rowsBetween(Window.unboundedPreceding, -1))
+    # Ids reach from -2^63 to 2^63 - 1: one past the greatest does not fit a long.
     low = F.col("low").cast(WIDE)
     least = F.greatest(low, F.coalesce(reached.cast(WIDE) + 1, low))
     cut = ranges.withColumn("least", least).where(F.col("least") <= F.col("high"))

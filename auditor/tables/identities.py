@@ -99,8 +99,10 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     """
     from pyspark.sql import functions as F
 
+    # An id that is on some disk is a bookie that is down, not one with another name.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
     live = bookies.where("registered is not null and not foreign_instance").select("bookie_id")
+    # Only what the id should hold speaks for it: a ledger without entries there is nobody's evidence.
     due = (
         ledgers.where("undecidable = false")
         .select(
@@ -134,6 +136,7 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
         )
     )
     pairs = shared.join(holding, ["gone", "bookie_id"], "full").join(F.broadcast(live), "bookie_id")
+    # From the left, so that an id that shares nothing with anybody still has its row.
     return due.groupBy("gone").agg(F.count("*").alias("due")).join(pairs, "gone", "left").fillna(0)
 
 

@@ -94,6 +94,7 @@ def judged(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     judgeable = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
+    # A plain dict, whatever mapping it was: it is pickled into every task.
     states = dict(bookies)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,6 +115,8 @@ def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
 
 def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int) -> pa.RecordBatch:
     ledgers = [(facts_of(row), [pair_of(pair) for pair in row["pairs"]]) for row in rows]
+    # A bookie that is down takes along its replica of each of its ledgers: those are judged by
+    # arithmetic over the whole batch, and only the others one by one.
     whole = [number for number, (ledger, pairs) in enumerate(ledgers) if is_whole(ledger, pairs)]
     together = judge_whole([ledgers[number] for number in whole], bookies, grace_ms)
     answered = dict(zip(whole, together, strict=True))
@@ -129,6 +132,7 @@ def _judged_alone(
 ) -> Judgement:
     try:
         answer = judge(ledger, pairs, bookies, grace_ms)
+        # After the judgement: what lies behind the end of a closed ledger is not surplus like any other.
         set_apart(ledger, bookies, answer)
         return answer
     except CoverageLimitError as limit:
@@ -208,6 +212,7 @@ def _texts(doubts: Iterable[Doubt]) -> list[str]:
 def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
     """Each ledger's sets as rows, counted over the whole batch at once."""
     values = [groups.tobytes() for each in sets for _, groups in each]
+    # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
     counted = iter(zip(values, counts(values), strict=True))
     rows = []
     for each in sets:

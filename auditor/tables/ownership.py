@@ -122,6 +122,7 @@ def ownership(
     named = owners.where("status = 'ok' and ledger_id is not null").select("ledger_id", *_OWNER)
     both = there.join(named, "ledger_id", "full_outer").withColumn("scope_id", F.lit(0).cast("bigint"))
     both = _with_blocked(both, owners)
+    # A ledger may be unseen by either scan; what the first could not read is the reason that is told.
     both = with_doubts(both, doubtful, 1).withColumnRenamed("doubt", "first")
     both = with_doubts(both, doubtful, 2).withColumn("doubt", F.coalesce("first", "doubt"))
     both = _seen_before(both.withColumn("standing", _standing(applications, moments)), earlier)
@@ -166,6 +167,7 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None, chroot: str) -> DataFr
     )
     if moved is None:
         return rows.withColumn("settled", F.lit(True))
+    # Gone from the second scan, it was deleted meanwhile, and its owner is right not to name it any more.
     gone = deleted_ids(moved).where("scope_id = 0").select("ledger_id", F.lit(True).alias("gone"))
     rows = rows.join(gone, "ledger_id", "left").withColumn("settled", F.col("gone").isNull()).drop("gone")
     new = new_ids(moved).where("scope_id = 0").select("ledger_id")
@@ -179,16 +181,19 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
     unread = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     newer = F.when(F.col("stale"), F.lit("only the last entry of its cursor's ledger names it"))
+    # A value that could not be read may name the ledger; a stale one may name others by now.
     shut = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
     reason = F.concat("path", F.lit(": "), F.coalesce(unread, newer))
     shut = shut.groupBy(F.col("path").alias("claim")).agg(F.min(reason).alias("unread"))
     gaps = owners.where("status = 'gap'").select(
         F.col("path").alias("gap"), F.concat("path", F.lit(": "), "damage").alias("unlisted")
     )
+    # An inner znode that was not listed hides every owner below it.
     below = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
     hidden = rows.where("claim is not null and path is null").select("ledger_id", "claim")
     hidden = hidden.join(F.broadcast(gaps.limit(GAPS_LIMIT)), below)
     hidden = hidden.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
+    # Both lists are broadcast, so they are bounded; beyond that no ledger is called unowned.
     counts = gaps.groupBy().count().select((F.col("count") > GAPS_LIMIT).alias("many"))
     counts = counts.crossJoin(shut.groupBy().count().select((F.col("count") > SHUT_LIMIT).alias("more")))
     closed = rows.join(hidden, "ledger_id", "left").join(F.broadcast(shut.limit(SHUT_LIMIT)), "claim", "left")
@@ -214,6 +219,7 @@ def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
     from pyspark.sql import functions as F
 
     there, named = F.col("there").isNotNull(), F.col("path").isNotNull()
+    # Given up for its copy in an object store it is rightly gone; a shadow topic lists what another one owns.
     absent = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
     age = F.lit(moments.now) - F.col("ctime")
     undecided = (
@@ -266,6 +272,7 @@ def _fault(moments: Moments) -> Column:
         (entries != F.col("last_entry_id") + 1) | (size != F.col("length"))
     )
     exact = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
+    # An offload that waits is judged by the last thing that happened to it.
     waits = F.greatest("ctime", "timestamp", "offload_time")
     old = F.lit(moments.now) - waits > moments.grace
     return (

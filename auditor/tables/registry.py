@@ -100,6 +100,7 @@ def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) ->
         (name, "writable", znode) for name, znode in _children(cluster, "available/") if name != "readonly"
     ]
     readonly = [(name, "readonly", znode) for name, znode in _children(cluster, "available/readonly/")]
+    # Of a bookie with both, clients go by the writable one.
     first = {name for name, _, _ in writable}
     return [
         _registration(name, mode, znode, reads_registrations)
@@ -125,6 +126,7 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
         "endpoints": [
             {"id": end.id, "host": end.host, "port": end.port, "protocol": end.protocol} for end in endpoints
         ],
+        # etcd keeps no times: null is not known, and 0 would be 1970.
         "ctime": None if znode.ctime == NO_TIME else znode.ctime,
         "damage": damage,
         "empty": empty,
@@ -135,6 +137,7 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
 
 
 def _children(cluster: ClusterNodes, below: str) -> list[tuple[str, Znode]]:
+    # Only direct children: below available/ lies readonly/, with bookies of its own.
     found = [(path[len(below) :], znode) for path, znode in cluster.nodes.items() if path.startswith(below)]
     return sorted((name, znode) for name, znode in found if "/" not in name)
 
@@ -142,6 +145,7 @@ def _children(cluster: ClusterNodes, below: str) -> list[tuple[str, Znode]]:
 def instance_id(cluster: ClusterNodes) -> str | None:
     """The cluster's INSTANCEID, or None where it has none (allowed in old clusters)."""
     znode = cluster.nodes.get("INSTANCEID")
+    # An empty one says no more than none.
     return znode.data.decode("utf-8", "replace").strip() or None if znode else None
 
 

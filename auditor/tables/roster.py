@@ -57,6 +57,7 @@ class Roster:
     @cached_property
     def clear_bookies(self) -> list[Row]:
         """The rows of ``bookies`` whose lack of a cookie or a registration is known to be one."""
+        # A listing that failed shows no bookie, and proves the absence of none.
         if not self.cluster.bookies_listed:
             return []
         return [row for row in self.bookies if row["bookie_id"] not in self.cluster.unclear_bookies]

@@ -130,6 +130,7 @@ def _with_ledger_facts(
     located = locations.where(F.col("log_id").isNotNull())
     here = located.groupBy("bookie_id", "logger", "log_id", *LEDGER).agg(F.sum("entries").alias("located"))
     whole = located.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
+    # A row without a log says that this logger's index could not be read: nothing is known of its bytes.
     unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
     named = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
@@ -205,6 +206,7 @@ def _split(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     besides = F.least(F.coalesce("besides", F.lit(0)), F.coalesce("held", F.lit(0)))
+    # Bytes times entries passes a long.
     share = F.col("bytes").cast("decimal(38,0)") * besides
     part = F.when(
         F.col("class") == SpaceClass.LIVE.value,
@@ -228,6 +230,7 @@ def _of_files(files: DataFrame) -> DataFrame:
     """What is of no ledger."""
     from pyspark.sql import functions as F
 
+    # Whatever is neither format nor of a ledger is a class too: the classes add up to the file, to the byte.
     of_format = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
     unclear = F.when(
         F.col("young") & (F.col("state") != EntryLogState.UNREADABLE.value), SpaceClass.NOT_YET_MAPPED.value

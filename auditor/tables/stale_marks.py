@@ -57,6 +57,7 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
         .join(named, [*LEDGER], "left_semi")
         .select(*LEDGER, F.col("replicas.bookie_id").alias("members"))
     )
+    # A mark is stale only where nothing could still be missing: the potential class is healthy too.
     rows = named.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered_ids(bookies))
     returned = F.size(F.array_except("replicas", "registered")) == 0
     repaired = ~F.arrays_overlap("replicas", "members")

@@ -72,6 +72,7 @@ def _start(
         return None
     expected = inferred.expected(bookie_id, instance_id)
     there = _configured_directories(expected, directories)
+    # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
     in_store = [(bookie_id, store or Unreadable(stored.damage or "damaged"))] if stored else []
     plain = legacy_refusal(expected, in_store, there)
     grown = legacy_refusal(expected, in_store, there, allow_expansion=True)
@@ -79,6 +80,7 @@ def _start(
     grows = None
     if inferred.source is Source.VERSIONS and store is not None and store.bookie_id == bookie_id:
         own = [version for version in versions if version.bookie_id == bookie_id]
+        # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.
         if all(differences(version, store) for version in own):
             differs = differences(expected, store)
             grows = not (
@@ -105,6 +107,7 @@ def _configured_directories(expected: Cookie, directories: Sequence[OwnedDirecto
     paths = configured_paths(expected)
     by_path = {each.found.path: each for each in directories}
     matched: dict[str, str] = {}
+    # Directories with data first: an empty one of the same name may be a mount point that lacks its disk.
     for has_current in (True, False):
         candidates = {
             key: each.found.inside for key, each in by_path.items() if each.found.has_current is has_current

@@ -61,6 +61,7 @@ def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | N
     """Ledgers that are not the same in both; the cuts are why any id may be missing in a store."""
     from pyspark.sql import functions as F
 
+    # Joined on digests alone; all else is joined to the few that differ.
     rows = _unequal(ledgers, _LEDGER, _LISTED)
     for side, cut, name in (
         (ledgers.source, source_cut, "source_doubt"),
@@ -84,6 +85,7 @@ def owner_differences(values: Sides) -> DataFrame:
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
         gaps = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
         below = (F.col("path") == F.col("gap")) | F.col("path").startswith(F.concat("gap", F.lit("/")))
+        # The bound of the broadcast; with more gaps than this every absence is in doubt, below.
         hidden = rows.select("path").join(F.broadcast(gaps.limit(GAPS_LIMIT)), below)
         hidden = hidden.groupBy("path").agg(F.min(F.concat("gap", F.lit(": "), "damage")).alias(name))
         many = gaps.groupBy().agg(
@@ -111,6 +113,7 @@ def settle_differences(
         if again is not None:
             later = again.where(listed).select(*keys, F.col("version").alias(f"later_{name}"))
             rows = rows.join(later, [*keys], "left")
+            # Null-safe: what was made or went between the looks moved as well.
             moved = moved | ~F.col(name).eqNullSafe(F.col(f"later_{name}"))
     rows = rows.withColumn("why", F.coalesce("why", F.when(moved, MOVED)))
     change = F.when(F.col("why").isNotNull(), CopyState.UNDECIDED).otherwise(F.col("change"))

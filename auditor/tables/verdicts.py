@@ -48,6 +48,7 @@ def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
     rows = (
         ledgers.where("ledger_id is not null and status in ('ok', 'broken', 'unreadable')")
         .select(*LEDGER, "state", "write_quorum", "ack_quorum", "undecidable")
+        # A ledger without a row in judged has no unequal replica: nothing is missing of it.
         .join(answers, [*LEDGER], "left")
         .fillna({"m": 0, "mu": 0})
     )
@@ -74,6 +75,7 @@ def class_of(copies: str) -> Column:
     """The class of a ledger whose worst entry lacks so many copies; only a closed one has lost an entry."""
     from pyspark.sql import functions as F
 
+    # Each entry has as many copies as the write quorum, in any ensemble.
     left = F.col("write_quorum") - F.col(copies)
     closed = F.col("state") == LedgerState.CLOSED
     return (

@@ -55,6 +55,7 @@ def judge_whole(
         first_entry, last_entry, size, quorum = np.array(seats, np.int64).T
         m, mu = worst_of_whole(first_entry, last_entry, size, quorum, _square(gone), _square(doubtful))
         for number, worst, potential in zip(owner, m.tolist(), mu.tolist(), strict=True):
+            # One seat per segment; a ledger is as bad as the worst of its segments.
             answers[number].m = max(answers[number].m, worst)
             answers[number].mu = max(answers[number].mu, potential)
     return answers
@@ -78,6 +79,7 @@ def _weigh(
 def _square(rows: Sequence[Sequence[bool]]) -> NDArray[np.bool_]:
     """Rows of different lengths as one array, filled up with False."""
     width = max(len(row) for row in rows)
+    # A seat that is not there can be neither gone nor doubtful.
     return np.array([[*row, *[False] * (width - len(row))] for row in rows], bool)
 
 

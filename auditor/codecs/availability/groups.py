@@ -75,6 +75,7 @@ class GroupBatch:
         True
         """
         byte_offsets = np.asarray(byte_offsets, np.int64)
+        # A slice of an Arrow column keeps the buffer and the offsets of the whole.
         origin = int(byte_offsets[0])
         offsets, rest = np.divmod(byte_offsets - origin, GROUP.itemsize)
         if rest.any():
@@ -146,6 +147,7 @@ class GroupBatch:
         owner = np.repeat(np.asarray(set_of, np.int64), np.diff(self.offsets))
         offsets = offsets_of(np.bincount(owner, minlength=n_sets))
         behind = (owner[1:] < owner[:-1]) | ((owner[1:] == owner[:-1]) & (self.first[1:] < self.first[:-1]))
+        # Segments come by their first entry, so most batches are in order, and sorting is what costs.
         if not behind.any():
             return GroupBatch(self.first, self.last, self.size, self.period, offsets)
         order = np.lexsort((self.first, owner))

@@ -78,6 +78,7 @@ class JavaAvailability:
             raise DecodeError(_WHAT, len(data), f"{count} groups promised, the data ends before")
         listed: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
         at = {group[0]: HEADER.size + row * GROUP.itemsize for row, group in enumerate(listed)}
+        # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
         groups = tuple(sorted({group[0]: group for group in listed}.values()))
         for first, last, _, period in groups:
             if first != last and not period:

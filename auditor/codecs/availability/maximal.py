@@ -61,6 +61,7 @@ def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
     """Whether each group begins where the one before it, of the same set, ends."""
     touch = np.zeros(len(batch.first), np.bool_)
     touch[1:] = batch.first[1:] == batch.last[:-1] + batch.size[:-1]
+    # What lies before the first group of a set is another set's.
     touch[set_heads(batch.offsets)] = False
     return touch
 
@@ -70,6 +71,7 @@ def _split_groups(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
     several = batch.last > batch.first
     head = several & touch
     tail = several & np.append(touch[1:], False)
+    # A group of two runs that both touch something is all head and tail.
     bodiless = head & tail & (batch.last - batch.first == batch.period)
     parts = 1 + head + tail - bodiless
     row, rank, offsets = _spread(parts, batch.offsets)
@@ -99,6 +101,7 @@ def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
     """Cut runs that are longer than an int32 into pieces of the longest size and a rest."""
     parts = (batch.size - 1) // LONGEST + 1
     long = parts > 1
+    # Added up as floats: the sum of int64 could wrap around to a small number.
     if float(parts[long].sum(dtype=np.float64)) > MOST_PIECES:
         worst = int(batch.size.max())
         raise CoverageLimitError(f"a run of {worst} entries, more than {MOST_PIECES} pieces of {LONGEST}")

@@ -56,12 +56,14 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     weights = [weight for one, weight in zip(sets, weights, strict=True) if len(one.first)]
     sets = [one for one in sets if len(one.first)]
     ends = [one.last + one.size for one in sets]
+    # Ends are exclusive here: ids stay below 2^63 - 1, so that one past the last still fits.
     edges = np.unique(np.concatenate([np.empty(0, np.int64), *(one.first for one in sets), *ends]))
     low, high = edges[:-1], edges[1:]
     active = [_active(one, end, low) for one, end in zip(sets, ends, strict=True)]
     window = np.ones_like(low)
     for one, rows in zip(sets, active, strict=True):
         window = _common(window, np.where(rows < 0, 1, np.maximum(one.period[rows], 1)), high - low)
+    # Every window opens and closes with a change of nothing: a step begins there even where no run does.
     positions, deltas = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
     seen = 0
     for one, rows, weight in zip(sets, active, weights, strict=True):
@@ -72,6 +74,7 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     at = np.concatenate(positions)
     order = np.argsort(at, kind="stable")
     at, value = at[order], np.cumsum(np.concatenate(deltas)[order])
+    # Of several changes at one id the running sum is right only after the last.
     final = np.append(at[1:] != at[:-1], np.ones(min(len(at), 1), np.bool_))
     at, value = at[final], value[final]
     interval = np.searchsorted(low, at, side="right") - 1
@@ -88,6 +91,7 @@ def _active(one: GroupBatch, end: Longs, low: Longs) -> Longs:
 
 def _common(window: Longs, period: Longs, span: Longs) -> Longs:
     """The least common multiple, but no more than the interval's span."""
+    # Compared before it is multiplied: the product could pass int64.
     rest = window // np.gcd(window, period)
     return np.where(rest > span // period, span, rest * period)
 

@@ -61,6 +61,7 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     span = last - first
     repeats = last > first
     order = np.zeros(len(groups), np.bool_)
+    # Ends are compared as the last id held, which fits an int64 where one past it may not.
     order[1:] = first[1:] <= last[:-1] + (size[:-1] - 1)
     wrong = {
         "ends before it starts": last < first,
@@ -74,6 +75,7 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     }
     broken = np.logical_or.reduce(list(wrong.values()))
     if broken.any():
+        # Of several faults the offset is the first bad group's, whatever that one fails on.
         row = int(broken.argmax())
         reason = next(reason for reason, rows in wrong.items() if rows[row])
         raise DecodeError(_WHAT, HEADER.size + row * GROUP.itemsize, f"a group that {reason}")
@@ -102,6 +104,7 @@ def encode_unfolded(groups: Groups) -> bytes:
     160
     """
     folded = fold(GroupBatch.one(groups))
+    # Folded before it is written out, so that runs that touch are one, as the server's are.
     start, row = _starts(folded)
     nothing = np.zeros_like(start)
     runs = GroupBatch(start, start, folded.size[row], nothing, np.array([0, len(start)]))

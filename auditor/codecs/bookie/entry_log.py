@@ -79,6 +79,7 @@ def decode_header(data: bytes) -> EntryLogHeader:
         raise DecodeError(_WHAT, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
     if not 0 <= version <= NEWEST_VERSION:
         raise DecodeError(_WHAT, 4, f"version {version} is none of 0 to {NEWEST_VERSION}")
+    # 0 is how the header stays until the log is closed; anything else in the header's own bytes is damage.
     if offset != 0 and offset < HEADER_BYTES:
         raise DecodeError(_WHAT, 8, f"a ledgers map at byte {offset}, inside the header")
     if ledgers < 0:
@@ -112,6 +113,7 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
         found.append(ledgers)
         total += len(ledgers)
         at += _RECORD.size + ledgers.nbytes
+        # More than promised is wrong however many follow: a damaged file need not be read to its end.
         if total > header.map_ledgers:
             break
     if total != header.map_ledgers:

@@ -61,6 +61,7 @@ def check_headers(
     magic, version, key = octets[starts[:, None] + np.arange(12)].view(">i4").T.astype(np.int64)
     has_lac = version >= 1
     fits = (key >= 0) & (key <= HEADER_BYTES - np.where(has_lac, 20, 16))
+    # 0, where the magic is, stands for no LAC: every row can then be read at some place of its own header.
     lac_at = np.where(fits & has_lac, 16 + key, 0)
     lac = octets[(starts + lac_at)[:, None] + np.arange(4)].view(">i4").ravel()
     bad_lac = (lac_at > 0) & (lac != 0) & ((lac < LAC_BYTES) | (lac > HEADER_BYTES - 20 - key))

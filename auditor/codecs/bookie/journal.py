@@ -91,6 +91,7 @@ class Journal:
     def open(cls, read_at: ReadAt, size: int) -> Journal:
         """Read the header. Raises `DecodeError` for a version that no server wrote."""
         data = read_at(0, HEADER.size)
+        # Version 1 had no header: the first bytes are those of a record, and are not the magic.
         if len(data) < HEADER.size or not data.startswith(MAGIC):
             return cls(read_at, size, 1, 0)
         _, version = HEADER.unpack(data)
@@ -131,6 +132,7 @@ class Journal:
     def _walk(self, block: bytes, base: int) -> tuple[list[int], int, str | None]:
         """Where records start in a block, where to go on, and why that is impossible in a damaged file."""
         starts: list[int] = []
+        # The one loop over records in Python: what it calls is looked up once.
         add, unpack = starts.append, LENGTH.unpack_from
         at, last = 0, len(block) - BEFORE
         while at <= last:
@@ -138,6 +140,7 @@ class Journal:
             if length > 0:
                 add(at)
                 at += 4 + length
+            # A block has zeros behind the end of the file: a length that is cut there reads as another.
             elif length == 0 or base + at + 4 > self.size:
                 self.end, self.cut = base + at, 0 < self.size - base - at < 4
                 break
@@ -151,6 +154,7 @@ class Journal:
                     self.end, self.cut = base + at, True
                     break
                 at += 8 + length
+        # The last record reaches beyond the file: it was not written to its end, and a restart drops it too.
         if base + at > self.size and starts:
             self.end, self.cut = base + starts.pop(), True
         return starts, at, None

@@ -42,6 +42,7 @@ _IDS = struct.Struct(">qq")
 _REQUEST_2 = struct.Struct(">BBxxqq")
 _RESPONSE_2 = struct.Struct(">BBxxiqq")
 _OPERATION_2 = 2
+# Codes of ``BookieProtocol``; version 3 has other numbers for the same answers.
 _STATUS_2 = {
     0: Status.EOK,
     1: Status.ENOLEDGER,
@@ -116,6 +117,7 @@ def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
 
 
 def _answer_3(head: bytes, length: int) -> ReadAnswer:
+    # HEAD_BYTES may cut the entry off, and protobuf refuses what is cut: only what is before it is parsed.
     part = proto_wire.first_bytes(head, _RESPONSE, _WHAT, 0, length)
     outer_end = length if part is None else part[0]
     response = proto_wire.parse(pb.EntryResponse, head, _WHAT, 0, outer_end)

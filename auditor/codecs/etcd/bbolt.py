@@ -149,10 +149,12 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
 
     Each page is visited once, so a file in which pages point at one another is left as any other.
     """
+    # The smaller of what the meta page says and what the file has room for: a false number allocates nothing.
     seen = np.zeros(min(meta.pages, len(data) // meta.page_size + 1), bool)
     if PAGE_HEADER.unpack_from(data, root.at)[1] == LEAF:
         yield root
         return
+    # Iterators on a stack: how deep a damaged tree goes is bounded by MAX_DEPTH, not by Python's recursion.
     path = [iter(_children(data, root))]
     while path:
         child = next(path[-1], None)
@@ -193,6 +195,8 @@ def elements(data: memoryview, at: NDArray[np.int64], end: NDArray[np.int64]) ->
     key_at = where + fields["position"]
     value_at = key_at + fields["key"]
     value_end = value_at + fields["value"]
+    # bbolt leaves no gap between keys and values, so each element begins where the one before it ends. Pages
+    # have no checksum: that this holds is all that tells a damaged leaf.
     begins = np.empty_like(key_at)
     begins[1:] = value_end[:-1]
     begins[firsts[counts > 0]] = (at + PAGE_HEADER.size + 16 * counts)[counts > 0]
@@ -200,6 +204,7 @@ def elements(data: memoryview, at: NDArray[np.int64], end: NDArray[np.int64]) ->
     for row in wrong.tolist():
         reason = "an element's key and value do not lie where the one before it ends"
         damaged.setdefault(int(leaf[row]), DecodeError(WHAT, int(where[row]), reason))
+    # One element in the wrong place puts its whole leaf in doubt.
     kept = np.ones(len(leaf), bool)
     if wrong.size:
         kept = ~np.isin(leaf, leaf[wrong])
@@ -250,6 +255,7 @@ def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
     root, _ = BUCKET_HEADER.unpack_from(data, span.at)
     if root:
         return page_span(data, meta, root)
+    # Page 0 is a meta page and no root: so bbolt says that a small bucket has its one leaf in its own value.
     inline = PageSpan(span.at + BUCKET_HEADER.size, span.end)
     if inline.end - inline.at < PAGE_HEADER.size:
         raise DecodeError(WHAT, inline.at, "a bucket within a value is shorter than a page's header")

@@ -45,6 +45,7 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
             parts.append((rows[sound], columns))
             left[rows[sound]] = False
     alone = np.flatnonzero(left)
+    # Of no values at all there is still one part, so that the columns have their types.
     if len(alone) or not parts:
         parts.append((alone, _alone(column.taken(alone))))
     return merge_columns(parts)
@@ -56,6 +57,7 @@ def _versions(values: ByteColumn) -> Longs:
     whole = values.ends - values.starts >= _HEADER
     rows = np.flatnonzero(whole & begin_with(values.octets, values.starts, ledger_metadata.MAGIC))
     at = values.starts[rows] + len(ledger_metadata.MAGIC)
+    # One digit and a newline: no server has written a version of two digits.
     digits = values.octets[at].astype(np.int64) - ord("0")
     versions[rows] = np.where(values.octets[at + 1] == ord("\n"), digits, 0)
     return versions

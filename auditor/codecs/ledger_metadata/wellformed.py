@@ -33,6 +33,7 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
     """Which of the ledgers break no rule, and the columns of these."""
     number, present = read.ledgers.numbers, read.ledgers.present
     write_quorum = number[LedgerField.QUORUM]
+    # Where no ack quorum is written it is the write quorum, as the server reads it.
     ack_quorum = np.where(present[LedgerField.ACK], number[LedgerField.ACK], write_quorum)
     state, digest = (
         number[LedgerField.STATE],
@@ -56,6 +57,7 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
     codes, bookies = _words(read.octets, members)
     _leave(sound, owners, read.segments.odd | ~read.segments.present[SegmentField.FIRST])
     _leave(sound, owners[members.owners], ~_each(bookies, _is_bookie)[codes])
+    # Segments ascend strictly, and the first begins at entry 0.
     follows = owners[1:] == owners[:-1]
     _leave(sound, owners[1:], follows & (first[1:] <= first[:-1]))
     _leave(sound, owners, np.append(True, ~follows)[: len(first)] & (first != 0))

@@ -106,6 +106,7 @@ def _ledger(info: PulsarLedgerInfo) -> ListedLedger:
         info.ledgerId,
         info.entries if info.HasField("entries") else None,
         info.size if info.HasField("size") else None,
+        # The open ledger has 0, or nothing: neither is a time.
         info.timestamp or None,
         _offload(info.offloadContext) if info.HasField("offloadContext") else None,
     )
@@ -115,6 +116,7 @@ def _offload(context: PulsarOffloadContext) -> Offload:
     driver = context.driverMetadata if context.HasField("driverMetadata") else None
     buckets = [text(item.value) for item in driver.properties if item.key == b"bucket"] if driver else []
     begun = context.uidMsb or context.uidLsb
+    # Two signed longs, as Java's UUID has them, are one number of 128 bits.
     uid = UUID(int=(context.uidMsb % 2**64) << 64 | context.uidLsb % 2**64)
     return Offload(
         str(uid) if begun else None,

@@ -72,12 +72,14 @@ def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[R
     fragments: list[bytes] = []
     while at < len(data):
         left = BLOCK_BYTES - at % BLOCK_BYTES
+        # Too little room for a header: the writer filled it with zeros and went to the next block.
         if left < _HEADER.size:
             at += left
             continue
         kind, payload, after = _physical(data, at, min(at + left, len(data)), what)
         if kind in _WITH_LOG_NUMBER:
             number = _LOG_NUMBER.unpack_from(payload)[0]
+            # Only the lower half of the number is written.
             if log_number is not None and number != log_number & 0xFFFFFFFF:
                 break
             payload = payload[_LOG_NUMBER.size :]

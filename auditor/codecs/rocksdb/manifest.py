@@ -93,11 +93,13 @@ class _Edit:
             self._field(self._varint())
 
     def apply(self, manifest: Manifest) -> None:
+        # Tables and log numbers of other families say nothing of the default one.
         if self._family == 0:
             manifest.log_number = max(manifest.log_number, self._numbers.get(_LOG_NUMBER, 0))
             for number in self._deleted:
                 manifest.tables.pop(number, None)
             manifest.tables.update((table.number, table) for table in self._added)
+        # These two are the whole database's, whichever family the edit is of.
         manifest.log_number = max(manifest.log_number, self._numbers.get(_LEAST_LOG, 0))
         manifest.last_sequence = max(manifest.last_sequence, self._numbers.get(_LAST_SEQUENCE, 0))
         for number, synced in self._logs.items():
@@ -113,6 +115,7 @@ class _Edit:
         elif tag == _COMPARATOR:
             if (name := self._string()) != COMPARATOR:
                 raise self._error(f"keys in the order of {name[:80]!r}")
+        # Where the next compaction of a level begins: no file depends on it.
         elif tag == _CURSOR:
             self._varint()
             self._string()
@@ -137,6 +140,7 @@ class _Edit:
             raise self._error(f"unknown tag {tag}")
 
     def _new_file(self, tag: int) -> None:
+        # The level. Which files there are is asked here, not where in the tree they are.
         self._varint()
         number = self._varint()
         if tag == _NEW_3:
@@ -149,6 +153,7 @@ class _Edit:
             self._varint()
         if tag == _NEW_4:
             while (custom := self._varint()) != _END:
+                # Of the fields that must be known, a path can be passed over: a bookie has only one.
                 if custom & _MUST_BE_KNOWN and custom != _PATH:
                     raise self._error(f"unknown field {custom} of a new file")
                 self._string()

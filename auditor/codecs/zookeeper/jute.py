@@ -78,6 +78,7 @@ class JuteReader:
         """A vector's number of items, of ``item_bytes`` at least; null reads as 0."""
         begin = self.at
         count = self.int32()
+        # A false count fails here, before anyone makes room for so many items.
         if count < -1 or count * item_bytes > self.left:
             raise DecodeError(self._what, begin, f"{count} items promised in {self.left} bytes")
         return max(0, count)

@@ -112,6 +112,7 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
     while len(data) - at >= _FRAME_BYTES:
         frame = JuteReader(data, WHAT, at)
         checksum, length = frame.int64(), frame.int32()
+        # The server fills a log with zeros ahead of its use (``FilePadding``).
         if checksum == 0 and length == 0:
             return
         begin, end = frame.at, frame.at + length
@@ -119,6 +120,7 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
             yield CutTail(at, f"a record of {length} bytes, {len(data) - begin} are present")
             return
         if zlib.adler32(data[begin:end]) != checksum or data[end] != _END_MARK:
+            # A crash cuts the last record only; with others behind it the file is damaged.
             if not _all_zero(data[end + 1 :]):
                 raise DecodeError(
                     WHAT, at, "a record whose checksum or end mark is wrong, and others after it"
@@ -178,6 +180,7 @@ def _owner(reader: JuteReader, kind: int, session: int) -> int:
         return CONTAINER_OWNER
     if kind == 21:
         reader.int32()
+        # No session owns it: the server puts the time in the owner's place (``EphemeralType.TTL``).
         return TTL_OWNER | reader.int64()
     return session if reader.boolean() else 0
 
@@ -191,6 +194,7 @@ def _skip_acls(reader: JuteReader) -> None:
 
 def _paths(reader: JuteReader) -> tuple[str, ...]:
     """The paths of a closeSession; none where its body is empty and only a digest may follow."""
+    # Nothing in the record says which of the two forms it has; what is left behind the paths does.
     begin = reader.at
     try:
         paths = tuple(reader.string() for _ in range(reader.count(4)))
