@@ -99,7 +99,7 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
 
 
 def _members(landing: Landing, ledgers: DataFrame) -> DataFrame:
-    """Who is in ensembles: one row per bookie. What the server would refuse as an id is no bookie."""
+    """Who is in ensembles: one row per bookie. What the server would refuse as an id is not a bookie."""
     from pyspark.sql import functions as F
 
     members = ledgers.select(F.explode("replicas").alias("r"))

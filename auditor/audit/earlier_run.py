@@ -152,7 +152,7 @@ def earlier_ledgers(table: str, facts: Any, scope: str, now: History) -> Earlier
 
 
 def check_since(option: str | None) -> None:
-    """Refuse a name that is no finished run, before anything is started.
+    """Refuse a name that is not a finished run, before anything is started.
 
     Raises: RunError, as `auditor.runs.reader.RunReader`.
     """
@@ -165,7 +165,7 @@ def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> 
 
     Raises:
         UsageError: that run is of another cluster.
-        RunError: it is no finished run, or cannot be read.
+        RunError: it is not a finished run, or cannot be read.
     """
     if option is None:
         return EarlierRun(None)

@@ -72,7 +72,7 @@ def unfinished_run(runs: Path, identity: dict[str, Any], within: float) -> str |
     """The newest run right below ``runs`` that broke off and was asked the same; None where there is none.
 
     One of a running store whose oldest table is older than ``within`` seconds would be begun anew: it is left
-    alone. What lies there and is no run of this program is passed over.
+    alone. What lies there and is not a run of this program is passed over.
     """
     asked = json.loads(json.dumps(identity))
     live = is_live(identity["metadata"])

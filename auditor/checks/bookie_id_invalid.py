@@ -57,7 +57,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         stored.where(~accepted),
         bookie_id="bookie_id",
         message=words(
-            "a cookie or registration has the name '", F.col("bookie_id"), "', which is no bookie id"
+            "a cookie or registration has the name '", F.col("bookie_id"), "', which is not a bookie id"
         ),
         evidence={"has_cookie": "has_cookie", "registered": "registered"},
     )

@@ -19,8 +19,8 @@ def endpoint_missing(roster: Roster) -> Iterator[Row]:
 
     What it finds:
         Registered bookies that no client can resolve: their registration has no endpoint of the protocol
-        bookie-rpc, or cannot be read; or it is empty, and the id is no host:port that could stand for it. An
-        empty registration of a bookie whose id is an address is not reported: bookies before 4.11 register
+        bookie-rpc, or cannot be read; or it is empty, and the id is not a host:port that could stand for it.
+        An empty registration of a bookie whose id is an address is not reported: bookies before 4.11 register
         so, and on etcd all do.
 
     Why it matters:

@@ -25,7 +25,7 @@ def logs(tables: Tables) -> DataFrame:
     """One row a log that is closed: its ``bytes``, those of ``entries``, and those that ``remain``.
 
     ``keeps`` are the ledgers that the bookie keeps it for, the largest first. Left out are the log that a
-    bookie writes to, one of which the owner of a byte is unknown, and what is no log yet.
+    bookie writes to, one of which the owner of a byte is unknown, and what is not a log yet.
     """
     from pyspark.sql import functions as F
 

@@ -25,7 +25,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
     Why it matters:
         No client can open the ledger, and nobody knows where its entries are. One such ledger also ends whole
         passes of BookKeeper's own auditor, so that other ledgers are not looked at either. Bookies keep its
-        data: the record exists, so it is no orphan.
+        data: the record exists, so it is not an orphan.
 
     How sure:
         Confirmed: the bytes are there and do not follow the format. Suspect where the ledger's metadata

@@ -32,7 +32,7 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     What to do:
         Where it is said to be deleted, the delete failed and nobody tries again: it is a leak like
         ledger-unowned. Else see the namespace's offload deletion lag (`pulsar-admin namespaces`); a longer
-        one than `--owner-grace` is no fault, and the topic must be loaded to be trimmed.
+        one than `--owner-grace` is not a fault, and the topic must be loaded to be trimmed.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

@@ -55,5 +55,5 @@ def path(name: str) -> None:
 def _file(name: str) -> Path:
     files = shipped_files()
     if name not in files:
-        raise UsageError(f"{name!r} is none of {', '.join(files)}")
+        raise UsageError(f"{name!r} is not one of {', '.join(files)}")
     return files[name]

@@ -138,7 +138,7 @@ def check(name: str | None) -> None:
     if found is None:
         near = difflib.get_close_matches(name, BY_ID, n=1)
         hint = f"; did you mean {near[0]}?" if near else "; bkaudit explain check lists them"
-        raise UsageError(f"{name!r} is no check{hint}")
+        raise UsageError(f"{name!r} is not a check{hint}")
     from auditor.reports.check_pages import page
 
     click.echo(page(found, _width()))

@@ -44,7 +44,7 @@ def prune(
     """Say which finished runs below RUNS would go; with --yes take them, and locks that nobody holds, away.
 
     Of each cluster the newest run and the newest complete one stay, whatever the numbers say, and so do the
-    baselines of suppressions. Unfinished runs, and whatever is no run of this program, are left alone.
+    baselines of suppressions. Unfinished runs, and whatever is not a run of this program, are left alone.
     """
     from auditor.runs.history import history
     from auditor.runs.prune import Keep, decisions
@@ -85,7 +85,7 @@ def _baselines(files: tuple[str, ...], directory: Path) -> set[str]:
 
 
 def _remove(run: Path) -> None:
-    """The report goes first: half a run is no finished one."""
+    """The report goes first: half a run is not a finished one."""
     (run / "report.json").unlink()
     shutil.rmtree(run)
 

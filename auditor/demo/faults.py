@@ -28,7 +28,7 @@ def plant(cluster: SampleCluster) -> None:
 
 
 def metadata_that_breaks_a_rule(cluster: SampleCluster) -> None:
-    """Ledgers 1001 to 1007: one for each rule, and one that is no metadata at all."""
+    """Ledgers 1001 to 1007: one for each rule, and one that is not metadata at all."""
     _ledger(cluster, 1001, [(5, [B1, B2])], last=9)  # segment-gap
     _ledger(cluster, 1002, [(0, [B1, B2])], ensemble=3, last=-1)  # ensemble-size
     _ledger(cluster, 1003, [(0, [B1, B1])], last=-1)  # ensemble-duplicate

@@ -56,7 +56,7 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
 def _local(path: Path) -> Iterator[Line]:
     there = next(each for each in (path, *path.parents) if each.exists())
     if not there.is_dir():
-        yield Line("out", "rights", State.FAIL, f"{there} is no directory", "name another place", USAGE)
+        yield Line("out", "rights", State.FAIL, f"{there} is not a directory", "name another place", USAGE)
         return
     system = _file_system(there.resolve())
     effective = os.access in os.supports_effective_ids

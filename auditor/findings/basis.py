@@ -1,6 +1,6 @@
 """What it rests on that a finding is not found any more: unless that was looked at, nothing is fixed.
 
-A run that could not read a bookie finds nothing on its disks, and that is no repair. So a finding of an
+A run that could not read a bookie finds nothing on its disks, and that is not a repair. So a finding of an
 earlier run that is not found now is *fixed* only where what would show it was looked at and did not; else
 it is *unseen*, and stays known until a run can tell.
 

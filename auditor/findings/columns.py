@@ -27,7 +27,7 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
     [255, 11529215046068469760]
 
     Raises:
-        RunError: something that is no fingerprint.
+        RunError: something that is not a fingerprint.
     """
     import pyarrow as pa
 
@@ -66,7 +66,7 @@ def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
     encoded = column.dictionary_encode()
     values = encoded.dictionary.to_pylist()
     if encoded.null_count or not codes.keys() >= set(values):
-        raise RunError(f"one of {values} is none of {', '.join(codes)}")
+        raise RunError(f"one of {values} is not among {', '.join(codes)}")
     numbers = np.array([codes[value] for value in values], np.int8)
     taken: NDArray[np.int8] = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
     return taken

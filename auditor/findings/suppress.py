@@ -60,8 +60,8 @@ def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
     """The entries of a suppressions file: those of ``[[suppress]]``, then those of ``[[baseline]]``.
 
     Raises:
-        UsageError: no such file, no TOML, or an entry that cannot be meant; the message names file, entry and
-            key.
+        UsageError: no such file, not TOML, or an entry that cannot be meant; the message names file, entry
+            and key.
     """
     values = read_toml(path)
     for key in values:
@@ -127,28 +127,28 @@ def _entry(where: str, kind: str, table: dict[str, Any], home: Path) -> Suppress
 
 
 def _text(value: Any) -> str | None:
-    return None if isinstance(value, str) and value.strip() else "no text"
+    return None if isinstance(value, str) and value.strip() else "not a string, or empty"
 
 
 def _day(value: Any) -> str | None:
     right = isinstance(value, date) and not isinstance(value, datetime)
-    return None if right else "no day: write it without quotes, as 2026-12-31"
+    return None if right else "not a day: write it without quotes, as 2026-12-31"
 
 
 def _long(value: Any) -> str | None:
     right = isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-    return None if right else "no whole number of 64 bits"
+    return None if right else "not a whole number of 64 bits"
 
 
 def _check(value: Any) -> str | None:
     if not isinstance(value, str):
-        return "no text"
-    return None if any(_matches(value, id) for id in BY_ID) else "no check, and matches none"
+        return "not a string"
+    return None if any(_matches(value, id) for id in BY_ID) else "not a check, and matches none"
 
 
 def _fingerprint(value: Any) -> str | None:
     right = isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value)
-    return None if right else "no fingerprint: 16 digits of 0-9 and a-f"
+    return None if right else "not a fingerprint: 16 digits of 0-9 and a-f"
 
 
 _NAMES: dict[str, Callable[[Any], str | None]] = {

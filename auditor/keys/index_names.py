@@ -17,7 +17,7 @@ _VALUES[ord("/")] = _SLASH
 
 
 def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
-    """The ledger of each file by the last step of its path, -1 where that is no index file's name.
+    """The ledger of each file by the last step of its path, -1 where that is not an index file's name.
 
     Every path has at least one "/", and five bytes.
 

@@ -24,7 +24,7 @@ def to_path(ledger_id: int) -> str:
 
 
 def from_name(name: str) -> int | None:
-    """The ledger whose index a file is by its name, or None if it is no index file's name.
+    """The ledger whose index a file is by its name, or None if it is not an index file's name.
 
     The server does not look at the directories either; compare with `to_path` to see whether they fit.
 

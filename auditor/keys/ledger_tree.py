@@ -1,11 +1,11 @@
 """What a znode or key below the root is: a ledger, a step on the way to one, a broken one, or none of these.
 
 The server does not check what it lists: it strings together whatever digits it finds in the names on the way
-down, and its garbage collection acts on the ids that come out. So a znode that is no ledger's path keeps two
-facts: the id that Java would list, and the ids that it could stand for. A name that Java's own parser takes
-for a ledger's (L and digits, in another width or tree) could be that ledger's metadata, put in the wrong
-place. A name that no ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for none: it says nothing
-of any ledger.
+down, and its garbage collection acts on the ids that come out. So a znode that is not a ledger's path keeps
+two facts: the id that Java would list, and the ids that it could stand for. A name that Java's own parser
+takes for a ledger's (L and digits, in another width or tree) could be that ledger's metadata, put in the
+wrong place. A name that no ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for none: it says
+nothing of any ledger.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def is_top(name: str) -> bool:
 
 
 def step(name: str) -> int | None:
-    """The half that a directory below the first one stands for, padded or not; None if it is no step.
+    """The half that a directory below the first one stands for, padded or not; None if it is not a step.
 
     >>> step("0000001f"), step("1f"), step("01f")
     (31, 31, None)

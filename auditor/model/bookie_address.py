@@ -112,5 +112,5 @@ def resolve(
 def _by_id(bookie_id: str, because: str) -> Address | UnresolvedBookie:
     address = legacy_address(bookie_id)
     if address is None:
-        return UnresolvedBookie(Nowhere.NO_ADDRESS, f"{bookie_id} is no address, {because}")
+        return UnresolvedBookie(Nowhere.NO_ADDRESS, f"{bookie_id} is not an address, {because}")
     return Address(*address, from_id=True)

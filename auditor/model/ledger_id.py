@@ -54,7 +54,7 @@ class LedgerId:
         match = _NAME.fullmatch(qualified_name)
         if match is None:
             shown = qualified_name[:_SHOWN]
-            raise UsageError(f"{shown!r} is no qualified ledger name: 32 hexadecimal digits, scope first")
+            raise UsageError(f"{shown!r} is not a qualified ledger name: 32 hexadecimal digits, scope first")
         scope, id_ = (int(half.replace("-", ""), 16) for half in match.groups() if half is not None)
         return cls(_to_signed(id_), _to_signed(scope))
 

@@ -129,7 +129,7 @@ def _segment_rules(
     found = []
     if not no_ids.isdisjoint(ensemble):
         bad = next(member for member in ensemble if member in no_ids)
-        reason = f"{bad[:_SHOWN]!r} in the segment from entry {first} is no bookie id"
+        reason = f"{bad[:_SHOWN]!r} in the segment from entry {first} is not a bookie id"
         found.append(BrokenRule("bookie-id-invalid", reason, refused=True))
     if len(ensemble) != ensemble_size:
         reason = f"the segment from entry {first} has {len(ensemble)} bookies, not {ensemble_size}"

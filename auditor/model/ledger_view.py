@@ -46,8 +46,8 @@ class LedgerView:
 
     ``state`` and all numbers are None where the metadata could not be read. ``judged_class`` and
     ``potential_class`` are those of the table verdicts. ``attached`` is the metadata's custom part, whatever
-    the application put there: key and value, one that is no text in hexadecimal. ``answers`` are what bookies
-    said when they were asked for entries; none where nobody was. ``queue`` says whether it waits for
+    the application put there: key and value, one that is not text in hexadecimal. ``answers`` are what
+    bookies said when they were asked for entries; none where nobody was. ``queue`` says whether it waits for
     replication, since when, and who holds it.
     """
 

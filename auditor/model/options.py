@@ -189,10 +189,11 @@ class AuditOptions:
         """Read options from a file such as conf/audit.toml; what it leaves out has its default.
 
         Raises:
-            UsageError: no such file, no TOML, a key that is no option, or a bad value; the message names it.
+            UsageError: no such file, not TOML, a key that is not an option, or a bad value; the message names
+            it.
         """
         values = read_toml(path)
-        values.pop(CLUSTERS, None)  # what is audited is no option of how
+        values.pop(CLUSTERS, None)  # what is audited is not an option of how
         known = option_types()
         for key in values:
             if key not in known:
@@ -250,13 +251,13 @@ def _check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
 
 def _check_choice(name: str, choices: Collection[str], value: Any) -> Any:
     if value not in choices:
-        raise UsageError(f"{name}: {value!r} is none of {', '.join(choices)}")
+        raise UsageError(f"{name}: {value!r} is not one of {', '.join(choices)}")
     return value
 
 
 def _check_text(name: str, option: Option, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{name}: {value!r} is no text")
+        raise UsageError(f"{name}: {value!r} is not a string, or empty")
     if option.pattern is not None and not re.fullmatch(option.pattern, value):
         raise UsageError(f"{name}: {value!r} is not {option.form}")
     return value
@@ -266,7 +267,7 @@ def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | flo
     whole = kind is not float
     # True is an int to Python, and not a number to whoever writes a file of options.
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-        raise UsageError(f"{name}: {value!r} is no {'whole number' if whole else 'number'}")
+        raise UsageError(f"{name}: {value!r} is not a {'whole number' if whole else 'number'}")
     high = _LONG if option.high is None else option.high
     # Written so that NaN, which compares with nothing, is out of bounds as well.
     if option.low is not None and not value >= option.low:
@@ -277,12 +278,12 @@ def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | flo
 
 
 def _moment(name: str, value: Any) -> Any:
-    """A moment as milliseconds; what is no moment at all is left for the bounds to refuse."""
+    """A moment as milliseconds; what is not a moment at all is left for the bounds to refuse."""
     if isinstance(value, str) and not value.isdecimal():
         try:
             value = datetime.fromisoformat(value)
         except ValueError as error:
-            raise UsageError(f"{name}: {value!r} is no moment: give milliseconds, or ISO 8601") from error
+            raise UsageError(f"{name}: {value!r} is not a moment: give milliseconds, or ISO 8601") from error
     if isinstance(value, datetime):
         zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
         return round(zoned.timestamp() * 1000)

@@ -295,7 +295,7 @@ class Report:
             value = json.loads(text)
             schema = value.get("schema") if isinstance(value, dict) else None
             if schema != SCHEMA:
-                raise RunUsageError(f"this is no {SCHEMA}: its schema is {schema!r}")
+                raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}")
             _same_shape(value["run"])
             bookies = value["coverage"]["bookies"]
             return cls(

@@ -46,7 +46,7 @@ class IndexState(StrEnum):
         "not-indexed"  # locations without an entry in the ledger index: the bookie does not serve it
     )
     ABSENT = "absent"  # of a replica only: the index has no row of it
-    STRAY = "stray"  # a file that is none of the bookie's
+    STRAY = "stray"  # a file that is not one of the bookie's
     GAP = "gap"  # a place that could not be listed
     DAMAGED = "damaged"  # a part of the index that belongs to no one ledger
 

@@ -17,11 +17,11 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     auditor.errors.UsageError: nowhere.toml: No such file or directory
 
     Raises:
-        UsageError: no such file, or no TOML; the message names the file.
+        UsageError: no such file, or not TOML; the message names the file.
     """
     try:
         return tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: no TOML: {error}") from error
+        raise UsageError(f"{path}: not TOML: {error}") from error

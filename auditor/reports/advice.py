@@ -87,7 +87,7 @@ def advice(check: Check, blanks: Blanks, width: int, indent: str = "", scope_id:
         lines += [indent + " " * _LABEL + fill_command(shown.strip(), blanks), *below]
         if _COOKIE.match(command.text) and not _PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
             inner = indent + " " * (_LABEL + 4)
-            lines += fold_text("The shell refuses an id that is no host:port.", width, inner, inner)
+            lines += fold_text("The shell refuses an id that is not a host:port.", width, inner, inner)
     if scope_id:
         lines += _label_lines("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
     elif below_0:

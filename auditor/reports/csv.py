@@ -88,7 +88,7 @@ def _number(id: int | None) -> int | str:
 
 
 def _text(text: str) -> str:
-    """A cell that is no formula, whatever was written into the metadata.
+    """A cell that is not a formula, whatever was written into the metadata.
 
     >>> [_text(text) for text in ("bk:3181", "=HYPERLINK(0)", " @x")]
     ['bk:3181', "'=HYPERLINK(0)", "' @x"]

@@ -20,7 +20,7 @@ def check_master(master: str, timeout: float = 5.0) -> None:
     >>> check_master("local[*]")
     >>> check_master("locl[2]")
     Traceback (most recent call last):
-    auditor.errors.UsageError: master: 'locl[2]' is none of local[N], spark://HOST:PORT, yarn, k8s://URL
+    auditor.errors.UsageError: master: 'locl[2]' is not one of local[N], spark://HOST:PORT, yarn, k8s://URL
 
     Raises:
         UsageError: no such kind of master, or yarn where no configuration of Hadoop is named.
@@ -33,7 +33,7 @@ def check_master(master: str, timeout: float = 5.0) -> None:
             raise UsageError(f"master: yarn needs Hadoop's configuration: set {' or '.join(_HADOOP)}")
         return
     if not master.startswith(_STANDALONE):
-        raise UsageError(f"master: {master!r} is none of local[N], spark://HOST:PORT, yarn, k8s://URL")
+        raise UsageError(f"master: {master!r} is not one of local[N], spark://HOST:PORT, yarn, k8s://URL")
     reasons = [_unreachable(address, timeout) for address in master.removeprefix(_STANDALONE).split(",")]
     if all(reasons):
         raise SparkError(f"master: {master}: {'; '.join(reason for reason in reasons if reason)}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def by_state(availability: DataFrame, shapes: IndexShapes) -> DataFrame:
-    """The rows of `auditor.tables.unequal.held`, and those of what is no index of a ledger.
+    """The rows of `auditor.tables.unequal.held`, and those of what is not an index of a ledger.
 
     ``shapes`` must be of these rows. A replica is one row: no bookie's index came in pieces that overlap.
     """

@@ -65,5 +65,5 @@ def _topic(name: Column, chroot: str) -> Column:
 def _text(custom: Column, key: str) -> Column:
     from pyspark.sql import functions as F
 
-    # Anybody may write anything there: what is no text says nothing.
+    # Anybody may write anything there: what is not text says nothing.
     return F.try_validate_utf8(F.try_element_at(custom, F.lit(key)).cast("string"))

@@ -115,7 +115,7 @@ def rejudge(
     again = facts.join(F.broadcast(said), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
     heard = again.mapInArrow(work, from_arrow_schema(JUDGED))
     others = judged.join(F.broadcast(said.select(*LEDGER)), [*LEDGER], "left_anti")
-    # A later run may ask: it is none of the lasting doubts.
+    # A later run may ask: it is not one of the lasting doubts.
     doubt = F.array_union("doubts", F.array(F.lit(unasked(BOUND).text)))
     doubts = F.when(_reachable(askable), doubt).otherwise(F.col("doubts"))
     unheard = others.withColumn("doubts", doubts).select(*JUDGED.names)

@@ -24,7 +24,10 @@ def test_ids_are_judged_as_the_server_does(spark: SparkSession) -> None:
         ],
         ledgers=[
             ledger(
-                7, "non valid", status="broken", rules=[("bookie-id-invalid", "'non valid' is no bookie id")]
+                7,
+                "non valid",
+                status="broken",
+                rules=[("bookie-id-invalid", "'non valid' is not a bookie id")],
             ),
             ledger(8, "bk1", status="broken", rules=[("ensemble-size", "1 for 3")]),
         ],
@@ -42,4 +45,4 @@ def test_ids_are_judged_as_the_server_does(spark: SparkSession) -> None:
     assert note.message == "'bk@1' is a bookie id that BookKeeper takes and BP-41 does not allow"
     [of_ledger] = [each for each in found if each.ledger_id is not None]
     assert (of_ledger.where, of_ledger.severity) == ((7, None), "error")
-    assert of_ledger.message == "ledger 7: 'non valid' is no bookie id"
+    assert of_ledger.message == "ledger 7: 'non valid' is not a bookie id"

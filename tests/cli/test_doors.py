@@ -206,7 +206,7 @@ def test_a_check_that_is_none_is_answered_with_one_that_is() -> None:
     outcome = bkaudit("explain", "check", "orphan-ledgr")
     assert (outcome.exit_code, outcome.stderr) == (
         2,
-        "bkaudit: 'orphan-ledgr' is no check; did you mean orphan-ledger?\n",
+        "bkaudit: 'orphan-ledgr' is not a check; did you mean orphan-ledger?\n",
     )
 
 

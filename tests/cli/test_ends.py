@@ -89,7 +89,7 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
         check_master("yarn")
     monkeypatch.setenv("YARN_CONF_DIR", "/etc/hadoop")
     check_master("yarn")
-    with pytest.raises(UsageError, match="is none of local"):
+    with pytest.raises(UsageError, match="is not one of local"):
         check_master("http://h:1")
     with pytest.raises(SparkError, match=r"127\.0\.0\.1:1: Connection refused; 'h:x' is not HOST:PORT"):
         check_master("spark://127.0.0.1:1,h:x")

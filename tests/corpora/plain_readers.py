@@ -164,7 +164,7 @@ def read_index(path: Path) -> PlainIndex:
     slots = data[1024:]
     whole = len(slots) // 8
     held = frozenset(e for e, slot in enumerate(struct.unpack_from(f">{whole}q", slots)) if slot)
-    # The smallest page of the corpora has 1024 bytes: whatever is no multiple of it was cut.
+    # The smallest page of the corpora has 1024 bytes: whatever is not a multiple of it was cut.
     return PlainIndex(held, readable=len(slots) % 1024 == 0)
 
 

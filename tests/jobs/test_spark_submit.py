@@ -72,5 +72,5 @@ def test_wrong_usage_ends_before_spark_starts(tmp_path: Path, package: str) -> N
     outcome = submit("scan.py", package, "--metadata", "nonsense", "--out", str(tmp_path / "run"))
     assert outcome.returncode == 2, outcome.stderr
     # spark-submit lets both streams of a Python program out on its own standard output.
-    assert "bkaudit: 'nonsense' is no metadata URI" in outcome.stdout
+    assert "bkaudit: 'nonsense' is not a metadata URI" in outcome.stdout
     assert "SparkContext" not in outcome.stderr

@@ -60,7 +60,7 @@ def test_what_is_no_part_of_the_tree_is_left_alone(kind: LayoutKind, rel: str) -
 @pytest.mark.parametrize(
     ("rel", "listed", "stands"),
     [
-        # Long.parseLong takes what is no path of ours.
+        # Long.parseLong takes what is not a path of ours.
         ("L1", 1, 1),
         ("L00000000005", 5, 5),
         ("L-5", -5, -5),
@@ -95,7 +95,7 @@ def test_a_flat_name_may_have_more_than_ten_digits() -> None:
         ("12/3456/Labc", None, None),
         # Java keeps only what lies within the parent.
         ("00/0000/L12345", None, None),
-        # A level that is no number makes its listing fail; one of another width does not.
+        # A level that is not a number makes its listing fail; one of another width does not.
         ("00/foo", None, None),
         ("00/foo/L0001", None, None),
         ("00/1", None, None),

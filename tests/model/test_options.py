@@ -43,24 +43,24 @@ def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
     [
         ("sample = 3", "sample: no such option; there are fail_on, fail_on_suspect, suppressions, samples"),
         ("[audit]\nsamples = 3", "audit: no such option"),
-        ("samples = 'many'", "samples: 'many' is no whole number"),
-        ("samples = true", "samples: True is no whole number"),
-        ("samples = 2.5", "samples: 2.5 is no whole number"),
+        ("samples = 'many'", "samples: 'many' is not a whole number"),
+        ("samples = true", "samples: True is not a whole number"),
+        ("samples = 2.5", "samples: 2.5 is not a whole number"),
         ("samples = -1", "samples: -1 is below 0"),
         ("samples = 10001", "samples: 10001 is above 10000"),
-        ("scan_time = 99999999999999999999", "no TOML|scan_time: 99999999999999999999 is above"),
-        ("scan_time = 'yesterday'", "scan_time: 'yesterday' is no moment"),
-        ("index_time = true", "index_time: True is no whole number"),
-        ("fail_on = 'fatal'", "fail_on: 'fatal' is none of critical, error, warning, note, new"),
-        ("fail_on = 3", "fail_on: 3 is none of"),
+        ("scan_time = 99999999999999999999", "not TOML|scan_time: 99999999999999999999 is above"),
+        ("scan_time = 'yesterday'", "scan_time: 'yesterday' is not a moment"),
+        ("index_time = true", "index_time: True is not a whole number"),
+        ("fail_on = 'fatal'", "fail_on: 'fatal' is not one of critical, error, warning, note, new"),
+        ("fail_on = 3", "fail_on: 3 is not one of"),
         ("fail_on_suspect = 1", "fail_on_suspect: 1 is neither true nor false"),
         ("rate_limit = nan", "rate_limit: nan is below 0"),
-        ("rate_limit = 'fast'", "rate_limit: 'fast' is no number"),
+        ("rate_limit = 'fast'", "rate_limit: 'fast' is not a number"),
         ("timeout = inf", "timeout: inf is above 3600"),
-        ("master = ''", "master: '' is no text"),
-        ("master = 1", "master: 1 is no text"),
-        ("samples 3", "no TOML"),
-        ("samples = 3\nsamples = 4", "no TOML"),
+        ("master = ''", "master: '' is not a string, or empty"),
+        ("master = 1", "master: 1 is not a string, or empty"),
+        ("samples 3", "not TOML"),
+        ("samples = 3\nsamples = 4", "not TOML"),
     ],
 )
 def test_a_wrong_key_or_value_is_refused_with_its_name(tmp_path: Path, text: str, said: str) -> None:
@@ -75,7 +75,7 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         AuditOptions.from_toml(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="no TOML"):
+    with pytest.raises(UsageError, match="not TOML"):
         AuditOptions.from_toml(tmp_path / "bytes.toml")
 
 

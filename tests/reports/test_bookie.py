@@ -115,7 +115,7 @@ def test_each_problem_says_why_how_sure_and_what_to_do() -> None:
 
 def test_an_id_that_the_shell_refuses_is_said_to_be_one() -> None:
     unused = ProblemView("cookie-unused", Severity.NOTE, 1, 0, ("it has a cookie",))
-    refused = "The shell refuses an id that is no host:port."
+    refused = "The shell refuses an id that is not a host:port."
     custom = " ".join(render(replace(BOOKIE, bookie_id="bk-a.rack1", problems=(unused,))).split())
     assert "bookkeeper shell cookie_delete bk-a.rack1" in custom
     assert refused in custom

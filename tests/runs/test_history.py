@@ -22,7 +22,7 @@ HERE = Cluster(INSTANCE, "zk://h1/ledgers", "flat")
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Three finished runs whose names say nothing of their order, and what is no finished run."""
+    """Three finished runs whose names say nothing of their order, and what is not a finished run."""
     found = [tally("entry-lost", "critical", 2), tally("orphan-ledger", "note", 3)]
     for name, finished in (("c", 1_795_000_000_000), ("a", 1_795_100_000_000), ("b", 1_795_200_000_000)):
         write_run(tmp_path / name, [], run={"finished": finished, "tally": found})

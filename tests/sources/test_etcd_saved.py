@@ -122,7 +122,7 @@ def test_other_scopes_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_every_key_that_java_makes_is_its_ledger_in_its_scope_but_for_ids_that_no_ledger_has() -> None:
-    # Java turns every id into a key and back. In scope 0, which servers write, a negative one is no ledger's.
+    # Java turns every id into a key and back. In scope 0, which servers write, a negative one is nobody's.
     for vector in oracle()["keyVectors"]:
         ledger, scope = vector["parsedLedgerId"], vector["parsedScopeId"]
         rel = vector["key"][len(vector["scope"]) + 1 :]

@@ -15,7 +15,7 @@ both that they are one byte and that they fill eight, and lets the digest begin 
 neither; one byte is what its "9 bytes more" and its picture say, and is chosen here.
 
 The digest type of version 1 is in the ledger's metadata only. What an entry log keeps beside entries has the
-ledger id -1 and is no entry: it must be left out before this is asked.
+ledger id -1 and is not an entry: it must be left out before this is asked.
 """
 
 from __future__ import annotations

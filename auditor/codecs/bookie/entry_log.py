@@ -10,8 +10,8 @@
          size    ledger -1  entry -2   k       k times: ledger, bytes
          int32   int64      int64      int32            int64   int64      size = 20 + 16 * k
 
-The direct logger fills its first block of 4096 bytes with a record that is no entry: at byte 1024 its size,
-3068, and a ledger id of -1.
+The direct logger fills its first block of 4096 bytes with a record that is not an entry: at byte 1024 its
+size, 3068, and a ledger id of -1.
 
 All numbers are big-endian. An offset of 0 means that there is no map: the log is still written to, or the
 bookie went down before it was closed. Version 0 has no map at all. A size of 0 or below ends the map (what
@@ -78,7 +78,7 @@ def decode_header(data: bytes) -> EntryLogHeader:
     if magic != MAGIC:
         raise DecodeError(_WHAT, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
     if not 0 <= version <= NEWEST_VERSION:
-        raise DecodeError(_WHAT, 4, f"version {version} is none of 0 to {NEWEST_VERSION}")
+        raise DecodeError(_WHAT, 4, f"version {version} is not one of 0 to {NEWEST_VERSION}")
     # 0 is how the header stays until the log is closed; anything else in the header's own bytes is damage.
     if offset != 0 and offset < HEADER_BYTES:
         raise DecodeError(_WHAT, 8, f"a ledgers map at byte {offset}, inside the header")

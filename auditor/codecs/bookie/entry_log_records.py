@@ -7,8 +7,8 @@
     padding   a size of 0 or below: the next byte is looked at, one by one
 
 An entry of BP-35 (format v2) has flags, from 0x80 on, in the first byte after its size; scope, ledger and
-entry follow as int64 (`auditor.codecs.bookie.entry`). A ledger id of -1 is no entry: the ledgers map, or what
-the direct logger writes after its header so that its first block is full. The direct logger
+entry follow as int64 (`auditor.codecs.bookie.entry`). A ledger id of -1 is not an entry: the ledgers map, or
+what the direct logger writes after its header so that its first block is full. The direct logger
 (DirectEntryLogger, blocks of 4096 bytes) fills a block that it must flush with bytes 0xf0; a log that is
 written to may end in zeros, or inside a record.
 
@@ -41,7 +41,7 @@ from auditor.codecs.bookie.length_prefixed import (
 from auditor.errors import DecodeError
 
 NO_ENTRY = -1
-"""The ledger id of what is no entry."""
+"""The ledger id of what is not an entry."""
 
 _WHAT = "entry log"
 _V2_IDS = 25  # flags, scope, ledger, entry
@@ -72,7 +72,7 @@ class EntryLogRecords:
     """The records of an entry log up to byte ``size``, to be read once from the front by `entries`.
 
     After that ``end`` is the byte behind the last whole record, and ``cut`` whether one that follows goes
-    beyond ``size``. ``other_bytes`` are those of records that are no entries, ``padding_bytes`` those
+    beyond ``size``. ``other_bytes`` are those of records that are not entries, ``padding_bytes`` those
     between records. So header, entries, these two, and what follows ``end`` are all bytes of the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
@@ -172,7 +172,7 @@ _Fault = tuple[int, str]
 
 
 def _others(found: LogEntries, block: bytes, starts: Longs) -> tuple[NDArray[np.bool_], _Fault | None]:
-    """Which records are no entries, and the first that nobody can have written; corrects ids of BP-35."""
+    """Which records are not entries, and the first that nobody can have written; corrects ids of BP-35."""
     _, sizes, scopes, ledgers, entries = found
     other = ledgers == NO_ENTRY
     second = ledgers < NO_ENTRY

@@ -12,7 +12,7 @@
 
 All numbers are big-endian. A length of 0, or the end of the file, ends the journal: files are filled with
 zeros before they are written to. Where a file ends inside a record, a restart ends before that record. An
-entry id below 0 is no entry: -4096 a ledger's master key (version 3 on), -8192 that it was fenced (4 on),
+entry id below 0 is not an entry: -4096 a ledger's master key (version 3 on), -8192 that it was fenced (4 on),
 -32768 an explicit LAC (6 on); others are skipped, as the server does (``Journal.scanJournal``,
 ``BookieImpl.readJournal``).
 
@@ -43,7 +43,7 @@ from auditor.errors import DecodeError
 MAGIC = b"BKLG"
 NEWEST_VERSION = 6
 MASTER_KEY, FENCE, EXPLICIT_LAC = -0x1000, -0x2000, -0x8000
-"""Ids of records that are no entries; the first says the key of a ledger that is new to the bookie."""
+"""Ids of records that are not entries; the first says the key of a ledger that is new to the bookie."""
 
 HEADER = struct.Struct(">4si")
 
@@ -96,7 +96,7 @@ class Journal:
             return cls(read_at, size, 1, 0)
         _, version = HEADER.unpack(data)
         if not 2 <= version <= NEWEST_VERSION:
-            raise DecodeError(_WHAT, 4, f"version {version} is none of 1 to {NEWEST_VERSION}")
+            raise DecodeError(_WHAT, 4, f"version {version} is not one of 1 to {NEWEST_VERSION}")
         return cls(read_at, size, version, _ALIGNED_HEADER if version >= _FIRST_ALIGNED else HEADER.size)
 
     def records(self, start: int = 0) -> Iterator[Records]:

@@ -78,5 +78,5 @@ def read_version(data: bytes) -> tuple[int, int]:
         raise DecodeError(WHAT, len(MAGIC), "no version number")
     version = int(match[1])
     if not 1 <= version <= 3:
-        raise DecodeError(WHAT, len(MAGIC), f"version {version} is none of 1, 2 and 3")
+        raise DecodeError(WHAT, len(MAGIC), f"version {version} is not one of 1, 2 and 3")
     return version, match.end()

@@ -86,5 +86,5 @@ def _integer(text: str, at: int, bits: int, what: str) -> int:
     match = _INTEGER.fullmatch(text)
     value = int(match[1] + match[2]) if match else None
     if value is None or not -(1 << bits) <= value < 1 << bits:
-        raise DecodeError(WHAT, at, f"the {what} is no {bits + 1}-bit integer")
+        raise DecodeError(WHAT, at, f"the {what} is not a {bits + 1}-bit integer")
     return value

@@ -55,7 +55,7 @@ def decode(data: bytes) -> LogSegment:
     head, ledger_id, first = numbers
     version = head & 0xFF
     if version not in _VERSIONS:
-        raise DecodeError(WHAT, 0, f"version {version} is none of 1 to 5")
+        raise DecodeError(WHAT, 0, f"version {version} is not one of 1 to 5")
     return LogSegment(version, ledger_id, first, head >> 32 & 0xFFFFFFFF)
 
 

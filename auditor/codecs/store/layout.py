@@ -69,7 +69,7 @@ def decode(data: bytes) -> Layout:
         raise DecodeError(WHAT, at, "no ledger manager")
     parts = second.split(b":")
     if len(parts) != 2 or not parts[1]:
-        raise DecodeError(WHAT, at, "the ledger manager is no name and version")
+        raise DecodeError(WHAT, at, "the ledger manager is not a name and version")
     manager_version = _number(parts[1], at + len(parts[0]) + 1, "version of the ledger manager")
     return Layout(format_version, parts[0].decode("utf-8", "replace"), manager_version)
 
@@ -85,5 +85,5 @@ def _kind_of(manager: str) -> LayoutKind | None:
 def _number(text: bytes, at: int, what: str) -> int:
     value = int(text) if _NUMBER.fullmatch(text) else None
     if value is None or not -(2**31) <= value < 2**31:
-        raise DecodeError(WHAT, at, f"the {what} is no 32-bit integer")
+        raise DecodeError(WHAT, at, f"the {what} is not a 32-bit integer")
     return value

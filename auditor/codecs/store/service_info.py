@@ -47,7 +47,7 @@ def decode(data: bytes, bookie_id: str) -> ServiceInfo:
     """Read what the bookie ``bookie_id`` registered with; without data its id is taken as its address.
 
     Raises `DecodeError` for broken bytes, and `RuleError` (``endpoint-missing``) where there is no data and
-    the id is no address.
+    the id is not an address.
 
     >>> decode(b"", "bk1:3181").bookie_rpc
     Endpoint(id='bk1:3181', host='bk1', port=3181, protocol='bookie-rpc', auth=(), extensions=())
@@ -55,7 +55,7 @@ def decode(data: bytes, bookie_id: str) -> ServiceInfo:
     if not data:
         address = legacy_address(bookie_id)
         if address is None:
-            reason = f"{bookie_id[:120]!r} registered no endpoint and is no address itself"
+            reason = f"{bookie_id[:120]!r} registered no endpoint and is not an address itself"
             raise RuleError(WHAT, "endpoint-missing", reason, ServiceInfo(()))
         return ServiceInfo((Endpoint(bookie_id, *address, BOOKIE_RPC),))
     message = proto_wire.parse(BookieServiceInfoFormat, data, WHAT)

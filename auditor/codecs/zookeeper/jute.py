@@ -72,7 +72,7 @@ class JuteReader:
         try:
             return self.buffer().decode()
         except UnicodeDecodeError as error:
-            raise DecodeError(self._what, begin, "a string that is no UTF-8") from error
+            raise DecodeError(self._what, begin, "a string that is not UTF-8") from error
 
     def count(self, item_bytes: int) -> int:
         """A vector's number of items, of ``item_bytes`` at least; null reads as 0."""

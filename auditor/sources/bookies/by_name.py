@@ -153,7 +153,7 @@ def _directories(text: str) -> tuple[str, ...]:
 def _tasks(options: Mapping[str, str]) -> int:
     text = options.get("tasks", str(TASKS))
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{FORMAT}: tasks: {text!r} is no number of 1 or more")
+        raise UsageError(f"{FORMAT}: tasks: {text!r} is not a number of 1 or more")
     return int(text)
 
 

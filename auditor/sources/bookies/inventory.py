@@ -33,7 +33,7 @@ class DeclaredRole:
 def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
     """Read which directories each bookie has; relative paths count from the file's own directory.
 
-    Raises `UsageError` for a file that is no inventory, naming the entry at fault.
+    Raises `UsageError` for a file that is not an inventory, naming the entry at fault.
     """
     try:
         content = tomllib.loads(file.read_text("utf-8"))
@@ -53,7 +53,7 @@ def _directories(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
             "and is not the word readonly"
         )
     if not isinstance(lists, dict):
-        raise UsageError(f"{where} is no table")
+        raise UsageError(f"{where} is not a table")
     unknown = sorted(set(lists) - set(ROLES))
     if unknown:
         raise UsageError(f"{where} has {', '.join(unknown)}; known are {', '.join(ROLES)}")

@@ -117,7 +117,7 @@ def attribute(
     bookies: dict[str, AttributedBookie] = {}
     for owner, directories in owned.items():
         paths = paths_of(owner, list(directories.values()), store_cookies.get(owner or ""))
-        # An empty directory that no cookie names is none of the bookie's.
+        # An empty directory that no cookie names is not one of the bookie's.
         kept = [each for each in directories.values() if each.relevant or each.found.path in paths.roles]
         rows.extend(_row(owner, each, paths) for each in kept)
         if owner is not None:

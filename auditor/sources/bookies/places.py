@@ -27,10 +27,10 @@ MAX_DEPTH = 6
 """How far below a place a directory is looked for: a copy of a whole file tree has four levels or so."""
 
 MAX_DIRECTORIES = 10_000
-"""Directories looked into below one place; a bookie has a few dozen, anything more is no bookie's place."""
+"""Directories looked into below one place; a bookie has a few dozen, more is not a bookie's place."""
 
 MAX_VERSION_BYTES = 1 << 20
-"""A VERSION file larger than this is no cookie."""
+"""A VERSION file larger than this is not a cookie."""
 
 
 @dataclass(frozen=True, slots=True)

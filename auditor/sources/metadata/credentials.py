@@ -123,7 +123,7 @@ def read_credentials(path: str | None) -> Credentials:
     Login(user='auditor')
 
     Raises:
-        UsageError: no such file, no TOML, an unknown key, a wrong value, others may read it; the message
+        UsageError: no such file, not TOML, an unknown key, a wrong value, others may read it; the message
             names file and key, never a value.
     """
     chosen = credentials_file(path)

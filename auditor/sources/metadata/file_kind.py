@@ -99,4 +99,4 @@ def not_a(what: str, path: Path, instead: str) -> str:
         kind = file_kind(path)
     except OSError as error:
         return f"cannot read {path}: {error.strerror or error}"
-    return f"{path} is no {what}: it seems to be {kind.words}; {kind.way_out or instead}"
+    return f"{path} is not {what}: it seems to be {kind.words}; {kind.way_out or instead}"

@@ -77,7 +77,8 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
 def list_ledgers(
     uri: str, scope_id: int = 0, options: StoreOptions | None = None
 ) -> Iterator[StoredLedger | tuple[str, str]]:
-    """Every ledger of one scope, in the store's order; (path, reason) for what was not listed or is no path.
+    """Every ledger of one scope, in the store's order; (path, reason) for what was not listed or is not a
+    path.
 
     What could be of this scope counts as of it.
 
@@ -99,7 +100,7 @@ def list_ledgers(
                     if place.kind == "ledger" and place.ledger_id is not None and place.scope_id is not None:
                         yield _stored_ledger(store, batch, row, LedgerId(place.ledger_id, place.scope_id))
                     elif place.kind == "malformed":
-                        yield path, "its path and its id disagree, or it is no ledger's path"
+                        yield path, "its path and its id disagree, or it is not a ledger's path"
                 for path, reason in batch.gaps:
                     if (path, reason) not in anywhere and _may_be_in(
                         unread_place(layout, path[below:]), scope_id

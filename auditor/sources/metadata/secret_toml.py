@@ -16,7 +16,7 @@ class SecretFile:
     """A TOML file and whether a secret is written in it.
 
     Raises:
-        UsageError: no such file, or no TOML.
+        UsageError: no such file, or not TOML.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,9 +30,9 @@ class SecretFile:
             raise UsageError(f"{path}: cannot read the credentials: {error.strerror}") from error
         except UnicodeDecodeError:
             # These errors hold the text: not even the chain of causes may have it.
-            raise UsageError(f"{path}: no TOML: it is no UTF-8 text") from None
+            raise UsageError(f"{path}: not TOML: it is not UTF-8 text") from None
         except tomllib.TOMLDecodeError as error:
-            raise UsageError(f"{path}: no TOML: {error}") from None
+            raise UsageError(f"{path}: not TOML: {error}") from None
         self.top = Section(self, "", values)
 
     def close_to_others(self) -> None:
@@ -81,7 +81,7 @@ class Section:
         value, variable = self._values.get(key), self._values.get(f"{key}_env")
         for name, given in ((key, value), (f"{key}_env", variable)):
             if given is not None and (not isinstance(given, str) or not given):
-                self.wrong(name, "it is no text")
+                self.wrong(name, "it is not a string, or empty")
         if value is not None and variable is not None:
             self.wrong(key, f"it is given twice, here and as {key}_env")
         if variable is not None:

@@ -98,7 +98,7 @@ class StoreSource(DataSource):
             raise UsageError(f"{name}: give the option metadata, such as zk://host:2181/ledgers")
         layout = given.get("layout")
         if layout is not None and layout not in list(LayoutKind):
-            raise UsageError(f"{name}: layout: {layout!r} is none of {', '.join(LayoutKind)}")
+            raise UsageError(f"{name}: layout: {layout!r} is not one of {', '.join(LayoutKind)}")
         chosen = LayoutKind(layout) if layout is not None else None
         earlier = EarlierLedgers.from_json(given["earlier"]) if "earlier" in given else None
         return StoreReader(uri, chosen, self.tree, self.columns, options, parts, at_once, earlier)
@@ -110,7 +110,7 @@ def _number(source: str, option: str, text: str) -> int | float:
         value = kind(text)
     except ValueError:
         what = "whole number" if kind is int else "number"
-        raise UsageError(f"{source}: {option}: {text!r} is no {what}") from None
+        raise UsageError(f"{source}: {option}: {text!r} is not a {what}") from None
     # Written so that NaN, which compares with nothing, is out of bounds as well.
     if not value >= least:
         raise UsageError(f"{source}: {option}: {text} is below {least:g}")

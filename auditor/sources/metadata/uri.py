@@ -86,7 +86,7 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
         return uri
     scheme, separator, rest = uri.partition("://")
     if not separator:
-        raise UsageError(f"{redact(uri)!r} is no metadata URI; known forms: {FORMS}")
+        raise UsageError(f"{redact(uri)!r} is not a metadata URI; known forms: {FORMS}")
     rest, _, query_text = rest.partition("?")
     authority, slash, path = rest.partition("/")
     path = slash + path
@@ -143,7 +143,7 @@ def _etcd(uri: str, authority: str, scope: str, query: dict[str, str]) -> Metada
 def _host(uri: str, text: str, default_port: int) -> str:
     match = _HOST.fullmatch(text)
     if not match or (match[2] and not 0 < int(match[2]) < 65536):
-        raise UsageError(f"{redact(uri)!r}: {text.rpartition('@')[2]!r} is no host:port")
+        raise UsageError(f"{redact(uri)!r}: {text.rpartition('@')[2]!r} is not a host:port")
     return f"{match[1]}:{match[2] or default_port}"
 
 

@@ -57,7 +57,7 @@ def test_closed_without_a_last_entry_is_closed_at_0() -> None:
         pytest.param(MAGIC + b"1\n2147483648\n2\n0\n", 30, id="33 bits"),
         pytest.param(V1 + b"\n", 47, id="a blank line"),
         pytest.param(V1 + b"5 a:1 b:2\n", 47, id="no tab"),
-        pytest.param(V1 + b"five\ta:1\tb:2\n", 47, id="a first entry that is no number"),
+        pytest.param(V1 + b"five\ta:1\tb:2\n", 47, id="a first entry that is not a number"),
         pytest.param(V1 + b"\tCLOSED", 47, id="no last entry"),
         pytest.param(V2, len(V2), id="no state"),
         pytest.param(V2 + b"state: SHUT", len(V2) + 7, id="no such state"),

@@ -38,7 +38,7 @@ pieces = st.lists(
 
 @given(
     st.one_of(pieces, messages.map(text_format.MessageToString).map(str.encode).flatmap(mutations)).filter(
-        # The server replaces what is no UTF-8 and wraps octal escapes above 377; the library refuses both.
+        # The server replaces what is not UTF-8 and wraps octal escapes above 377; the library refuses both.
         lambda text: text.isascii() and b"\\" not in text.replace(b"\\x", b"").replace(b"\\u00", b"")
     )
 )

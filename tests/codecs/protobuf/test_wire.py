@@ -47,7 +47,7 @@ def test_numbers_are_read_to_their_end(value: int) -> None:
         pytest.param("00 00", 8, id="field 0"),
         pytest.param("0e", 8, id="no wire type"),
         pytest.param("42 05 61", 8, id="a value beyond the end"),
-        pytest.param("3a 7f", 8, id="a length beyond the end, for a field that is no string"),
+        pytest.param("3a 7f", 8, id="a length beyond the end, for a field that is not a string"),
         pytest.param("32 04 0a 05 61 62", 10, id="a member beyond its segment"),
         pytest.param("32 02 08 80", 10, id="a number cut in its segment"),
         pytest.param("a4 01", 8, id="the end of a group that never began"),

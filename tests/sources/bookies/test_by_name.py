@@ -122,7 +122,7 @@ def test_what_nobody_owns_is_a_gap_of_nobody() -> None:
         ({"bookies": "[]"}, "a list of paths is a list of texts"),
         ({"bookies": "[1]"}, "a list of paths is a list of texts"),
         ({"bookies": "rpc:"}, "rpc: asks only for what metadata names"),
-        ({"bookies": "/dev", "tasks": "none"}, "tasks: 'none' is no number of 1 or more"),
+        ({"bookies": "/dev", "tasks": "none"}, "tasks: 'none' is not a number of 1 or more"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(options: dict[str, str], said: str) -> None:

@@ -98,8 +98,8 @@ def test_an_inventory_names_directories_with_role_and_position(tmp_path: Path) -
     [
         pytest.param("bookies = 3", id="no table of bookies"),
         pytest.param("", id="empty"),
-        pytest.param("[bookies.a", id="no TOML"),
-        pytest.param("[bookies]\na = 1", id="a bookie that is no table"),
+        pytest.param("[bookies.a", id="not TOML"),
+        pytest.param("[bookies]\na = 1", id="a bookie that is not a table"),
         pytest.param("[bookies.a]\nledger = []", id="an unknown list"),
         pytest.param('[bookies.a]\nledgers = "x"', id="a path for a list"),
         pytest.param("[bookies.a]\nledgers = [1]", id="a number for a path"),

@@ -113,8 +113,8 @@ def test_an_empty_section_means_tls_with_the_systems_authorities(file: Path) -> 
         (f'[etcd]\npassword = "{SECRET}"', "etcd.user: it is needed here"),
         (f'[etcd]\nuser = "{SECRET}"', "etcd.password: it is needed here"),
         (f'etcd = "{SECRET}"', r"etcd: it is a section, as in \[etcd\]"),
-        (f'[etcd]\nuser = "u"\npassword = ["{SECRET}"]', "etcd.password: it is no text"),
-        ('[etcd]\nuser = "u"\npassword = ""', "etcd.password: it is no text"),
+        (f'[etcd]\nuser = "u"\npassword = ["{SECRET}"]', "etcd.password: it is not a string, or empty"),
+        ('[etcd]\nuser = "u"\npassword = ""', "etcd.password: it is not a string, or empty"),
         (
             f'[etcd]\nuser = "u"\npassword = "{SECRET}"\npassword_env = "X"',
             "etcd.password: it is given twice",
@@ -135,8 +135,8 @@ def test_an_empty_section_means_tls_with_the_systems_authorities(file: Path) -> 
         (f'[zookeeper.tls]\nca = "{SECRET}"', "zookeeper.tls.ca: there is no such file"),
         ('[zookeeper.tls]\nkey = "client.key"', "zookeeper.tls.key: a key without its certificate"),
         (f'[etcd.tls]\nkey_password = "{SECRET}"', "etcd.tls.key_password: no such key"),
-        (f"[etcd]\npassword = {SECRET}", "no TOML"),
-        (f'[etcd]\npassword = "{SECRET}', "no TOML"),
+        (f"[etcd]\npassword = {SECRET}", "not TOML"),
+        (f'[etcd]\npassword = "{SECRET}', "not TOML"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_file_and_key_and_never_by_value(
@@ -153,7 +153,7 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(file: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.toml: cannot read the credentials: No such file"):
         read_credentials(str(file.with_name("none.toml")))
     file.write_bytes(b"\xff" + SECRET.encode())
-    with pytest.raises(UsageError, match="no UTF-8 text") as refused:
+    with pytest.raises(UsageError, match="not UTF-8 text") as refused:
         read_credentials(str(file))
     assert refused.value.__cause__ is None
 

@@ -103,7 +103,7 @@ def test_a_directory_of_snapshots_is_no_dump_and_one_of_noise_no_snapshots(tmp_p
     path = directory(tmp_path / "version-2", "snapshot.5", "log.6")
     with pytest.raises(StoreError, match="a directory of ZooKeeper snapshots; zk-snapshot:///DIRECTORY"):
         recognise(f"dump://{path}")
-    with pytest.raises(StoreError, match=r"snapshot\.5 is no ZooKeeper snapshot: it seems to be binary data"):
+    with pytest.raises(StoreError, match=r"5 is not a ZooKeeper snapshot: it seems to be binary data"):
         recognise(f"zk-snapshot://{path}")
     (path / "snapshot.4").write_bytes(b"ZKSN")  # the newest that is whole is for reading to find
     recognise(f"zk-snapshot://{path}")

@@ -134,7 +134,7 @@ def test_ledgers_of_etcd_have_their_scope_and_no_times() -> None:
     assert [(r["status"], r["scope_id"], r["ledger_id"]) for r in found[:4]] == expected
     assert all((row["ctime"], row["mtime"]) == (None, None) for row in found)
     assert [(r["low"], r["high"]) for r in found[3:]] == [(9, 9), (8, 8), (MIN_LEDGER_ID, MAX_LEDGER_ID)]
-    # A gap that is no ledger's place can hide ledgers of any scope.
+    # A gap that is not a ledger's place can hide ledgers of any scope.
     assert [(r["status"], r["scope_id"]) for r in found[4:]] == [("gap", 4), ("gap", None)]
 
 

@@ -90,12 +90,12 @@ def test_a_store_that_keeps_no_marks_has_an_empty_table_of_them(named: SparkSess
             {"metadata": "dump:///x", "root": "/l"},
             "bookkeeper_ledgers: root: no such option; there are metad",
         ),
-        ({"metadata": "dump:///x", "layout": "tall"}, "layout: 'tall' is none of flat, legacyhierarchical|"),
-        ({"metadata": "dump:///x", "parts": "many"}, "parts: 'many' is no whole number"),
+        ({"metadata": "dump:///x", "layout": "tall"}, "'tall' is not one of flat, legacyhierarchical|"),
+        ({"metadata": "dump:///x", "parts": "many"}, "parts: 'many' is not a whole number"),
         ({"metadata": "dump:///x", "parts": "0"}, "parts: 0 is below 1"),
         ({"metadata": "dump:///x", "in_flight": "0"}, "in_flight: 0 is below 1"),
         ({"metadata": "dump:///x", "rate_limit": "nan"}, "rate_limit: nan is below 0"),
-        ({"metadata": "dump:///x", "timeout_s": "soon"}, "timeout_s: 'soon' is no number"),
+        ({"metadata": "dump:///x", "timeout_s": "soon"}, "timeout_s: 'soon' is not a number"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(options: dict[str, str], said: str) -> None:

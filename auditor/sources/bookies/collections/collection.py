@@ -182,7 +182,7 @@ def _files(name: str, table: Any) -> tuple[CollectedFile, ...]:
     for file in files:
         folder, _, rest = file.path.partition("/")
         if folder != name or "/" in rest or not rest.endswith(".parquet"):
-            raise ValueError(f"{file.path!r} is no file of the table {name}")
+            raise ValueError(f"{file.path!r} is not a file of the table {name}")
     if sum(file.rows for file in files) != table["rows"]:
         raise ValueError(f"{name} has {table['rows']} rows, and its files have others")
     return files

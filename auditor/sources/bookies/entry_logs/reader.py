@@ -3,7 +3,7 @@
 All bytes of a file are accounted for:
 
     header    records of ledgers, padding between them    map, and what the direct logger adds    tail
-    1024      as the map adds them up, or as a scan does  records that are no entries             the rest
+    1024      as the map adds them up, or as a scan does  records that are not entries             the rest
 
 A closed log has a map: header and map are read, and nothing of the entries. What the map adds up to must be
 what lies between the two, but for the padding of the direct logger; where it is not, or where there is no

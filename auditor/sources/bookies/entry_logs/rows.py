@@ -2,8 +2,8 @@
 
 Opened for reading: the header and the ledgers map, or the headers of all entries where there is no map that
 can be believed (`auditor.sources.bookies.entry_logs.reader`). Payloads are not looked at. Compaction that was
-broken off leaves ``<hex>.log.compacting``, which is no log yet, and ``<new>.log.<old>.compacted``, a second
-name of a log: they have rows of their own, so that no byte is forgotten and none counts twice.
+broken off leaves ``<hex>.log.compacting``, which is not a log yet, and ``<new>.log.<old>.compacted``, a
+second name of a log: they have rows of their own, so that no byte is forgotten and none counts twice.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ RLOC = ".rloc"
 PIECE_FILES = 1024
 """Files listed at once, or a few more: enough to read all their names in one go."""
 
-NOT_OURS = "is none of the bookie's files"
+NOT_OURS = "is not one of the bookie's files"
 _LISTED = ": the server lists it, and cannot open it"
 
 

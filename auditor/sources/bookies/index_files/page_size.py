@@ -21,7 +21,7 @@ LARGEST = 8192
 """The server's default; a larger page is a multiple of it, so its files are whole pages of this size too."""
 
 SECTOR = 512
-"""The smallest page looked for; a length that is no multiple of it was cut, whatever the page size."""
+"""The smallest page looked for; a length that is not a multiple of it was cut, whatever the page size."""
 
 ENOUGH_FILES = 8
 """With fewer files one cut file would be too large a part to be told from a small page."""
@@ -46,7 +46,7 @@ class IndexShapes:
 def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
     """Put together what is known of all indexes; a row is bookie, state, length and how many have these.
 
-    Lengths are powers of two that divide the files' own; None of what is no file.
+    Lengths are powers of two that divide the files' own; None of what is not a file.
 
     >>> shapes = index_shapes([("bk1", "ok", 8192, 40), ("bk1", "ok", 512, 1), ("bk2", "limbo", None, 2)])
     >>> shapes.pages, sorted(shapes.cut), sorted(shapes.states)
@@ -70,8 +70,8 @@ def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     """Find each bookie's page size, in bytes.
 
     ``lengths`` counts, for each bookie, its files by their length after the header. Lengths of 0 and such
-    as are no multiple of 512 say nothing and are passed over. A file is cut if its length is no multiple of
-    the result.
+    as are no multiple of 512 say nothing and are passed over. A file is cut if its length is not a multiple
+    of the result.
 
     >>> page_sizes({"bk1": {8192: 40, 16384: 9, 4608: 1}, "bk2": {4096: 3, 8192: 4}})
     {'bk1': 8192, 'bk2': 4096}

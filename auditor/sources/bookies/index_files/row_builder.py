@@ -22,7 +22,7 @@ class RowBuilder:
     """Rows of one bookie, gathered until there are enough of them.
 
     >>> rows = RowBuilder("bk1", "idx")
-    >>> rows.add_skipped([SkippedPath(None, "/l0/current/notes", "stray", "is none of the bookie's files")])
+    >>> rows.add_skipped([SkippedPath(None, "/l0/current/notes", "stray", "is nobody's")])
     >>> rows.take()["state"].to_pylist(), rows.count
     (['stray'], 0)
     """

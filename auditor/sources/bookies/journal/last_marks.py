@@ -25,7 +25,7 @@ _MARK_BYTES = 16
 
 
 def read_marks(directory: str) -> dict[str, LastMark]:
-    """The lastMark files of a directory; what cannot be read, or is no mark, the server ignores too.
+    """The lastMark files of a directory; what cannot be read, or is not a mark, the server ignores too.
 
     >>> read_marks("/no/such/directory")
     {}

@@ -58,7 +58,7 @@ def read_databases(
     passed: list[SkippedPath],
     earlier: EarlierRows | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """One row per ledger; what is no ledger's (gap, damaged, stray) is added to ``passed``.
+    """One row per ledger; what is not a ledger's (gap, damaged, stray) is added to ``passed``.
 
     Where ``earlier`` has all rows of databases that have not changed since, these are marked there instead.
     """

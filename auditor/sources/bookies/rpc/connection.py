@@ -169,8 +169,8 @@ async def open_connection(
         # asyncio's own words name every address that it tried.
         raise UnreadError(where, f"no connection: {error.strerror or error}") from error
     except ValueError as error:
-        # A registration can say anything: this is no name that could be looked up.
-        raise UnreadError(where, f"no connection: {host!r} is no host: {error}") from error
+        # A registration can say anything: this is not a name that could be looked up.
+        raise UnreadError(where, f"no connection: {host!r} is not a host: {error}") from error
     return BookieConnection(where, timeout_s, wire, reader, writer)
 
 

@@ -89,7 +89,7 @@ class Frame:
             if type(time) is int and 0 <= time < _LATEST:
                 self.time = time
             else:
-                self.faults.append((offset, "a first line whose time is no number of milliseconds"))
+                self.faults.append((offset, "a first line whose time is not a number of milliseconds"))
             return
         end = frame[END]
         promised = end.get(NODES) if isinstance(end, dict) else None

@@ -30,7 +30,7 @@ _NUMBER_LIMIT = 2**63
 
 
 class DamagedLineError(ValueError):
-    """A line that is no record; ``path`` where it says so much. Never leaves the dumps' modules."""
+    """A line that is not a record; ``path`` where it says so much. Never leaves the dumps' modules."""
 
     def __init__(self, path: str | None, reason: str) -> None:
         super().__init__(reason)
@@ -39,7 +39,7 @@ class DamagedLineError(ValueError):
 
 
 class FrameLineError(DamagedLineError):
-    """A first or last line (`auditor.sources.metadata.dump.frame`), which is no record."""
+    """A first or last line (`auditor.sources.metadata.dump.frame`), which is not a record."""
 
     def __init__(self, frame: dict[str, Any]) -> None:
         super().__init__(None, "no record")
@@ -55,12 +55,12 @@ def json_record(line: bytes) -> dict[str, Any]:
     try:
         record: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DamagedLineError(None, f"no JSON: {error}") from error
+        raise DamagedLineError(None, f"not JSON: {error}") from error
     if is_frame(record):
         raise FrameLineError(record)
     path = record.get("path") if isinstance(record, dict) else None
     if not isinstance(path, str) or not path.startswith("/"):
-        raise DamagedLineError(None, "no JSON object with a path")
+        raise DamagedLineError(None, "not a JSON object with a path")
     if UNREAD in record:
         raise DamagedLineError(path, f"not read when the dump was made: {record[UNREAD]}")
     return dict(record)
@@ -99,7 +99,7 @@ def base64_of(record: dict[str, Any], name: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise DamagedLineError(record["path"], f"{name} is no base64: {error}") from error
+        raise DamagedLineError(record["path"], f"{name} is not base64: {error}") from error
 
 
 def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
@@ -159,5 +159,5 @@ def recognise(parsed: MetadataUri) -> None:
 
 
 def no_dump(path: Path) -> StoreError:
-    """The error of a file, or a directory, that is no dump: what it seems to be, and the way out."""
-    return StoreError(not_a("dump of metadata", path, "docs/dumps.md says how a dump is made"))
+    """The error of a file, or a directory, that is not a dump: what it seems to be, and the way out."""
+    return StoreError(not_a("a dump of metadata", path, "docs/dumps.md says how a dump is made"))

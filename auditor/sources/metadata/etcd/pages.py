@@ -5,7 +5,7 @@ half a message holds by the size of the last page, and is halved when an answer 
 single value that no message holds is a gap with its key.
 
 A range's first page says how many keys it has. What was read must be as many: at one revision that cannot
-change, so a shorter list is no list.
+change, so a shorter list is not a list.
 """
 
 from __future__ import annotations

@@ -224,8 +224,8 @@ def _unreadable(file: Path, damage: DecodeError) -> StoreError:
     """The error of a file of which nothing can be read."""
     instead = "name what `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
-        return StoreError(f"{file} is no etcd snapshot that can be read: {damage}")
-    return StoreError(f"{not_a('etcd snapshot that can be read', file, instead)} ({damage})")
+        return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
+    return StoreError(f"{not_a('an etcd snapshot that can be read', file, instead)} ({damage})")
 
 
 def _refuse_other(data: memoryview, part: LeavesPart) -> None:

@@ -210,7 +210,8 @@ def _others(
     begin: NDArray[np.int64],
     stop: NDArray[np.int64],
 ) -> None:
-    """Remember the last change of keys that are no ledgers'; there are few of them, and many changes of some.
+    """Remember the last change of keys that are not ledgers'; there are few of them, and many changes of
+    some.
 
     Every new ledger changes one of 128 counters, so all but the last change of each is dropped together.
     """

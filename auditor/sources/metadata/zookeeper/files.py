@@ -69,7 +69,7 @@ def recognise(parsed: MetadataUri) -> None:
 
 
 def _not_snapshots(path: Path) -> str:
-    return not_a("ZooKeeper snapshot", path, "name a ZooKeeper server's version-2 directory")
+    return not_a("a ZooKeeper snapshot", path, "name a ZooKeeper server's version-2 directory")
 
 
 def _begins_like_a_snapshot(path: Path) -> bool:

@@ -94,7 +94,7 @@ class LiveStore:
         names = [name for name in CLUSTER_CHILDREN if name != "underreplication"]
         tops = [Top(f"{self.root}/{name}") for name in names] + self._underreplication(gaps)
         there = self._reader.data([top.path for top in tops])
-        # Most of them need not be there; one that is absent is no deletion to look into.
+        # Most of them need not be there; one that is absent is not a deletion to look into.
         tops = [
             top
             for top, answer in zip(tops, there, strict=True)

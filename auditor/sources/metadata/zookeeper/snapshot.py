@@ -161,7 +161,9 @@ class SnapshotStore(SavedStore[_DriverState]):
             if not logs:
                 notes.append(f"{file.name} has no transaction logs beside it")
             gaps = [(self.root, reason) for reason in replay.missing]
-            gaps += [(self.root, f"{file.name}: the path at byte {at} is no text") for at in index.unreadable]
+            gaps += [
+                (self.root, f"{file.name}: the path at byte {at} is not UTF-8") for at in index.unreadable
+            ]
             return _DriverState(file, index, replay, there, tuple(gaps), (*notes, *replay.notes))
         raise StoreError(f"no valid snapshot in {self._path}: {'; '.join(notes)}")
 
@@ -200,7 +202,7 @@ class SnapshotStore(SavedStore[_DriverState]):
             low, high = int(found.path_at[chunk[0]]), int(found.tail_at[chunk[-1]])
             octets = np.frombuffer(data[low:high], np.uint8)
             paths = ByteColumn(octets, found.path_at[chunk] - low, found.path_end[chunk] - low)
-            # A path that is no text cannot be a ledger's; it is shown, so that it is seen as malformed.
+            # A path that is not text cannot be a ledger's; it is shown, so that it is seen as malformed.
             texts = TextColumn(paths)
             for place in np.flatnonzero(~kept).tolist():
                 kept[place] = len(path := texts[place]) > cut and tree_of(path[cut:]) is tree

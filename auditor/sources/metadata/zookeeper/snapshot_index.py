@@ -50,7 +50,7 @@ class ZooKeeperSnapshotIndex:
     cluster: dict[str, Znode] = field(default_factory=dict)
     newest: int = 0
     has_root: bool = False
-    unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is no text
+    unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is not text
     beside: set[str] = field(default_factory=set)  # names of znodes beside the root
 
 
@@ -73,7 +73,7 @@ def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnap
 
 
 def read_znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
-    """Some records as znodes; the record's offset instead of one whose path is no text."""
+    """Some records as znodes; the record's offset instead of one whose path is not text."""
     path_at, data_at, tail_at = (
         found.path_at[rows].tolist(),
         found.data_at[rows].tolist(),

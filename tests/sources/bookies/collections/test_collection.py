@@ -120,7 +120,7 @@ def test_a_manifest_that_says_what_cannot_be_is_damaged(
 def test_a_manifest_names_no_file_outside_its_table(made: Path, path: str) -> None:
     manifest = json.loads((made / "collection.json").read_text())
     manifest["tables"]["availability"]["files"][0]["path"] = path
-    assert "is no file of the table availability" in trouble(changed(made, manifest))
+    assert "is not a file of the table availability" in trouble(changed(made, manifest))
 
 
 def test_a_table_counts_as_many_rows_as_its_files(made: Path) -> None:

@@ -26,7 +26,7 @@ def line(path: str, **changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("damaged", "path"),
     [
-        pytest.param(b"{not json\n", "/bk", id="no JSON"),
+        pytest.param(b"{not json\n", "/bk", id="not JSON"),
         pytest.param(line(LEDGER, key="L2E="), "/bk", id="another key"),
         pytest.param(line(LEDGER, key=None), LEDGER, id="no key"),
         pytest.param(line(LEDGER, data="%"), LEDGER, id="no base64"),

@@ -118,7 +118,7 @@ def test_a_dump_of_etcd_that_is_cut_anywhere_may_lack_anything(cluster: Read) ->
             [*ZOOKEEPER, frame_line(begin={}), frame_line(end={"nodes": 15})],
             "and lines before it",
         ),
-        ([*ZOOKEEPER[:-1], b"?\n", frame_line(end={"nodes": 15})], "no JSON"),
+        ([*ZOOKEEPER[:-1], b"?\n", frame_line(end={"nodes": 15})], "not JSON"),
     ],
 )
 def test_a_frame_that_does_not_fit_is_damage_at_its_offset(
@@ -131,7 +131,7 @@ def test_a_frame_that_does_not_fit_is_damage_at_its_offset(
         assert path == "/ledgers"
         assert any(b"".join(lines[:number]) == b"".join(lines)[:offset] for number in range(len(lines)))
     assert reason in str(found.gaps)
-    assert found.proves_absence is ("no JSON" in reason)  # a line that cannot be read is a gap of its own
+    assert found.proves_absence is ("not JSON" in reason)  # a line that cannot be read is a gap of its own
 
 
 @pytest.mark.parametrize("wanted", [1, 3, 50])

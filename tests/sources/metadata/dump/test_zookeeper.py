@@ -74,7 +74,7 @@ def test_other_roots_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damaged", "path"),
     [
-        pytest.param(b"{not json\n", "/ledgers", id="no JSON"),
+        pytest.param(b"{not json\n", "/ledgers", id="not JSON"),
         pytest.param(b"[" * 100_000 + b"\n", "/ledgers", id="JSON too deep"),
         pytest.param(b"\xff\xfe\n", "/ledgers", id="no text"),
         pytest.param(b"[1]\n", "/ledgers", id="no object"),

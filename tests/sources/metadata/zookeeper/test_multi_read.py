@@ -91,7 +91,7 @@ def test_hostile_bytes_are_refused_or_read(noise: bytes) -> None:
         ),
         pytest.param(HEADER.pack(8, 0, 0) + struct.pack("!ii", 2**31 - 1, 2**31 - 1), 9, id="a huge count"),
         pytest.param(
-            HEADER.pack(8, 0, 0) + struct.pack("!i", 1) + sized(b"\xff"), 9, id="a name that is no text"
+            HEADER.pack(8, 0, 0) + struct.pack("!i", 1) + sized(b"\xff"), 9, id="a name that is not text"
         ),
     ],
 )
