@@ -33,7 +33,7 @@ def alone(source: str) -> Iterator[int]:
             verb = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             named = node.args if verb in VERBS else []
         elif isinstance(node, ast.Tuple | ast.List | ast.Set):
-            # With anything else in it, it is no list of columns.
+            # With anything else in it, it is not a list of columns.
             named = (
                 node.elts if all(isinstance(each, ast.Constant | ast.Starred) for each in node.elts) else []
             )

@@ -32,7 +32,7 @@ def test_an_empty_registration_is_its_id_and_no_damage_of_an_address() -> None:
     address, custom = registrations(_cluster({"available/bk1:3181": b"", "available/bookie-7": b""}))
     assert (address["host"], address["port"], address["empty"]) == ("bk1", 3181, True)
     assert custom["empty"]
-    assert "bookie-7 is no address" in custom["unresolved"]
+    assert "bookie-7 is not an address" in custom["unresolved"]
 
 
 def test_damaged_service_info_is_looked_for_nowhere() -> None:
