@@ -1,0 +1,32 @@
+"""The least versions that pyproject.toml takes, one exact version a line, as pip takes constraints.
+
+python -m tests.lowest_versions > lowest.txt
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+
+
+def lowest_versions(lines: list[str]) -> list[str]:
+    """The lower ends of requirements that have one.
+
+    >>> lowest_versions(["click>=8.5,<9", "hypothesis"])
+    ['click==8.5']
+    """
+    ends = {
+        each.name: bound.version
+        for each in map(Requirement, lines)
+        for bound in each.specifier
+        if bound.operator == ">="
+    }
+    return [f"{name}=={version}" for name, version in ends.items()]
+
+
+if __name__ == "__main__":
+    print("\n".join(lowest_versions(tomllib.loads(PROJECT.read_text("utf-8"))["project"]["dependencies"])))
