@@ -67,11 +67,9 @@ def words(*parts: Column | str) -> Column:
     """A sentence of its parts: texts as they stand, columns as their values, a null one as "?"."""
     from pyspark.sql import functions as F
 
+    null = F.lit("?")
     return F.concat(
-        *(
-            F.lit(part) if isinstance(part, str) else F.coalesce(part.cast("string"), F.lit("?"))
-            for part in parts
-        )
+        *(F.lit(part) if isinstance(part, str) else F.ifnull(part.cast("string"), null) for part in parts)
     )
 
 
@@ -79,14 +77,14 @@ def ledger_name() -> Column:
     """A row's ledger as sentences name it: "7", "7 of scope 1"."""
     from pyspark.sql import functions as F
 
-    return name_of_ledger(F.col("scope_id"), F.col("ledger_id"))
+    return F.expr(name_of_ledger("scope_id", "ledger_id"))
 
 
-def name_of_ledger(scope_id: Column, ledger_id: Column) -> Column:
-    """A ledger as sentences name it: "7", "7 of scope 1"."""
-    from pyspark.sql import functions as F
-
-    return words(ledger_id, F.when(scope_id != 0, words(" of scope ", scope_id)).otherwise(""))
+def name_of_ledger(scope_id: str, ledger_id: str) -> str:
+    """SQL for a ledger as sentences name it, "7" or "7 of scope 1": of two columns, in SQL."""
+    scope = f"concat(' of scope ', ifnull(cast({scope_id} AS string), '?'))"
+    ledger = f"ifnull(cast({ledger_id} AS string), '?')"
+    return f"concat({ledger}, CASE WHEN {scope_id} != 0 THEN {scope} ELSE '' END)"
 
 
 def quantity(number: Column, one: str, many: str) -> Column:
@@ -135,7 +133,10 @@ def _json(evidence: Mapping[str, Column | str]) -> Column | str:
     if len(named) == len(evidence):
         fields = ", ".join(f"{name} AS `{key}`" for key, name in named.items())
         return f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
-    columns = (_column(value).alias(key) for key, value in evidence.items())
+    columns = (
+        F.expr(f"{value} AS `{key}`") if isinstance(value, str) else value.alias(key)
+        for key, value in evidence.items()
+    )
     return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
 
 

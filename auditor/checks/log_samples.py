@@ -30,7 +30,7 @@ def logs(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     assert tables.space is not None
-    name = name_of_ledger(F.col("scope_id"), F.col("ledger_id"))
+    name = F.expr(name_of_ledger("scope_id", "ledger_id"))
     of_ledger = F.col("ledger_id").isNotNull()
     kept = of_ledger & F.col("remains")
     # Two rows of one ledger, where a part of it is surplus, are one.

@@ -38,7 +38,7 @@ def with_ledgers(rows: DataFrame, by: str | Sequence[str], *others: Column) -> D
     from pyspark.sql import functions as F
 
     ledger = F.struct(*LEDGER)
-    names = F.transform("sample", lambda each: name_of_ledger(each["scope_id"], each["ledger_id"]))
+    names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
     return with_samples(rows.withColumn("_ledger", ledger), by, "_ledger", *others).withColumn(
         "sample", names
     )

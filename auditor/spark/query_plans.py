@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 SMALL_BYTES = 10 << 20
 """Of Parquet, ledgers and indexes together: some 120,000 ledgers, each on three bookies."""
 
-_PLANNED_ONCE = {
+PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Spark's check of its own rules, after each of them.
+    "spark.sql.lightweightPlanChangeValidation": "false",
 }
+"""For small tables: nothing is compiled, and nothing planned anew."""
 _IN_MEMORY = {
     # Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
@@ -45,7 +48,7 @@ def plan_for(spark: SparkSession, table_bytes: int, replicas: int) -> None:
     """Set a session for queries of tables of this size, and of so many replicas to compare."""
     cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
     small = table_bytes <= SMALL_BYTES
-    for key, value in (_PLANNED_ONCE if small else _IN_MEMORY).items():
+    for key, value in (PLANNED_ONCE if small else _IN_MEMORY).items():
         spark.conf.set(key, value)
     wanted = min(cores, had) if small else max(2 * cores, had, 2 * replicas // _ROWS)
     spark.conf.set(_PARTITIONS, str(wanted))
@@ -59,7 +62,7 @@ def partitions(spark: SparkSession) -> int:
 @contextmanager
 def settings_kept(spark: SparkSession) -> Iterator[None]:
     """Give a session back with the settings that it had: it may be somebody's notebook."""
-    had = {key: spark.conf.get(key, None) for key in (*_PLANNED_ONCE, *_IN_MEMORY, _PARTITIONS)}
+    had = {key: spark.conf.get(key, None) for key in (*PLANNED_ONCE, *_IN_MEMORY, _PARTITIONS)}
     try:
         yield
     finally:

@@ -1,0 +1,61 @@
+"""Columns are what they were; Java is asked less."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from auditor.spark import java_lookups
+from auditor.spark.java_lookups import LONGEST, KeptClass, KeptSequences, keep_lookups
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def commands(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is said to Java from now on, but for objects that are let go."""
+    from py4j.clientserver import ClientServerConnection
+
+    said: list[str] = []
+    send = ClientServerConnection.send_command
+
+    def listen(self: Any, command: str, *more: Any) -> Any:
+        if not command.startswith("m"):
+            said.append(command)
+        return send(self, command, *more)
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", listen)
+    return said
+
+
+def test_a_function_is_looked_up_once_and_a_short_list_goes_whole(commands: list[str]) -> None:
+    F.coalesce("a", "b", "c")
+    commands.clear()
+    F.coalesce("a", "b", "c")
+    # Three columns, a list of them, Scala's sequence of it, and the function.
+    assert len(commands) == 6
+    assert not [command for command in commands if command.startswith("r")]
+
+
+@pytest.mark.parametrize("length", [1, 2, LONGEST, LONGEST + 1, 30])
+def test_a_list_of_any_length_is_the_same_columns(spark: SparkSession, length: int) -> None:
+    row = spark.range(3, 4).select(*(F.lit(number).alias(f"c{number}") for number in range(length))).first()
+    assert row is not None
+    assert row.asDict() == {f"c{number}": number for number in range(length)}
+
+
+def test_without_a_column_there_is_none(spark: SparkSession) -> None:
+    assert spark.range(1).select().columns == []
+
+
+def test_it_is_done_once(spark: SparkSession) -> None:
+    java: Any = spark.sparkContext._jvm
+    keep_lookups(spark)
+    kept = getattr(java, java_lookups.SEQUENCES)
+    assert type(kept) is KeptSequences
+    keep_lookups(spark)
+    assert getattr(java, java_lookups.SEQUENCES) is kept
+    assert all(type(getattr(java, name)) is KeptClass for name in java_lookups.CLASSES)
