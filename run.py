@@ -27,8 +27,13 @@ CONSTRAINTS = HERE / "constraints.txt"
 """The exact version of everything that pyproject.toml gives a range of."""
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
-SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
-"""How all tests are run: files beside each other, one for each core, each with a Spark of its own."""
+PROCESSES = min(4, (os.cpu_count() or 1) + 1)
+"""Of tests: one more than there are cores, for some of them wait for servers that are slow or gone."""
+SIDE_BY_SIDE = ("-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder")
+"""How all tests are run: files beside each other, each process with a Spark of its own.
+
+The order is that of tests/conftest.py: the longest begin first, so that no process is left alone with one.
+"""
 QUICK = ("tests/codecs", "tests/keys", "tests/model", "tests/checks")
 """What a change is tried with while it is made: no server, no whole audit."""
 JAVA_LIMIT_S = 60

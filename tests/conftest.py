@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,33 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
         report.outcome = "failed"
         report.longrepr = f"skipped, and CI is set: {report.longrepr}"
     return report
+
+
+LONGEST_FIRST = ("living", "corpora", "live", "jobs")
+"""Directories below tests/ with whole clusters and whole audits."""
+
+
+def in_turn(paths: Iterable[Path]) -> list[Path]:
+    """Files in the order in which processes side by side begin them.
+
+    Those of `LONGEST_FIRST` come first, one of each directory in turn: what waits for its servers is
+    beside what does not. All others keep their order.
+    """
+    here = Path(__file__).parent
+    of_directory: dict[str, list[Path]] = {name: [] for name in LONGEST_FIRST}
+    others: list[Path] = []
+    for path in paths:
+        top = path.relative_to(here).parts[0] if path.is_relative_to(here) else ""
+        of_directory.get(top, others).append(path)
+    turns = zip_longest(*of_directory.values())
+    return [path for turn in turns for path in turn if path is not None] + others
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the files for processes side by side; a run in one process begins with what is quick."""
+    if hasattr(config, "workerinput"):
+        places = {path: at for at, path in enumerate(in_turn(dict.fromkeys(item.path for item in items)))}
+        items.sort(key=lambda item: places[item.path])
 
 
 @dataclass(frozen=True)
@@ -93,11 +122,40 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
 
 
+# Hundreds of audits make much garbage and keep little.
+OF_LONG_SESSIONS = ("-XX:+UseParallelGC", "-Xms1g", "-Xmn600m")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One session for the whole run: starting one costs more than most tests."""
-    from auditor.spark.session import build_session
+    """One session for the whole run: starting one costs more than most tests.
 
-    session = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
+    Tables of tests are small, so it plans as an audit of small tables does (`large_plans`: as one of large).
+    """
+    from auditor.spark import session as sessions
+    from auditor.spark.query_plans import PLANNED_ONCE
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "JAVA_OPTIONS", (*sessions.JAVA_OPTIONS, *OF_LONG_SESSIONS))
+        session = sessions.build_session(
+            "local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", **PLANNED_ONCE}
+        )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def large_plans(spark: SparkSession) -> Callable[[], AbstractContextManager[None]]:
+    """A context in which every audit is planned as one of large tables is."""
+
+    @contextmanager
+    def planned() -> Iterator[None]:
+        from auditor.spark import query_plans
+
+        with pytest.MonkeyPatch.context() as patch, query_plans.settings_kept(spark):
+            patch.setattr(query_plans, "SMALL_BYTES", -1)
+            for key in query_plans.PLANNED_ONCE:
+                spark.conf.unset(key)
+            yield
+
+    return planned

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import Tool, skipped_for, tools
+from tests.conftest import LONGEST_FIRST, Tool, in_turn, skipped_for, tools
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,3 +53,13 @@ def test_the_last_lines_say_what_was_skipped(tmp_path: Path) -> None:
     assert "etcd" in missing
     assert "etcd-server" in install
     assert last.startswith("1 skipped")
+
+
+def test_long_files_are_begun_first_and_directories_take_turns() -> None:
+    names = ["test_house.py", "corpora/test_a.py", "corpora/test_b.py", "keys/test_k.py", "living/test_l.py"]
+    outside = ROOT / "auditor" / "keys" / "paths.py"
+    paths = [outside, *(ROOT / "tests" / name for name in names)]
+    first = ["living/test_l.py", "corpora/test_a.py", "corpora/test_b.py"]
+    others = [outside, ROOT / "tests" / "test_house.py", ROOT / "tests" / "keys" / "test_k.py"]
+    assert in_turn(paths) == [*(ROOT / "tests" / name for name in first), *others]
+    assert all((ROOT / "tests" / name).is_dir() for name in LONGEST_FIRST)

@@ -175,6 +175,8 @@ class EmbeddedZooKeeper:
         command = [
             str(find_java().executable),
             "-Xmx512m",
+            # It lives for minutes: compiled twice, its code would cost more than it saves.
+            *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             *(f"-D{name}={value}" for name, value in self._properties.items()),
             "-cp",
             os.pathsep.join(map(str, self._jars or zookeeper_jars())),

@@ -8,12 +8,13 @@ the query plans of a large cluster, the others with those of a small one.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.spark import query_plans
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.corpora import Corpus
 
@@ -40,14 +41,17 @@ class ThreeWays(NamedTuple):
 
 @pytest.fixture(scope="module")
 def three_ways(
-    corpus: Corpus, audited: Audited, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    corpus: Corpus,
+    audited: Audited,
+    spark: SparkSession,
+    large_plans: Callable[[], AbstractContextManager[None]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> ThreeWays:
     files = tmp_path_factory.mktemp("zookeeper")
     shutil.copytree(corpus.zookeeper, files / "server")
     uri = f"zk-snapshot://{corpus.zookeeper}/version-2?root=/ledgers"
     # Each in a directory of its own: runs side by side are compared with each other.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(query_plans, "SMALL_BYTES", -1)
+    with large_plans():
         saved = audit(spark, uri, corpus.bookies, files / "saved" / "run")
     with EmbeddedZooKeeper(files / "server") as server:
         # The server's clock is today's; the corpus is as old as its newest znode. It names bookies as

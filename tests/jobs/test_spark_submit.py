@@ -14,6 +14,7 @@ import pytest
 from auditor.notebook.run import open_run
 from auditor.spark.java import find_java
 from tests.corpora.corpora import unpack
+from tests.servers.java import SHORT_LIVED
 
 ROOT = Path(__file__).parents[2]
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -30,6 +31,7 @@ def submit(job: str, package: str, *arguments: str) -> subprocess.CompletedProce
     environment = {
         **os.environ,
         "JAVA_HOME": str(find_java().home),
+        "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
     }

@@ -31,6 +31,7 @@ from auditor.spark.java import find_java
 from tests.living.store import Store
 from tests.servers.bookies.driver import Bookies
 from tests.servers.bookies.jars import classpath
+from tests.servers.java import SHORT_LIVED
 
 HERE = Path(__file__).parent
 READY_LIMIT_S = 120.0
@@ -107,7 +108,7 @@ class LivingBookies(Bookies):
             *self.MEMORY,
             f"-Djava.io.tmpdir={self.root / 'tmp'}",
             "-Dlog4j2.level=WARN",
-            *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *SHORT_LIVED,
             *("-cp", classpath(False, self.JAVA), "LivingBookie", json.dumps(self._config), bookie),
         ]
         with self.log(bookie).open("ab") as log:

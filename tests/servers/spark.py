@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 
 from auditor.spark.java import find_java
+from tests.servers.java import SHORT_LIVED
 from tests.servers.zookeeper import free_ports
 
 SPARK = Path(pyspark.__file__).parent
@@ -24,7 +25,8 @@ LOOPBACK = "127.0.0.1"
 def environment() -> dict[str, str]:
     """What Spark's scripts need to know."""
     own = {"JAVA_HOME": str(find_java().home), "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": LOOPBACK}
-    return {**os.environ, **own, "SPARK_DAEMON_MEMORY": "256m"}
+    java = " ".join(SHORT_LIVED)
+    return {**os.environ, **own, "SPARK_DAEMON_MEMORY": "256m", "JDK_JAVA_OPTIONS": java}
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from kazoo.client import KazooClient
 
 from auditor.embedded.zookeeper import zookeeper_jars
 from auditor.spark.java import find_java
+from tests.servers.java import SHORT_LIVED
 
 START_LIMIT_S = 60.0
 _NETTY = (
@@ -78,7 +79,7 @@ class ZooKeeperProcess:
         )
         config.write_text("\n".join((*standard, *self._lines)) + "\n")
         command = [
-            *(str(find_java().executable), "-Xmx192m"),
+            *(str(find_java().executable), "-Xmx192m", *SHORT_LIVED),
             *(f"-D{name}={value}" for name, value in self._properties.items()),
             *("-cp", os.pathsep.join(map(str, self._jars))),
             *("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)),

@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from auditor.spark.java import find_java
 from tests.servers.bookies.jars import classpath
+from tests.servers.java import SHORT_LIVED
 
 ANSWER_LIMIT_S = 300.0
 STOP_LIMIT_S = 60.0
@@ -89,6 +90,7 @@ class Bookies:
             str(find_java().executable),
             *(ETCD_DRIVERS if etcd else ()),
             *self.MEMORY,
+            *SHORT_LIVED,
             # Native libraries are unpacked there, and go with the test.
             f"-Djava.io.tmpdir={scratch}",
             "-Dlog4j2.level=WARN",
