@@ -37,6 +37,7 @@ from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_firs
 from auditor.audit.owner_scan import check_owners, land_ownership, read_owners, resolve_cursors
 from auditor.audit.resumption import resumption_of, run_identity
 from auditor.audit.runs_before import find_runs_before
+from auditor.audit.small_input import is_small
 from auditor.audit.space_scan import read_entry_logs, with_space
 from auditor.audit.summary import Audited, find_holes, summarise
 from auditor.model.options import AuditOptions
@@ -180,7 +181,11 @@ class Audit:
             progress.stage("spark")
             log = None if "://" in run.path else Path(run.path, "spark.log")
             session = spark or build_session(
-                self.options.master, driver_memory=self.options.driver_memory, log=log, keep_classes=True
+                self.options.master,
+                driver_memory=self.options.driver_memory,
+                log=log,
+                keep_classes=True,
+                small=is_small(uri),
             )
             with settings_kept(session):
                 yield Landing(session, run, progress, resumption.since, resumption.notes)

@@ -44,6 +44,8 @@ JAVA_OPTIONS = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
+SMALL_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For an audit after which the session ends, of a few thousand ledgers (`auditor.audit.small_input`)."""
 
 
 def build_session(
@@ -52,6 +54,7 @@ def build_session(
     driver_memory: str | None = None,
     log: Path | None = None,
     keep_classes: bool = False,
+    small: bool = False,
 ) -> SparkSession:
     """Start a Spark session, or take the one that is already there.
 
@@ -60,6 +63,7 @@ def build_session(
     says another: on a machine without an activated environment they would start one without pyarrow. What
     Spark's Java process says goes to the file ``log``, if one is given, else to standard error. With
     ``keep_classes`` its classes are kept for later sessions when it ends (`auditor.spark.class_archive`).
+    ``small`` is for one audit of little: code is compiled once, and one thread collects garbage.
 
     Raises:
         UsageError: a master that cannot be meant; SparkError: the session could not be started.
@@ -86,7 +90,8 @@ def build_session(
         builder = builder.config(key, value)
     with as_file(files("auditor") / "log4j2.properties") as quiet, _output_to(log):
         archive = archive_options(java, make=keep_classes)
-        options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *JAVA_OPTIONS, *archive)
+        own = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if small else JAVA_OPTIONS
+        options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *own, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = _start(builder, settings.get("spark.master", "Spark"), log)
     session.sparkContext.setLogLevel("ERROR")
