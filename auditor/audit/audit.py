@@ -29,6 +29,7 @@ from auditor.audit.check_stage import run_checks
 from auditor.audit.comparison import compare_sides
 from auditor.audit.derived_tables import derive_tables
 from auditor.audit.earlier_run import check_since, find_earlier_run
+from auditor.audit.gc_scan import collector_settings, with_foresight
 from auditor.audit.index_scan import read_indexes
 from auditor.audit.landing import Landing, RunDirectory
 from auditor.audit.lock import run_lock
@@ -117,6 +118,7 @@ class Audit:
         tables = derive_tables(landing, metadata, difference, indexes, answers, comparison, ownership, before)
         if entry_logs is not None:
             tables = with_space(landing, entry_logs, indexes.rows, tables)
+        tables = with_foresight(metadata, tables, before, options.bookie_conf)
         findings = run_checks(landing, tables, before, options)  # check, confirm
         landing.progress.stage("report")
         holes = find_holes(metadata, difference.doubtful_ids)
@@ -164,6 +166,7 @@ class Audit:
         check_suppressions(self.options)
         check_since(self.options.since)
         check_owners(self.options)
+        collector_settings(self.options.bookie_conf)
         recognise(uri)
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
         find_places(split_sources(self.bookies).directories)

@@ -43,11 +43,19 @@ class RunsBefore:
             return None
         return landing.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
 
+    def table(self, landing: Landing, name: str, scan_time: int) -> DataFrame | None:
+        """A table of the newest run that looked at the store by ``scan_time``, ms; chosen once."""
+        newest = self._newest_with(f"tables/{name}", scan_time)
+        run = _first_choice(landing, f"{name}_before", newest)
+        return None if run is None else landing.spark.read.parquet(f"{run.path}/tables/{name}")
+
     def with_owners(self, landing: Landing, scan_time: int) -> RunSummary | None:
         """The newest run that looked at the store by ``scan_time``, ms, and read owners; chosen once."""
-        found = [run for run in self.beside.runs if run.scan_time <= scan_time and _has(run, OWNERSHIP)]
-        newest = max(found, key=lambda run: (run.scan_time, run.path), default=None)
-        return _first_choice(landing, "owners_before", newest)
+        return _first_choice(landing, "owners_before", self._newest_with(OWNERSHIP, scan_time))
+
+    def _newest_with(self, table: str, scan_time: int) -> RunSummary | None:
+        found = [run for run in self.beside.runs if run.scan_time <= scan_time and _has(run, table)]
+        return max(found, key=lambda run: (run.scan_time, run.path), default=None)
 
     def confirmed(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
         """Findings that have landed, with those confirmed that the previous run has seen too."""

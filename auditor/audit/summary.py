@@ -10,6 +10,7 @@ from auditor.audit.accepted import accepted_of
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.changes import RunChanges
 from auditor.audit.earlier_run import EarlierRun
+from auditor.audit.gc_scan import foresight_notes
 from auditor.audit.ids_in_doubt import count_ids_in_doubt
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata
@@ -103,6 +104,7 @@ def summarise(audited: Audited, options: AuditOptions) -> Report:
             *witness_notes,
             *owner_notes(audited.owners, tables.ownership),
             *(space_notes(audited.entry_logs, tables) if audited.entry_logs else []),
+            *foresight_notes(tables),
             *changes.notes,
             *_end_unknown(metadata.first, changes.tally()),
             *([] if earlier.path else earlier.notes),

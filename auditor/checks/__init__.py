@@ -11,6 +11,7 @@ from auditor.checks.bookie_id_invalid import bookie_id_invalid
 from auditor.checks.bookie_id_reserved import bookie_id_reserved
 from auditor.checks.bookie_unread import bookie_unread
 from auditor.checks.check import FINDING_COLUMNS, GROUPS, Basis, Check, Need, RosterCheck, TableCheck
+from auditor.checks.compaction_stopped import compaction_stopped
 from auditor.checks.cookie_key_mismatch import cookie_key_mismatch
 from auditor.checks.cookie_missing import cookie_missing
 from auditor.checks.cookie_unreadable import cookie_unreadable
@@ -34,6 +35,7 @@ from auditor.checks.entry_log_missing import entry_log_missing
 from auditor.checks.entry_log_pinned import entry_log_pinned
 from auditor.checks.entry_log_reclaimable import entry_log_reclaimable
 from auditor.checks.entry_lost import entry_lost
+from auditor.checks.gc_would_delete_live import gc_would_delete_live
 from auditor.checks.ghost_bookie import ghost_bookie
 from auditor.checks.index_incomplete import index_incomplete
 from auditor.checks.index_unreadable import index_unreadable
@@ -60,6 +62,7 @@ from auditor.checks.offload_not_trimmed import offload_not_trimmed
 from auditor.checks.on_unregistered_bookie import on_unregistered_bookie
 from auditor.checks.orphan_ledger import orphan_ledger
 from auditor.checks.orphan_ledger_deleting import orphan_ledger_deleting
+from auditor.checks.orphan_stuck import orphan_stuck
 from auditor.checks.over_replicated_ledger import over_replicated_ledger
 from auditor.checks.owner_dangling import owner_dangling
 from auditor.checks.owner_length_mismatch import owner_length_mismatch
@@ -97,6 +100,7 @@ ALL: tuple[Check, ...] = (
     # storage
     orphan_ledger,
     orphan_ledger_deleting,
+    orphan_stuck,
     over_replicated_ledger,
     copy_in_flight,
     stale_segment,
@@ -106,11 +110,13 @@ ALL: tuple[Check, ...] = (
     index_incomplete,
     ledger_not_indexed,
     metadata_suspect,
+    gc_would_delete_live,
     stray_file,
     entry_log_header_wrong,
     entry_log_missing,
     entry_log_reclaimable,
     entry_log_pinned,
+    compaction_stopped,
     # identity
     ghost_bookie,
     bookie_down,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
-from auditor.checks.log_samples import MAJOR, MINOR, logs, logs_per_bookie
+from auditor.checks.log_samples import logs, logs_per_bookie
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -46,11 +46,13 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        The thresholds are BookKeeper's defaults. An entry that a log has twice counts twice, and so does what
-        the bookie itself counts as needed of a ledger that it has, though the index points elsewhere.
+        The thresholds are those of `--bookie-conf`, or the server's defaults. An entry that a log has twice
+        counts twice, and so does what the bookie itself counts as needed of a ledger that it has, though the
+        index points elsewhere.
     """
     from pyspark.sql import functions as F
 
+    minor, major = tables.collector.minor_threshold, tables.collector.major_threshold
     freed = F.col("entries") - F.col("remain")
     share = F.col("remain") / F.col("entries")
 
@@ -61,9 +63,9 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
     rows = logs_per_bookie(
         held,
         F.sum(freed).alias("held_bytes"),
-        of(share < MINOR).alias("minor_bytes"),
-        of((share >= MINOR) & (share < MAJOR)).alias("major_bytes"),
-        of(share >= MAJOR).alias("stranded_bytes"),
+        of(share < minor).alias("minor_bytes"),
+        of((share >= minor) & (share < major)).alias("major_bytes"),
+        of(share >= major).alias("stranded_bytes"),
     )
     return finding_rows(
         with_attribution(rows, tables),
@@ -90,8 +92,8 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
             "minor_bytes": "minor_bytes",
             "major_bytes": "major_bytes",
             "stranded_bytes": "stranded_bytes",
-            "minor_threshold": F.lit(MINOR),
-            "major_threshold": F.lit(MAJOR),
+            "minor_threshold": F.lit(minor),
+            "major_threshold": F.lit(major),
             "sample": "sample",
             "rows": F.lit("tables/space"),
         },

@@ -101,6 +101,14 @@ def comma_list(items: Column) -> Column:
     return F.array_join(items, ", ")
 
 
+def utc(ms: Column) -> Column:
+    """Milliseconds since 1970 as sentences say a time: "2026-11-21 07:00:00 UTC"."""
+    from pyspark.sql import functions as F
+
+    at = F.to_utc_timestamp(F.timestamp_millis(ms), F.current_timezone())
+    return F.concat(F.date_format(at, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
+
+
 def group_list(groups: Column) -> Column:
     """Packed groups, 24 bytes each, as arrays [first_start, last_start, size, period]; the first 1,000."""
     from pyspark.sql import functions as F

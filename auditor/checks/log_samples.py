@@ -17,9 +17,6 @@ SHOWN = 10
 LEDGERS_SHOWN = 3
 """So many ledgers it names of each."""
 
-MINOR, MAJOR = 0.2, 0.8
-"""minorCompactionThreshold and majorCompactionThreshold, where nobody sets them."""
-
 
 def logs(tables: Tables) -> DataFrame:
     """One row a log that is closed: its ``bytes``, those of ``entries``, and those that ``remain``.

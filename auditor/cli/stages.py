@@ -11,7 +11,16 @@ _TABLES: dict[str, tuple[str, ...]] = {
     "asking bookies": ("answers",),
     "comparing": ("unequal", "judged_by_index", "judged", "testimony", "verdicts", "bookies"),
     "reading the metadata again": ("ledgers_again", "marks_again", "moved"),
-    "checking": ("orphans", "contents", "identities", "holdings", "undrawn", "stale_marks", *GROUPS),
+    "checking": (
+        "orphans",
+        "contents",
+        "identities",
+        "holdings",
+        "undrawn",
+        "stale_marks",
+        "gc_foresight",
+        *GROUPS,
+    ),
     "reporting": ("findings", "changes", "report"),
 }
 

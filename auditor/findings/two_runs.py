@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from auditor.checks.finding_rows import utc
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.tables.moved import unsettled_ledgers
@@ -114,13 +115,11 @@ def _with_earlier_run(rows: DataFrame, seen: Column, newer: Column) -> DataFrame
     carried = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")
     )
-    at = F.to_utc_timestamp(F.timestamp_millis("first.finished"), F.current_timezone())
-    time = F.date_format(at, "yyyy-MM-dd HH:mm:ss")
     words = F.concat(
         "message",
         F.lit("; seen by the run of "),
-        time,
-        F.lit(" UTC at the same version, with an older index"),
+        utc(F.col("first.finished")),
+        F.lit(" at the same version, with an older index"),
     )
     sure = seen & newer
     return rows.withColumns(

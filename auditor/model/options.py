@@ -164,6 +164,13 @@ class AuditOptions:
     deep: Annotated[
         bool, Option("With entry_logs: every ledgers map is held to all entries of its log, by reading it.")
     ] = False
+    bookie_conf: Annotated[
+        str | None,
+        Option(
+            "A bookie's configuration file (bk_server.conf): the thresholds and switches of garbage "
+            "collection, foretold with the server's defaults without it."
+        ),
+    ] = None
     threads: Annotated[
         int, Option("Threads of one task that read index files; 4 to 8 where they are cold.", 1, 64)
     ] = 1

@@ -118,6 +118,64 @@ class SpaceClass(StrEnum):
     NOT_YET_MAPPED = "not-yet-mapped"  # written since the index was
 
 
+class GcPass(StrEnum):
+    """The part of a garbage collection that meets a ledger: column ``pass`` of the table gc_foresight."""
+
+    LISTING = "listing"  # what the store does not list
+    OVER_REPLICATED = "over-replicated"  # what no ensemble gives to the bookie; once a day
+
+
+class GcAction(StrEnum):
+    """What it does with a ledger, or with an entry log: column ``action`` of gc_foresight, log_foresight."""
+
+    DELETE = "delete"
+    KEEP = "keep"
+    # of logs: the compaction that rewrites them
+    MINOR = "minor"
+    MAJOR = "major"
+
+
+class GcCause(StrEnum):
+    """Why the server does it: column ``cause`` of the table gc_foresight."""
+
+    NOT_LISTED = "not-listed"
+    OUT_OF_ORDER = "listed-out-of-order"  # a higher id was listed before
+    OVERFLOWS = "listing-overflows"  # the id 2^63 - 1 is listed
+    IN_NO_ENSEMBLE = "in-no-ensemble"
+    # and why it keeps it
+    BREAKS_OFF = "listing-breaks-off"
+    OTHER_NAME = "listed-by-another-name"  # the server reads the id out of a name of no ledger
+    METADATA_READ = "metadata-read"  # verifyMetadataOnGC
+    NOT_CLOSED = "not-closed"
+    LOCKED = "locked"
+    SWITCHED_OFF = "switched-off"  # gcOverreplicatedLedgerWaitTime of 0 or less
+    NO_LOCKS = "no-locks"  # the store has no under-replication, and the whole pass fails
+
+
+class GcVerdict(StrEnum):
+    """Whether that is right: column ``verdict`` of the table gc_foresight."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+class GcReason(StrEnum):
+    """Why it is right, wrong or unknown, besides the doubts of an orphan: column ``reason``."""
+
+    NO_METADATA = "no-metadata"
+    COPIES_ELSEWHERE = "copies-elsewhere"
+    NOT_COLLECTED = "not-collected"  # garbage that stays
+    KEPT = "kept"  # nothing is deleted
+    NAMED = "in-its-ensembles"
+    LAST_COPY = "last-copy"  # of an entry of which no member has a copy
+    OTHER_ID = "under-another-id"  # the ensembles name the bookie by another id
+    METADATA_UNREADABLE = "metadata-unreadable"
+    MEMBERS_UNKNOWN = "members-unknown"
+    COPY_IN_FLIGHT = "copy-in-flight"
+    MOVED = "moved"  # its metadata changed between the scans
+
+
 class LedgerStatus(StrEnum):
     """What a row of the table ledgers is."""
 

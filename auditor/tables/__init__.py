@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from auditor.model.collector_settings import CollectorSettings
 from auditor.tables.facts import ClusterFacts
 from auditor.tables.roster import Roster
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OF_ENTRY_LOGS", "ClusterFacts", "Roster", "Tables"]
 
-OF_ENTRY_LOGS = ("space", "entry_logs", "misplaced")
+OF_ENTRY_LOGS = ("space", "entry_logs", "misplaced", "log_foresight")
 """Tables that a run has only where entry logs were read."""
 
 
@@ -92,6 +93,15 @@ class Tables:
 
     misplaced: DataFrame | None = None
     """What the index points at and is not there (`auditor.tables.misplaced`); None likewise."""
+
+    gc_foresight: DataFrame | None = None
+    """What collectors do next (`auditor.tables.gc_foresight`); None where it was not made yet."""
+
+    log_foresight: DataFrame | None = None
+    """What they do with each entry log (`auditor.tables.log_foresight`); None where these were not read."""
+
+    collector: CollectorSettings = field(default_factory=CollectorSettings)
+    """How the bookies' garbage collectors are taken to be set."""
 
     known_empty: frozenset[str] = frozenset()
     """Tables, those of the properties too, of which the driver knows that they have no rows."""

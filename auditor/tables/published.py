@@ -22,9 +22,11 @@ from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS
+from auditor.tables.gc_foresight import GC_FORESIGHT
 from auditor.tables.id_generator import UNDRAWN
 from auditor.tables.identities import EDGES, IDENTITIES
 from auditor.tables.judged import JUDGED
+from auditor.tables.log_foresight import LOG_FORESIGHT
 from auditor.tables.misplaced import MISPLACED
 from auditor.tables.moved import MOVED
 from auditor.tables.ownership import OWNERSHIP
@@ -116,6 +118,8 @@ TABLES: dict[str, pa.Schema] = {
         ("in_doubt", pa.int64(), "of these, orphans with a doubt (orphans)"),
     ),
     "undrawn": UNDRAWN,
+    "gc_foresight": GC_FORESIGHT,
+    "log_foresight": LOG_FORESIGHT,
     "owners": OWNERS,
     "ownership": OWNERSHIP,
     "stale_marks": STALE_MARKS,

@@ -47,6 +47,8 @@ def _schema(name: str) -> StructType | str:
 
 
 SCHEMAS = {each.name: _schema(each.name) for each in fields(Tables) if each.type == "DataFrame"}
+SCHEMAS["gc_foresight"] = _schema("gc_foresight")
+SCHEMAS["log_foresight"] = _schema("log_foresight")
 _USUAL: dict[str, Row] = {
     "ledgers": {
         "scope_id": 0, "status": "ok", "state": "CLOSED", "mtime": NOW - HOUR, "rules": [], "replicas": [],

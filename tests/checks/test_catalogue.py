@@ -39,6 +39,7 @@ CATALOGUE = {
     "storage": {
         "orphan-ledger": "note",
         "orphan-ledger-deleting": "note",
+        "orphan-stuck": "warning",
         "over-replicated-ledger": "note",
         "copy-in-flight": "note",
         "stale-segment": "note",
@@ -48,11 +49,13 @@ CATALOGUE = {
         "index-incomplete": "warning",
         "ledger-not-indexed": "error",
         "metadata-suspect": "critical",
+        "gc-would-delete-live": "critical",
         "stray-file": "note",
         "entry-log-header-wrong": "critical",
         "entry-log-missing": "error",
         "entry-log-reclaimable": "note",
         "entry-log-pinned": "note",
+        "compaction-stopped": "warning",
     },
     "identity": {
         "ghost-bookie": "error",

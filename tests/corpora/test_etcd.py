@@ -118,6 +118,21 @@ def test_orphans_are_what_the_collector_of_each_bookie_would_delete(corpus: Corp
     assert (foreign(world), surplus(world)) == (set(), {})
 
 
+def test_a_collector_deletes_what_its_listing_lacks_and_spares_the_longest_id(
+    corpus: Corpus, audited: Audited
+) -> None:
+    """The driver's listing ends before the id 2^63 - 1; these bookies' storage does not count it either."""
+    ours: dict[str, list[int]] = {bookie: [] for bookie in corpus.oracle["garbageCollector"]}
+    for row in audited.table("gc_foresight"):
+        assert (row["action"], row["cause"], row["verdict"]) == ("delete", "not-listed", "right")
+        ours[row["bookie_id"]].append(row["ledger_id"])
+    assert {bookie: sorted(ledgers) for bookie, ledgers in ours.items()} == corpus.oracle["garbageCollector"]
+    [note] = [note for note in audited.report.run.notes if note.startswith("garbage collection")]
+    assert note.endswith(
+        "on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
+    )
+
+
 def test_what_etcd_does_not_keep_is_null_or_nothing(audited: Audited) -> None:
     assert {(row["ctime"], row["mtime"]) for row in audited.table("ledgers")} == {(None, None)}
     assert {(row["scope_id"], row["status"]) for row in audited.table("ledgers")} == {(0, "ok")}

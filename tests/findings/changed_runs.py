@@ -65,12 +65,13 @@ def write_run(
     classes: Iterable[tuple[int, str, str]] = (),
     bookies: Iterable[tuple[str, str]] = (),
     files: int = 1,
+    logs: bool = False,
     **changes: Any,
 ) -> Report:
     """Write a run: ``classes`` are ledger, class and potential class; ``bookies`` ids and how far read.
 
     ``changes`` are of the report's run, and ``instance_id`` of its cluster; ``files`` is how many Parquet
-    files the rows go to.
+    files the rows go to; ``logs`` says whether it read entry logs.
     """
     rows = list(rows)
     unread = tuple(name for name, read in bookies if read != "read")
@@ -92,6 +93,8 @@ def write_run(
             for name, read in bookies
         ],
     }
+    if logs:
+        tables["entry_logs"] = [{"bookie_id": name, "path": f"/{name}/0.log"} for name, _ in bookies]
     for name, content in tables.items():
         (where / "tables" / name).mkdir(parents=True)
         count = files if name == "changes" else 1

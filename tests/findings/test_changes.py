@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from auditor.checks import ALL, Basis
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.suppress import Suppress, apply_suppressions
 from auditor.runs.difference import RunDifference
@@ -24,6 +25,7 @@ TODAY = date(2026, 11, 21)
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 CONFIDENCES = ("confirmed", "confirmed", "confirmed", "suspect")
 CLASSES = ("healthy", "healthy", "below-write-quorum", "undecided")
+OF_LOGS = [check.id for check in ALL if check.rests_on is Basis.ENTRY_LOGS]
 FINDINGS = (
     "id string, severity string, confidence string, scope_id bigint, ledger_id bigint, bookie_id string, "
     "missing array<struct<bookie_id:string,groups:binary,count:bigint>>, fingerprint string"
@@ -51,10 +53,11 @@ def _found(each: Row) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(
-    ("seed", "gaps", "reads"), [(1, False, ("read", "partial")), (2, True, ("read", "read"))]
+    ("seed", "gaps", "reads", "logs"),
+    [(1, False, ("read", "partial"), True), (2, True, ("read", "read"), False)],
 )
 def test_spark_and_diff_agree(
-    spark: SparkSession, tmp_path: Path, seed: int, gaps: bool, reads: tuple[str, str]
+    spark: SparkSession, tmp_path: Path, seed: int, gaps: bool, reads: tuple[str, str], logs: bool
 ) -> None:
     dice = random.Random(seed)
     older, newer = _random_rows(dice), _random_rows(dice)
@@ -65,28 +68,36 @@ def test_spark_and_diff_agree(
     # Of a bookie whose ledgers' copies are counted: one that stays, one that goes, one that comes.
     older += [row("mark-stale", bookie=bookie) for bookie in (A, B)]
     newer += [row("mark-stale", bookie=bookie) for bookie in (A, C)]
+    # Of entry logs: only a run that reads them says that one is gone, and only of a bookie that it read.
+    older += [row(id, bookie=bookie) for id in OF_LOGS for bookie in (A, B)]
     classes = [(ledger, dice.choice(CLASSES), dice.choice(CLASSES)) for ledger in range(25)]
     bookies = [(A, reads[0]), (B, reads[1])]
     run = {"gaps": ["x"] if gaps else []}
     write_run(tmp_path / "old", older)
-    write_run(tmp_path / "seen", [], classes=classes, bookies=bookies)
+    write_run(tmp_path / "seen", [], classes=classes, bookies=bookies, logs=logs)
     looked = RunCoverage(
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "verdicts")),
         spark.read.parquet(str(tmp_path / "seen" / "tables" / "bookies")),
         gaps,
         "partial" in reads,
+        logs,
     )
     findings = spark.createDataFrame([_found(each) for each in newer], FINDINGS)
     before = spark.read.parquet(str(tmp_path / "old" / "tables" / "changes"))
     rows = apply_suppressions(findings_with_changes(findings, before, looked, INSTANCE, 77), (), {}, TODAY)
     said = [each.asDict() for each in rows.collect()]
-    write_run(tmp_path / "new", said, classes=classes, bookies=bookies, run=run)
+    write_run(tmp_path / "new", said, classes=classes, bookies=bookies, run=run, logs=logs)
 
     difference = RunDifference(str(tmp_path / "old"), str(tmp_path / "new"))
     by_diff = {each.fingerprint: each.change for each in difference.changes()}
     by_spark = {each["fingerprint"]: each["change"] for each in said if each["change"] != "same"}
     assert by_diff == by_spark
     assert {"new", "worse", "better", "fixed", "unseen"} <= set(by_spark.values())
+    of_logs = {(each["id"], each["bookie_id"]): each["change"] for each in said if each["id"] in OF_LOGS}
+    whole = {A: reads[0] == "read", B: reads[1] == "read"}
+    assert of_logs == {
+        (id, bookie): "fixed" if logs and whole[bookie] else "unseen" for id in OF_LOGS for bookie in (A, B)
+    }
     assert difference.summary.counts["same"] == sum(each["change"] == "same" for each in said) > 0
     known = {each["trouble"]: each["first_seen"] for each in older if each["change"] != "fixed"}
     assert all(each["first_seen"] == known.get(each["trouble"], 77) for each in said)

@@ -18,6 +18,7 @@ URGENT = (
     "disk-shared",
     "instance-mismatch",
     "metadata-suspect",
+    "gc-would-delete-live",
     "alias-gc-danger",
     "entry-log-header-wrong",
     "bookie-alias",
@@ -56,7 +57,7 @@ not looked at
 could not be seen
   nothing of bk-c:3181: what is not in a readable index is neither there nor
     missing; it concerns entry-lost, below-ack-quorum, below-write-quorum,
-    replication-undecided, copy-lagging, mark-stale, orphan-ledger and 22 more
+    replication-undecided, copy-lagging, mark-stale, orphan-ledger and 24 more
 
 in doubt
   below-ack-quorum, 1 suspect: """

@@ -20,8 +20,12 @@ VERBS = {
 }
 
 
-OF_SCOPE_0 = ("audit/cursor_ledgers.py", "runs/load_topic.py", "tables/ownership.py")
-"""Applications refer to ledgers of scope 0 alone: what joins these takes the rows of that scope first."""
+OF_SCOPE_0 = (
+    *("audit/cursor_ledgers.py", "runs/load_topic.py", "tables/ownership.py"),
+    *("tables/gc_foresight.py", "tables/gc_listing.py"),
+)
+"""Applications refer to ledgers of scope 0 alone, and servers list no others: what joins these takes the rows
+of that scope first."""
 NO_TABLES = ("cli/owner_decoders.py", "sources/bookies/entry_logs/reader.py")
 """They know the fields of a record, and no tables."""
 

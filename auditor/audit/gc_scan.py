@@ -1,0 +1,109 @@
+"""What the bookies' garbage collectors do next: the table gc_foresight, and the settings that it rests on.
+
+It needs the metadata and the indexes alone, and starts from what is odd already: orphans, copies outside of
+the ensembles. Only a store with a record in the wrong place, or with the greatest id there is, has all of its
+ledgers looked at again, for then the server's listing is another than the scan's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor.audit.metadata import ClusterMetadata
+from auditor.audit.runs_before import RunsBefore
+from auditor.checks.gc_guards import doubted_orphans
+from auditor.codecs.bookie import java_properties
+from auditor.errors import DecodeError, UsageError
+from auditor.model.collector_settings import CollectorSettings
+from auditor.model.layout import LayoutKind
+from auditor.tables import Tables
+from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, gc_foresight
+from auditor.tables.gc_listing import ServerListing, odd, outcome, places, ranges, seen
+from auditor.tables.log_foresight import log_foresight
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def collector_settings(path: str | None) -> CollectorSettings:
+    """How the collectors are set, by a bookie's configuration file; the server's defaults without one.
+
+    Raises:
+        UsageError: no such file, no properties, or values with which no bookie starts.
+    """
+    if path is None:
+        return CollectorSettings()
+    try:
+        return CollectorSettings.of(java_properties.decode(Path(path).read_bytes()), path)
+    except OSError as error:
+        raise UsageError(f"--bookie-conf {path}: {error.strerror or error}") from None
+    except (DecodeError, ValueError) as error:
+        raise UsageError(f"--bookie-conf {path}: {error}") from None
+
+
+def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore, conf: str | None) -> Tables:
+    """``tables`` with gc_foresight, and with log_foresight where entry logs were read.
+
+    ``conf`` is the bookies' configuration file, ``before`` the runs beside this one.
+    """
+    landing, layout = metadata.source.landing, metadata.source.layout
+    collector = Collector(collector_settings(conf), layout, _listing(metadata), tables.roster.aliases)
+    now = tables.cluster.scan_time
+    if {"orphans", "over_replicated"} <= tables.known_empty and collector.listing.seen is None:
+        rows = landing.rows("gc_foresight", [], GC_FORESIGHT)
+    else:
+        known = before.table(landing, "gc_foresight", now)
+        rows = landing.land("gc_foresight", lambda: foresight(collector, tables, known))
+    logs = None
+    if (space := tables.space) is not None:
+        earlier = before.table(landing, "log_foresight", now)
+        logs = landing.land(
+            "log_foresight", lambda: log_foresight(space, rows, collector.settings, now, earlier)
+        )
+    made = {"gc_foresight"} if logs is None else {"gc_foresight", "log_foresight"}
+    empty = (tables.known_empty - made) | (landing.empty & made)
+    return replace(
+        tables, gc_foresight=rows, log_foresight=logs, collector=collector.settings, known_empty=empty
+    )
+
+
+def foresight_notes(tables: Tables) -> list[str]:
+    """What the report says of the settings; nothing where a look at metadata alone foretells nothing."""
+    if not tables.cluster.has_sources:
+        return []
+    note = f"garbage collection is foretold with {tables.collector.said_by}"
+    if tables.cluster.layout == LayoutKind.ETCD and tables.collector.over_replicated_wait_ms > 0:
+        note += "; on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
+    return [note]
+
+
+def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = None) -> DataFrame:
+    """The rows of gc_foresight, of the tables that checks ask."""
+    return gc_foresight(
+        collector,
+        doubted_orphans(tables),
+        tables.over_replicated,
+        tables.ledgers,
+        tables.availability,
+        tables.judged,
+        tables.verdicts,
+        tables.unequal,
+        tables.moved,
+        tables.cluster.scan_time,
+        earlier,
+    )
+
+
+def _listing(metadata: ClusterMetadata) -> ServerListing:
+    """What the collectors list; of the last scan, for their pass comes after it."""
+    source, again = metadata.source, metadata.second.ledgers
+    scan = metadata.first.ledgers if again is None else again
+    if odd(scan).isEmpty():
+        return ServerListing()
+    found = places(scan, source.layout, source.store.root)
+    landed = source.landing.land("gc_ranges", lambda: ranges(found), "tables/checks")
+    end = outcome(landed).first()
+    assert end is not None
+    return ServerListing(seen(found, landed), end["reach"], end["overflows"])

@@ -1,0 +1,104 @@
+"""Entry logs that compaction had the time to rewrite and has not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc, words
+from auditor.checks.samples import with_samples
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+INTERVALS = 2
+"""A log that stays below a threshold for so many intervals was passed over."""
+
+
+@check(
+    Severity.WARNING,
+    group="storage",
+    rests_on=Basis.ENTRY_LOGS,
+    needs={Need.ENTRY_LOGS},
+    asks="log_foresight",
+)
+def compaction_stopped(tables: Tables) -> DataFrame:
+    """A running bookie has entry logs that compaction should have rewritten: it does not work there.
+
+    What it finds:
+        Closed logs of registered bookies of which so little is needed that minor or major compaction rewrites
+        them, and that were so in an earlier run with `--entry-logs` beside this one, longer ago than twice
+        that compaction's interval. One finding a bookie: how many logs, how many bytes they would give back,
+        and since when. What each log waits for is in the table log_foresight.
+
+    Why it matters:
+        Deleted data keeps its disk space until its logs are rewritten. Compaction stands still where its
+        thread died, where it cannot read a log and tries it again for ever (bookkeeper #4596), where the disk
+        is so full that it is suspended (isForceGCAllowWhenNoSpace is false), or where it is throttled below
+        what comes in.
+
+    How sure:
+        Confirmed: both runs saw the same file below the threshold. Suspect where a directory's cookie and
+        place name two bookies.
+
+    What to do:
+        Look into the bookie's log for GarbageCollectorThread and the id of the first log that is named. Where
+        a disk is full: make room first, or set isForceGCAllowWhenNoSpace=true and restart the bookie. A PUT
+        of {"majorCompaction": true} to /api/v1/bookie/gc starts one at once, where httpServerEnabled is set.
+
+    Commands:
+        - `bookkeeper shell listfilesondisc -txn -log -idx`
+          The logs that are named should go.
+
+    Limits:
+        It takes two runs with `--entry-logs`, in one directory. Thresholds and intervals are those of
+        `--bookie-conf`, or the server's defaults. A bookie that is restarted more often than the interval of
+        major compaction never reaches it: the interval begins anew with each start.
+    """
+    from pyspark.sql import functions as F
+
+    assert tables.log_foresight is not None
+    now, settings = tables.cluster.scan_time, tables.collector
+    late = {
+        kind: F.coalesce(F.col(f"{kind}_since") < now - INTERVALS * interval * 1000, F.lit(False))
+        for kind, interval in (("minor", settings.minor_interval), ("major", settings.major_interval))
+    }
+    since = F.least(*(F.when(is_late, F.col(f"{kind}_since")) for kind, is_late in late.items()))
+    live = tables.bookies.where("registered is not null").select("bookie_id")
+    found = with_samples(
+        tables.log_foresight.where(late["minor"] | late["major"]),
+        "bookie_id",
+        "path",
+        F.sum("frees").alias("frees"),
+        F.min(since).alias("since"),
+        F.count_if(late["minor"]).alias("minor"),
+    ).join(F.broadcast(live), "bookie_id")
+    return finding_rows(
+        with_attribution(found, tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " has ",
+            quantity(F.col("total"), "entry log", "entry logs"),
+            " that compaction should have rewritten, which frees ",
+            F.col("frees"),
+            " bytes: below the threshold since ",
+            utc(F.col("since")),
+        ),
+        evidence={
+            "logs": "total",
+            "minor_logs": "minor",
+            "frees": "frees",
+            "since": "since",
+            "sample": "sample",
+            "minor_interval": F.lit(settings.minor_interval),
+            "major_interval": F.lit(settings.major_interval),
+            "settings": F.lit(settings.source),
+            "rows": F.lit("tables/log_foresight"),
+        },
+    )

@@ -1,0 +1,101 @@
+"""What a bookie's own collector is about to delete and must not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
+from auditor.checks.samples import with_ledgers
+from auditor.model.finding import Severity
+from auditor.model.states import GcAction, GcReason, GcVerdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(
+    Severity.CRITICAL,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="gc_foresight",
+    urgency=4,
+)
+def gc_would_delete_live(tables: Tables) -> DataFrame:
+    """A bookie's next garbage collection deletes data that a ledger needs.
+
+    What it finds:
+        Bookies whose collector, by a model of what it lists and in which order, deletes a ledger that names
+        the bookie (`in-its-ensembles`), or a copy that no ensemble asks for and that has an entry of which no
+        member has a copy (`last-copy`). One finding a bookie. The first comes of the server's own listing: a
+        ledger's record that is not at its path (`listed-out-of-order`), or the ledger id 2^63 - 1, behind
+        which the collector's arithmetic overflows, so that everything goes (`listing-overflows`). What each
+        collector does with each ledger is in the table gc_foresight; docs/space.md explains it. Renamed
+        bookies are `alias-gc-danger`, a store that lost its ledgers is `metadata-suspect`.
+
+    Why it matters:
+        A pass comes every gcWaitTime (10 minutes unless set; Pulsar sets 15), by itself and without a
+        question. What it deletes is gone: the index at once, the entries when their logs are compacted.
+
+    How sure:
+        Confirmed: metadata and indexes say it together, and the model is held to the server's own classes.
+        Suspect where a directory's cookie and place name two bookies. A ledger whose record changed between
+        the scans, or cannot be read, is not counted.
+
+    What to do:
+        Stop the bookie, or keep its collector from running, before anything else. For `in-its-ensembles`: set
+        verifyMetadataOnGC=true in the configuration of every bookie and restart them; their collectors read a
+        ledger's record then before they delete it. Then put right what the listing stumbles over:
+        `metadata-misplaced` names the records. For `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart
+        the bookie, and have the ledger's copies made again from it.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          It shows whom the ledger's ensembles name.
+
+    Limits:
+        Collectors are taken to run with the settings of `--bookie-conf`, or with the server's defaults; the
+        listing is that of BookKeeper 4.17. What a compaction in between loses is `entry-log-header-wrong`.
+    """
+    from pyspark.sql import functions as F
+
+    assert tables.gc_foresight is not None
+    rows = tables.gc_foresight.where(
+        (F.col("action") == GcAction.DELETE.value)
+        & (F.col("verdict") == GcVerdict.WRONG.value)
+        & (F.col("reason") != GcReason.OTHER_ID.value)
+    )
+    found = with_ledgers(
+        rows,
+        "bookie_id",
+        F.array_sort(F.collect_set("reason")).alias("reasons"),
+        F.array_sort(F.collect_set("cause")).alias("causes"),
+    )
+    return finding_rows(
+        with_attribution(found, tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("attribution_suspect")),
+        message=words(
+            "the next garbage collection of ",
+            F.col("bookie_id"),
+            " deletes ",
+            quantity(F.col("total"), "ledger that is", "ledgers that are"),
+            " needed there: ",
+            comma_list(F.col("reasons")),
+            " (",
+            comma_list(F.col("causes")),
+            ")",
+        ),
+        evidence={
+            "ledgers": "total",
+            "sample": "sample",
+            "reasons": "reasons",
+            "causes": "causes",
+            "settings": F.lit(tables.collector.source),
+            "rows": F.lit("tables/gc_foresight"),
+        },
+    )

@@ -1,0 +1,103 @@
+"""Garbage that a bookie's collector had the time to delete and has not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc, words
+from auditor.checks.samples import with_ledgers
+from auditor.model.amounts import duration
+from auditor.model.finding import Severity
+from auditor.model.states import GcAction, GcPass, GcVerdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+PASSES = 2
+"""A candidate that outlived so many waits between two passes is stuck; without --bookie-conf, an hour."""
+
+
+@check(Severity.WARNING, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="gc_foresight")
+def orphan_stuck(tables: Tables) -> DataFrame:
+    """A running bookie keeps what its collector should have deleted long ago: collection stands still.
+
+    What it finds:
+        Registered bookies with ledgers that the metadata lacks and their collector would delete, where an
+        earlier run beside this one found the same, longer ago than twice gcWaitTime of `--bookie-conf`; an
+        hour where no file says it. One finding a bookie, with the number of such ledgers and since when they
+        are known.
+
+    Why it matters:
+        The bookie's disks fill up with what nobody needs, until it turns read-only. A collector stands still
+        because its thread died of an error, because its listing of the metadata fails, or because a
+        compaction takes hours; on etcd it does so after a day by itself, unless
+        gcOverreplicatedLedgerWaitTime is 0.
+
+    How sure:
+        Confirmed where what is known of the bookie's index is newer than the first of these runs. Suspect
+        where nothing says so, where `metadata-suspect` doubts all that the bookie's metadata lacks, and where
+        a directory's cookie and place name two bookies.
+
+    What to do:
+        Look into the bookie's log for GarbageCollectorThread and ScanAndCompareGarbageCollector. Where
+        `metadata-suspect` stands beside this, settle that first: the collector that does not work may be what
+        keeps the data. Otherwise a restart of the bookie starts a new collector.
+
+    Commands:
+        - `bkaudit diff OLD NEW`
+          shows what came and went between two runs. Risk: none; it reads both.
+        - `bookkeeper shell ledgermetadata -l ID`
+          There should be none.
+
+    Limits:
+        It takes two runs, in one directory. A collection takes its time after the wait: where metadata is
+        read slowly, or a compaction runs for hours, which is the same thread, a run may come too early.
+    """
+    from pyspark.sql import functions as F
+
+    from auditor.tables.orphans import COLLECTED_WITHIN_MS
+
+    assert tables.gc_foresight is not None
+    settings = tables.collector
+    wait = COLLECTED_WITHIN_MS if settings.source is None else PASSES * settings.wait_ms
+    live = tables.bookies.where("registered is not null").select("bookie_id", "index_time")
+    right = F.col("verdict") == GcVerdict.RIGHT.value
+    rows = tables.gc_foresight.where(
+        (F.col("pass") == GcPass.LISTING.value)
+        & (F.col("action") == GcAction.DELETE.value)
+        & (right | (F.col("reason") == "metadata-suspect"))
+        & (F.col("since") < tables.cluster.scan_time - wait)
+    )
+    found = with_ledgers(
+        rows,
+        "bookie_id",
+        F.min("since").alias("since"),
+        F.max("since").alias("newest"),
+        F.bool_or(right).alias("right"),
+    ).join(F.broadcast(live), "bookie_id")
+    sure = F.col("right") & F.coalesce(F.col("index_time") > F.col("newest"), F.lit(False))
+    return finding_rows(
+        with_attribution(found, tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if(~sure | F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " still has ",
+            quantity(F.col("total"), "ledger", "ledgers"),
+            " that its collector should have deleted: the first is known since ",
+            utc(F.col("since")),
+            f", and {PASSES} passes take {duration(wait / 1000)}",
+        ),
+        evidence={
+            "ledgers": "total",
+            "since": "since",
+            "sample": "sample",
+            "within_ms": F.lit(wait),
+            "settings": F.lit(settings.source),
+            "rows": F.lit("tables/gc_foresight"),
+        },
+    )

@@ -1,0 +1,72 @@
+r"""A Java properties file, such as a bookie's bk_server.conf.
+
+    # a comment, ! another
+    key = value         the first of =, : and white space ends the key
+    key value \
+        continued       an odd number of backslashes at its end continues a line
+
+Backslashes escape: \t, \n, \r, \f, \uXXXX, and any other character stands for itself. A key that is there
+twice has its first value: that is what the server's reader (commons-configuration) gives for one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from auditor.errors import DecodeError
+
+MAX_BYTES = 1 << 22
+"""No configuration is longer; a file that is, is something else."""
+
+_KEY = re.compile(r"((?:\\.|[^\\=:\s])*)(?:\s*[=:]\s*|\s+|$)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def decode(data: bytes) -> dict[str, str]:
+    r"""Its keys and values; white space around a value is not part of it.
+
+    >>> decode(b"# gc\ngcWaitTime=900000\nledgerDirectories : /a, \\\n    /b\n")
+    {'gcWaitTime': '900000', 'ledgerDirectories': '/a, /b'}
+
+    Raises `DecodeError` where it is no text, or longer than a configuration can be.
+    """
+    if len(data) > MAX_BYTES:
+        raise DecodeError("properties", MAX_BYTES, f"{len(data):,} bytes; a configuration is shorter")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise DecodeError("properties", error.start, "is not text in UTF-8") from None
+    found: dict[str, str] = {}
+    for line in _lines(text):
+        match = _KEY.match(line)
+        assert match is not None  # an empty key matches
+        found.setdefault(_plain(match[1]), _plain(line[match.end() :].rstrip()))
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    """Lines that say something, continued ones as one."""
+    lines: list[str] = []
+    open_line: str | None = None
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip()
+        if open_line is None and (not line or line[0] in "#!"):
+            continue
+        ends = len(line) - len(line.rstrip("\\"))
+        more = ends % 2 == 1
+        open_line = (open_line or "") + (line[:-1] if more else line)
+        if not more:
+            lines.append(open_line)
+            open_line = None
+    return lines if open_line is None else [*lines, open_line]
+
+
+def _plain(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        name = match[1]
+        if name[0] == "u" and len(name) == 5:
+            return chr(int(name[1:], 16))
+        return _CHARACTERS.get(name, name)
+
+    return _ESCAPE.sub(character, text)

@@ -1,0 +1,135 @@
+"""What a bookie's garbage collector is set to: thresholds, intervals and switches of its configuration file.
+
+A setting that the file leaves out has the server's own default. The numbers are held to the rules that the
+server holds them to when it starts (GarbageCollectorThread): it refuses to start with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+DAY_MS = 86_400_000
+
+_YES = frozenset({"true", "t", "yes", "y", "on"})
+_NO = frozenset({"false", "f", "no", "n", "off"})
+
+_KEYS = {
+    "gcWaitTime": "wait_ms",
+    "minorCompactionThreshold": "minor_threshold",
+    "minorCompactionInterval": "minor_interval",
+    "majorCompactionThreshold": "major_threshold",
+    "majorCompactionInterval": "major_interval",
+    "gcOverreplicatedLedgerWaitTime": "over_replicated_wait_ms",
+    "verifyMetadataOnGC": "verify_metadata",
+    "isForceGCAllowWhenNoSpace": "forced_when_full",
+    "useTargetEntryLogSizeForGc": "by_target_size",
+    "logSizeLimit": "log_size_limit",
+}
+"""The field of each key of the configuration file."""
+
+
+@dataclass(frozen=True)
+class CollectorSettings:
+    """Settings of a collector; without arguments those of a server that nobody configured.
+
+    ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals seconds, thresholds shares of a
+    log's entries that ledgers still need. A threshold or interval of 0 or less switches that compaction off,
+    ``over_replicated_wait_ms`` of 0 or less the collection of over-replicated ledgers. ``source`` is the file
+    that said so; None: nothing did.
+
+    Raises:
+        ValueError: the server does not start with these.
+
+    >>> CollectorSettings().compaction(0.5), CollectorSettings().compaction(0.8)
+    ('major', None)
+    >>> CollectorSettings(minor_threshold=0.9)
+    Traceback (most recent call last):
+    ValueError: minorCompactionThreshold 0.9 is not below majorCompactionThreshold 0.8
+    """
+
+    wait_ms: int = 600_000
+    minor_threshold: float = 0.2
+    minor_interval: int = 3_600
+    major_threshold: float = 0.8
+    major_interval: int = 86_400
+    over_replicated_wait_ms: int = DAY_MS
+    verify_metadata: bool = False
+    forced_when_full: bool = False
+    by_target_size: bool = False
+    log_size_limit: int = 1 << 30
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        kinds = {"minor": self.minor, "major": self.major}
+        for kind, on in kinds.items():
+            threshold, interval = getattr(self, f"{kind}_threshold"), getattr(self, f"{kind}_interval")
+            if on and threshold > 1:
+                raise ValueError(f"{kind}CompactionThreshold {threshold} is above 1.0")
+            if on and interval * 1000 < self.wait_ms:
+                raise ValueError(
+                    f"{kind}CompactionInterval {interval} s is below gcWaitTime {self.wait_ms} ms"
+                )
+        for name, unit in (("threshold", ""), ("interval", " s")):
+            low, high = getattr(self, f"minor_{name}"), getattr(self, f"major_{name}")
+            if all(kinds.values()) and low >= high:
+                word = name.capitalize()
+                raise ValueError(
+                    f"minorCompaction{word} {low}{unit} is not below majorCompaction{word} {high}{unit}"
+                )
+
+    @property
+    def minor(self) -> bool:
+        """Whether minor compaction is on."""
+        return self.minor_threshold > 0 and self.minor_interval > 0
+
+    @property
+    def major(self) -> bool:
+        """Whether major compaction is on."""
+        return self.major_threshold > 0 and self.major_interval > 0
+
+    @property
+    def said_by(self) -> str:
+        """Where they are from, as a sentence ends.
+
+        >>> CollectorSettings().said_by
+        "the server's defaults, for no --bookie-conf names others"
+        """
+        return self.source or "the server's defaults, for no --bookie-conf names others"
+
+    def compaction(self, usage: float) -> str | None:
+        """Which compaction rewrites a log of which ledgers need the share ``usage``: minor, major or none."""
+        if self.minor and usage < self.minor_threshold:
+            return "minor"
+        return "major" if self.major and usage < self.major_threshold else None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], source: str) -> CollectorSettings:
+        """The settings that a configuration file makes; keys of other things are passed over.
+
+        Raises `ValueError` of a value that is no number or switch, and where the server would not start.
+
+        >>> CollectorSettings.of({"gcWaitTime": "900000", "journalDirectories": "/j"}, "bk.conf").wait_ms
+        900000
+        """
+        kinds = {field.name: type(field.default) for field in fields(cls)}
+        said = {
+            name: _value(key, properties[key], kinds[name])
+            for key, name in _KEYS.items()
+            if key in properties
+        }
+        return cls(**said, source=source)
+
+
+def _value(key: str, text: str, kind: type) -> Any:
+    """A setting's value; the server refuses what this refuses, but for hexadecimal numbers."""
+    if kind is bool:
+        word = text.strip().lower()
+        if word not in _YES | _NO:
+            raise ValueError(f"{key} is {text!r}: not true or false")
+        return word in _YES
+    try:
+        return kind(text.strip())
+    except ValueError:
+        raise ValueError(f"{key} is {text!r}: not a number") from None

@@ -1,0 +1,248 @@
+"""gc_foresight: what each bookie's garbage collector does with a ledger next, and whether that is right.
+
+A pass of ScanAndCompareGarbageCollector has two parts. First, once in gcOverreplicatedLedgerWaitTime, what is
+closed, not locked, and in no ensemble of the bookie's own id. Then what the store does not list
+(`auditor.tables.gc_listing`); with verifyMetadataOnGC the record of each such ledger is read first.
+
+Rows are the ledgers of a bookie that one of the two concerns: what the store lacks, what no ensemble gives to
+the bookie, and what the server's listing shows in the wrong order or not at all. A healthy replica has none.
+
+Right or wrong goes by first principles. Data may go if its ledger has no metadata, or if no ensemble gives it
+to the bookie and every entry has a copy on a member. Ledgers of BP-35's other scopes, which no server keeps
+yet, have no rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from auditor.keys.ledger_tree import MAX_LEDGER_ID
+from auditor.model.collector_settings import CollectorSettings
+from auditor.model.columns import LEDGER, REPLICA, commented
+from auditor.model.layout import LayoutKind
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import (
+    LISTED,
+    ON_DISK,
+    GcAction,
+    GcCause,
+    GcPass,
+    GcReason,
+    GcVerdict,
+    LedgerStatus,
+)
+from auditor.tables.gc_copies import deletion_verdicts
+from auditor.tables.gc_listing import ServerListing
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+GC_FORESIGHT = commented(
+    ("bookie_id", pa.string(), "the bookie whose collector it is"),
+    ("scope_id", pa.int64(), "BP-35 scope; always 0, for no server collects others"),
+    ("ledger_id", pa.int64(), "a ledger on it"),
+    (
+        "pass",
+        pa.string(),
+        "listing: what the store does not list; over-replicated: what no ensemble gives to the bookie",
+    ),
+    ("action", pa.string(), "delete or keep"),
+    (
+        "cause",
+        pa.string(),
+        "why the server does so: not-listed, listed-out-of-order, listing-overflows, in-no-ensemble; "
+        "listing-breaks-off, listed-by-another-name, metadata-read, not-closed, locked, switched-off, "
+        "no-locks",
+    ),
+    ("verdict", pa.string(), "right, wrong or unknown"),
+    (
+        "reason",
+        pa.string(),
+        "why: no-metadata, copies-elsewhere, not-collected, kept; in-its-ensembles, last-copy, "
+        "under-another-id; metadata-unreadable, members-unknown, copy-in-flight, moved, or a doubt of "
+        "orphan-ledger",
+    ),
+    ("since", pa.int64(), "scan time of the first in a row of runs that saw the same of it, ms"),
+)
+"""The table ``gc_foresight``."""
+
+
+class Collector(NamedTuple):
+    """How collectors are set, and what their store lists for them; ``aliases`` are two ids of one bookie."""
+
+    settings: CollectorSettings
+    layout: LayoutKind
+    listing: ServerListing
+    aliases: frozenset[tuple[str, str]]
+
+
+def gc_foresight(
+    collector: Collector,
+    orphans: DataFrame,
+    over_replicated: DataFrame,
+    ledgers: DataFrame,
+    availability: DataFrame,
+    judged: DataFrame,
+    verdicts: DataFrame,
+    unequal: DataFrame,
+    moved: DataFrame | None,
+    scan_time: int,
+    earlier: DataFrame | None = None,
+) -> DataFrame:
+    """Rows of `GC_FORESIGHT`.
+
+    ``orphans`` are that table's rows with ``doubts`` (`auditor.checks.gc_guards.doubted_orphans`); the others
+    are tables of these names. ``earlier`` is this table of a run before.
+    """
+    from pyspark.sql import functions as F
+
+    unlisted = _unlisted(orphans.where("scope_id = 0"), collector)
+    copies = over_replicated.where("scope_id = 0")
+    foreign = deletion_verdicts(copies, ledgers, judged, verdicts, unequal, collector.aliases)
+    found = unlisted.unionByName(_over_replicated(foreign, collector))
+    if collector.listing.seen is not None:
+        found = found.unionByName(_out_of_place(availability, ledgers, foreign, collector))
+    if moved is not None:
+        changed = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
+        gone = GcReason.NO_METADATA.value
+        unsettled = F.col("changed") & (F.col("reason") != gone)
+        found = found.join(changed, [*LEDGER], "left").withColumns(
+            {
+                "verdict": F.when(unsettled, GcVerdict.UNKNOWN.value).otherwise(F.col("verdict")),
+                "reason": F.when(unsettled, GcReason.MOVED.value).otherwise(F.col("reason")),
+            }
+        )
+    return _with_since(found, scan_time, earlier).select(*GC_FORESIGHT.names)
+
+
+def _with_since(rows: DataFrame, scan_time: int, earlier: DataFrame | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    now = F.lit(scan_time).cast("long")
+    if earlier is None:
+        return rows.withColumn("since", now)
+    same = [*REPLICA, "pass", "action"]
+    known = earlier.select(*same, F.col("since").alias("was"))
+    return rows.join(known, same, "left").withColumn("since", F.coalesce("was", now))
+
+
+def _unlisted(orphans: DataFrame, collector: Collector) -> DataFrame:
+    """What the collector does with ledgers that the store does not have."""
+    from pyspark.sql import functions as F
+
+    listing = collector.listing
+    rows = orphans.withColumn("spared", F.lit(False))
+    if listing.seen is not None:
+        seen = listing.seen.withColumn("spared", F.lit(True))
+        rows = orphans.join(seen, "ledger_id", "left")
+    kept = {
+        # The driver says of a key that is not there something that the collector does not expect.
+        GcCause.METADATA_READ: F.lit(
+            collector.settings.verify_metadata and collector.layout is LayoutKind.ETCD
+        ),
+        GcCause.OTHER_NAME: F.lit(not listing.overflows) & F.coalesce("spared", F.lit(False)),
+        GcCause.BREAKS_OFF: F.lit(False)
+        if listing.reach is None
+        else F.col("ledger_id") > F.lit(listing.reach),
+    }
+    deletes = GcCause.OVERFLOWS if listing.overflows else GcCause.NOT_LISTED
+    cause = _first(kept, deletes)
+    delete = cause == deletes.value
+    doubted = F.size("doubts") > 0
+    sure = F.when(delete, GcReason.NO_METADATA.value).otherwise(GcReason.NOT_COLLECTED.value)
+    verdict = F.when(delete, GcVerdict.RIGHT.value).otherwise(GcVerdict.WRONG.value)
+    return rows.select(
+        *REPLICA,
+        F.lit(GcPass.LISTING.value).alias("pass"),
+        _action(delete),
+        cause.alias("cause"),
+        F.when(doubted, GcVerdict.UNKNOWN.value).otherwise(verdict).alias("verdict"),
+        F.when(doubted, F.col("doubts")[0]).otherwise(sure).alias("reason"),
+    )
+
+
+def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
+    """What the collector does, once a day, with ledgers of other bookies' ensembles."""
+    from pyspark.sql import functions as F
+
+    kept = {
+        GcCause.SWITCHED_OFF: F.lit(collector.settings.over_replicated_wait_ms <= 0),
+        GcCause.NO_LOCKS: F.lit(collector.layout is LayoutKind.ETCD),
+        GcCause.NOT_CLOSED: F.col("state") != LedgerState.CLOSED,
+        GcCause.LOCKED: F.col("locked"),
+    }
+    cause = _first(kept, GcCause.IN_NO_ENSEMBLE)
+    delete = cause == GcCause.IN_NO_ENSEMBLE.value
+    return rows.select(
+        *REPLICA,
+        F.lit(GcPass.OVER_REPLICATED.value).alias("pass"),
+        _action(delete),
+        cause.alias("cause"),
+        F.when(delete, F.col("verdict")).otherwise(GcVerdict.RIGHT.value).alias("verdict"),
+        F.when(delete, F.col("reason")).otherwise(GcReason.KEPT.value).alias("reason"),
+    )
+
+
+def _out_of_place(
+    availability: DataFrame, ledgers: DataFrame, foreign: DataFrame, collector: Collector
+) -> DataFrame:
+    """Replicas of ledgers that the store lists, and that a pass does not find where it looks for them."""
+    from pyspark.sql import functions as F
+
+    listing, settings = collector.listing, collector.settings
+    assert listing.seen is not None
+    rows = ledgers.where(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0))
+    if not listing.overflows:
+        rows = rows.join(listing.seen, "ledger_id", "left_anti")
+    if listing.reach is not None:
+        rows = rows.where(F.col("ledger_id") <= F.lit(listing.reach))
+    unreadable = (F.col("status") == LedgerStatus.UNREADABLE.value) | F.col("undecidable")
+    facts = rows.select(*LEDGER, unreadable.alias("unreadable"), F.col("replicas.bookie_id").alias("members"))
+    # Interleaved and Sorted storages leave the greatest id out of what they say they have.
+    local = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
+    had = availability.where(F.col("state").isin(*ON_DISK) & local).select(*REPLICA).distinct()
+    held = had.join(facts, [*LEDGER]).join(foreign.select(*REPLICA, "verdict", "reason"), [*REPLICA], "left")
+    named = F.array_contains("members", F.col("bookie_id"))
+    # Read at its own path, the record is there: of etcd too.
+    kept = {
+        GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | named),
+    }
+    deletes = GcCause.OVERFLOWS if listing.overflows else GcCause.OUT_OF_ORDER
+    cause = _first(kept, deletes)
+    delete = cause == deletes.value
+    verdict = (
+        F.when(~delete, GcVerdict.RIGHT.value)
+        .when(F.col("unreadable"), GcVerdict.UNKNOWN.value)
+        .when(named, GcVerdict.WRONG.value)
+        .otherwise(F.coalesce("verdict", F.lit(GcVerdict.UNKNOWN.value)))
+    )
+    reason = (
+        F.when(~delete, GcReason.KEPT.value)
+        .when(F.col("unreadable"), GcReason.METADATA_UNREADABLE.value)
+        .when(named, GcReason.NAMED.value)
+        .otherwise(F.coalesce("reason", F.lit(GcReason.MEMBERS_UNKNOWN.value)))
+    )
+    return held.select(
+        *REPLICA,
+        F.lit(GcPass.LISTING.value).alias("pass"),
+        _action(delete),
+        cause.alias("cause"),
+        verdict.alias("verdict"),
+        reason.alias("reason"),
+    )
+
+
+def _first(kept: dict[GcCause, Column], otherwise: GcCause) -> Column:
+    """The first cause to keep a ledger that holds, else ``otherwise``."""
+    from pyspark.sql import functions as F
+
+    said = F.coalesce(*(F.when(holds, F.lit(cause.value)) for cause, holds in kept.items()))
+    return F.coalesce(said, F.lit(otherwise.value))
+
+
+def _action(delete: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(delete, GcAction.DELETE.value).otherwise(GcAction.KEEP.value).alias("action")

@@ -1,0 +1,151 @@
+"""The store's ledgers as a bookie's garbage collector lists them: what it takes for there, where it stops.
+
+Where every record lies at its own path the listing is right whatever the layout: ranges ascend, and the
+collector's set of ids is the store's. What can make it wrong are records in other places, names that make the
+listing fail, and the id 2^63 - 1: only then the ranges are looked at, all of them in one task.
+
+    flat                 one range
+    legacy hierarchical  a range a directory of the two-digit tree, in the order of their names; ids outside
+                         the directory's own are left out, and a directory that is no number ends the listing
+    hierarchical         these, then those of the three-digit tree
+    long hierarchical    a range a directory of the three-digit tree alone
+    etcd                 100 keys a range; keys from that of id 0 to that of 2^63 - 1, itself left out; a name
+                         that is no UUID ends the listing
+
+The ids that the server makes of names that are no ledger's are those of the column ``ledger_id`` of misplaced
+rows (`auditor.keys.ledger_tree`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.keys.gc_listing import ALL_BEFORE, follow_ranges
+from auditor.keys.ledger_tree import MAX_LEDGER_ID, to_path
+from auditor.model.layout import LayoutKind
+from auditor.model.states import LISTED, LedgerStatus
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ETCD_BATCH = 100
+"""Keys that the driver's listing asks etcd for at once; what of them cannot be read loses all."""
+
+_RANGES = pa.schema(
+    [("place", pa.string()), ("end", pa.int64()), ("previous", pa.int64()), ("reached", pa.bool_())]
+)
+# "00/foo": such a directory ends the listing of the two-digit tree.
+_NO_NUMBER = r"^[0-9]{2}/[^/]*[^0-9/]"
+_SHORT = r"^[0-9]{2}/"
+
+
+@dataclass(frozen=True)
+class ServerListing:
+    """What one pass of a collector takes for listed.
+
+    ``seen``: the ids, column ``ledger_id``, that it finds where it looks for them; None: all ledgers of scope
+    0 that the scan lists, and no others. ``reach``: the greatest id that it compares before its listing
+    breaks off; None: it does not. ``overflows``: the listing has the id 2^63 - 1, so that everything goes.
+    """
+
+    seen: DataFrame | None = None
+    reach: int | None = None
+    overflows: bool = False
+
+
+def odd(ledgers: DataFrame) -> DataFrame:
+    """The rows of a scan that may make the server's listing another than the scan's."""
+    from pyspark.sql import functions as F
+
+    return ledgers.where(
+        (F.col("status") == LedgerStatus.MISPLACED.value) | (F.col("ledger_id") == MAX_LEDGER_ID)
+    )
+
+
+def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
+    """What the server lists: ``ledger_id``, and the ``place`` of its range in the order of the listing.
+
+    A row that ``fails`` has no id: the listing ends where it is reached.
+    """
+    from pyspark.sql import functions as F
+
+    prefix = len(root.rstrip("/")) + 1
+    rel = F.expr(f"substring(path, {prefix + 1})")
+    of_scope_0 = F.col("ledger_id").isNotNull() & (F.col("scope_id") == 0)
+    listed = of_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED.value)
+    rows = ledgers.select("scope_id", "status", "path", rel.alias("rel"), "ledger_id", listed.alias("listed"))
+    misplaced = (F.col("status") == LedgerStatus.MISPLACED.value) & F.col("ledger_id").isNull()
+    if layout is LayoutKind.ETCD:
+        first, last = (to_path(layout, each) for each in (0, MAX_LEDGER_ID))
+        fails = misplaced & F.col("scope_id").isNull()
+        keys = rows.withColumn("fails", fails).where(
+            (F.col("listed") | F.col("fails")) & (F.col("rel") >= first) & (F.col("rel") < last)
+        )
+        return _in_place(keys, _batch())
+    if layout is LayoutKind.FLAT:
+        return _in_place(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
+    short = F.col("rel").rlike(_SHORT)
+    fails = misplaced & F.col("rel").rlike(_NO_NUMBER) & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
+    parent = F.when(F.col("fails"), F.regexp_extract("rel", r"^([^/]*/[^/]*)", 1)).otherwise(
+        F.regexp_replace("rel", "/[^/]*$", "")
+    )
+    # Names are compared level by level: a slash must sort before all that a name may have.
+    place = F.concat(F.when(short, "0/").otherwise("1/"), F.translate(parent, "/", "\x01"))
+    return _in_place(rows.withColumn("fails", fails).where("listed or fails"), place)
+
+
+def ranges(places: DataFrame) -> DataFrame:
+    """One row per range: ``place``, ``end``, and what `follow_ranges` says of it; one task makes them."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    found = places.groupBy("place").agg(F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails"))
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = [*batches]
+        if rows:
+            yield from _judged_ranges(pa.Table.from_batches(rows)).to_batches()
+
+    return found.repartition(1).sortWithinPartitions("place").mapInArrow(work, from_arrow_schema(_RANGES))
+
+
+def seen(places: DataFrame, ranges: DataFrame) -> DataFrame:
+    """The ids, ``ledger_id``, that the pass finds where it looks for them."""
+    found = places.where("ledger_id is not null").join(ranges.where("reached"), "place")
+    return found.where("ledger_id > previous").select("ledger_id").distinct()
+
+
+def outcome(ranges: DataFrame) -> DataFrame:
+    """One row: ``overflows`` and ``reach`` of the `ServerListing`."""
+    from pyspark.sql import functions as F
+
+    reached = F.col("reached")
+    over = F.coalesce(F.bool_or(reached & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
+    reach = F.min(F.when(~reached, F.col("previous")))
+    return ranges.agg(over.alias("overflows"), F.when(~over, reach).alias("reach"))
+
+
+def _judged_ranges(table: pa.Table) -> pa.Table:
+    ends = table["end"].fill_null(ALL_BEFORE).to_numpy()
+    found = follow_ranges(ends, table["fails"].to_numpy())
+    return pa.table([table["place"], ends, found.previous, found.reached], schema=_RANGES)
+
+
+def _in_place(rows: DataFrame, place: Column) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    ledger_id = F.when(F.col("listed"), F.col("ledger_id")).alias("ledger_id")
+    return rows.select(place.alias("place"), ledger_id, "fails")
+
+
+def _batch() -> Column:
+    """The place of a batch of etcd's keys, as text that sorts like its number."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    number = F.row_number().over(Window.orderBy("rel")) - 1
+    return F.lpad(F.floor(number / ETCD_BATCH).cast("string"), 20, "0")

@@ -1,0 +1,117 @@
+"""log_foresight: what collection and compaction do with each closed entry log next.
+
+The server counts as needed all bytes that a log has of ledgers which are on the bookie, wherever their index
+points (GarbageCollectorThread). A log of which nothing is needed is deleted; one of which less is needed than
+a threshold is rewritten when that compaction's interval is over: what is needed goes into a new log, and the
+old one is deleted. A log with bytes whose owner is unknown is left out.
+
+``minor_since`` and ``major_since`` tell for how long a log has waited: they are carried from run to run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.model.collector_settings import CollectorSettings
+from auditor.model.columns import REPLICA, commented
+from auditor.model.states import GcAction, GcPass, LogFileKind, SpaceClass
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+LOG_FORESIGHT = commented(
+    ("bookie_id", pa.string(), "the bookie"),
+    ("directory", pa.string(), "the ledger directory"),
+    ("path", pa.string(), "the log"),
+    ("log_id", pa.int64(), "its id"),
+    ("bytes", pa.int64(), "its length"),
+    ("entries", pa.int64(), "bytes of its entries"),
+    ("remain", pa.int64(), "of these, bytes of ledgers that the bookie has after its next collection"),
+    ("usage", pa.float64(), "the share that is needed, as the server counts it"),
+    ("action", pa.string(), "delete, minor or major (compaction), keep"),
+    ("frees", pa.int64(), "bytes that this gives back; 0 where the log is kept"),
+    (
+        "minor_since",
+        pa.int64(),
+        "scan time of the first in a row of runs that saw it below the threshold of minor compaction, ms",
+    ),
+    ("major_since", pa.int64(), "the same of major compaction"),
+)
+"""The table ``log_foresight``."""
+
+
+def log_foresight(
+    space: DataFrame,
+    foresight: DataFrame,
+    settings: CollectorSettings,
+    scan_time: int,
+    earlier: DataFrame | None = None,
+) -> DataFrame:
+    """Rows of `LOG_FORESIGHT`; ``foresight`` is gc_foresight, ``earlier`` this table of a run before."""
+    from pyspark.sql import functions as F
+
+    usage = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
+    if settings.by_target_size:
+        largest = F.greatest(F.col("entries"), F.lit(settings.log_size_limit))
+        usage = F.when(usage < 1, F.col("remain") / largest).otherwise(usage)
+    rows = _logs(space, foresight).withColumn("usage", usage)
+    minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
+    major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
+    kept = F.col("remain") > 0
+    rows = rows.withColumns(
+        {
+            "action": F.when(~kept, GcAction.DELETE.value)
+            .when(minor, GcAction.MINOR.value)
+            .when(major, GcAction.MAJOR.value)
+            .otherwise(GcAction.KEEP.value),
+            "frees": F.when(minor | major | ~kept, F.col("bytes") - F.col("remain")).otherwise(F.lit(0)),
+        }
+    )
+    if earlier is None:
+        none = F.lit(None).cast("long")
+        rows = rows.withColumns({"was_minor": none, "was_major": none})
+    else:
+        was = earlier.select(
+            "bookie_id",
+            "path",
+            F.col("minor_since").alias("was_minor"),
+            F.col("major_since").alias("was_major"),
+        )
+        rows = rows.join(was, ["bookie_id", "path"], "left")
+
+    def since(was: str, below: Column) -> Column:
+        return F.when(kept & below, F.coalesce(F.col(was), F.lit(scan_time)))
+
+    found = rows.withColumns(
+        {"minor_since": since("was_minor", minor), "major_since": since("was_major", minor | major)}
+    )
+    return found.select(*LOG_FORESIGHT.names)
+
+
+def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
+    """One row a closed log of a bookie: its ``bytes``, those of ``entries``, and those that ``remain``."""
+    from pyspark.sql import functions as F
+
+    plans = foresight.where(F.col("pass") == GcPass.LISTING.value).select(
+        *REPLICA, (F.col("action") == GcAction.KEEP.value).alias("planned")
+    )
+    of_ledger = F.col("ledger_id").isNotNull()
+    unclear = (SpaceClass.OWNER_UNKNOWN.value, SpaceClass.NOT_YET_MAPPED.value)
+    # Superseded bytes of a ledger that is gone already are of no orphan, so no row of foresight is theirs.
+    remains = F.coalesce("planned", "remains")
+    rows = space.where(
+        (F.col("kind") == LogFileKind.LOG.value) & ~F.col("current") & F.col("bookie_id").isNotNull()
+    ).join(plans, [*REPLICA], "left")
+    return (
+        rows.groupBy("bookie_id", "directory", "path", "log_id")
+        .agg(
+            F.sum("bytes").alias("bytes"),
+            F.coalesce(F.sum(F.when(of_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
+            F.coalesce(F.sum(F.when(of_ledger & remains, F.col("bytes"))), F.lit(0)).alias("remain"),
+            F.max(F.col("class").isin(*unclear)).alias("unclear"),
+        )
+        .where("not unclear")
+        .drop("unclear")
+    )

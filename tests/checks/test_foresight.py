@@ -1,0 +1,128 @@
+"""What collectors do next, and what they should have done: the three checks of the tables of foresight."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from auditor.model.collector_settings import CollectorSettings
+from auditor.tables import Tables
+from tests.checks.tables_builder import NOW, Row, facts, find, tables
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+PLAN: Row = {
+    "scope_id": 0, "bookie_id": "bk1", "pass": "listing", "action": "delete", "cause": "not-listed",
+    "verdict": "right", "reason": "no-metadata", "since": NOW,
+}  # fmt: skip
+OUT_OF_PLACE: Row = {**PLAN, "cause": "listed-out-of-order", "verdict": "wrong", "reason": "in-its-ensembles"}
+LOG: Row = {
+    "bookie_id": "bk1", "directory": "/l", "log_id": 1, "bytes": 1000, "entries": 900, "remain": 90,
+    "usage": 0.1, "action": "minor", "frees": 910,
+}  # fmt: skip
+
+
+def plans(spark: SparkSession, *rows: Row, **bookie: object) -> Tables:
+    given = [{**PLAN, "ledger_id": number, **row} for number, row in enumerate(rows)]
+    bookies = [{"bookie_id": "bk1", "index_time": NOW, **bookie}]
+    return tables(spark, facts(live=True), gc_foresight=given, bookies=bookies)
+
+
+def logs(spark: SparkSession, *rows: Row, **bookie: object) -> Tables:
+    given = [{**LOG, "path": f"/l/{number}.log", **row} for number, row in enumerate(rows)]
+    return tables(spark, log_foresight=given, bookies=[{"bookie_id": "bk1", **bookie}])
+
+
+def test_what_a_ledger_needs_and_a_collector_deletes_is_critical(spark: SparkSession) -> None:
+    rows = plans(
+        spark,
+        OUT_OF_PLACE,
+        {**OUT_OF_PLACE, "pass": "over-replicated", "cause": "in-no-ensemble", "reason": "last-copy"},
+        {**OUT_OF_PLACE, "action": "keep", "reason": "not-collected"},
+        {**OUT_OF_PLACE, "reason": "under-another-id"},
+        {**OUT_OF_PLACE, "verdict": "unknown", "reason": "metadata-unreadable"},
+        {},
+    )
+    [found] = find("gc-would-delete-live", rows)
+    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
+    assert (found.evidence["ledgers"], found.evidence["sample"]) == (2, ["0", "1"])
+    assert found.evidence["reasons"] == ["in-its-ensembles", "last-copy"]
+    assert found.message == (
+        "the next garbage collection of bk1 deletes 2 ledgers that are needed there: in-its-ensembles, "
+        "last-copy (in-no-ensemble, listed-out-of-order)"
+    )
+
+
+def test_whose_disk_is_in_doubt_is_no_more_than_suspect(spark: SparkSession) -> None:
+    [found] = find("gc-would-delete-live", plans(spark, OUT_OF_PLACE, suspect=True))
+    assert found.confidence == "suspect"
+    old = {"since": NOW - 2 * HOUR}
+    [stuck] = find("orphan-stuck", plans(spark, old, suspect=True))
+    assert stuck.confidence == "suspect"
+    [late] = find("compaction-stopped", logs(spark, {"minor_since": NOW - 3 * HOUR}, suspect=True))
+    assert late.confidence == "suspect"
+
+
+def test_garbage_that_outlives_two_waits_is_stuck(spark: SparkSession) -> None:
+    rows = plans(
+        spark,
+        {"since": NOW - 61 * MINUTE},
+        {"since": NOW - 59 * MINUTE},
+        {"since": NOW - 5 * HOUR},
+        {"since": NOW - 5 * HOUR, "action": "keep"},
+        {"since": NOW - 5 * HOUR, "pass": "over-replicated"},
+        {"since": NOW - 5 * HOUR, "verdict": "unknown", "reason": "newer-than-scan"},
+    )
+    [found] = find("orphan-stuck", rows)
+    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "warning", "confirmed")
+    assert (found.evidence["ledgers"], found.evidence["since"]) == (2, NOW - 5 * HOUR)
+    assert found.message == (
+        "bk1 still has 2 ledgers that its collector should have deleted: the first is known since "
+        "1970-02-11 11:00:00 UTC, and 2 passes take 1.0 h"
+    )
+
+
+def test_the_bookies_own_wait_counts_where_it_is_known(spark: SparkSession) -> None:
+    rows = plans(spark, {"since": NOW - 21 * MINUTE})
+    assert find("orphan-stuck", rows) == []
+    [found] = find("orphan-stuck", replace(rows, collector=CollectorSettings(source="bk.conf")))
+    assert (found.evidence["within_ms"], found.evidence["settings"]) == (20 * MINUTE, "bk.conf")
+    slow = CollectorSettings(wait_ms=11 * MINUTE, source="bk.conf")
+    assert find("orphan-stuck", replace(rows, collector=slow)) == []
+
+
+@pytest.mark.parametrize(
+    ("bookie", "row", "confidence"),
+    [
+        ({"registered": None}, {}, None),
+        ({"index_time": None}, {}, "suspect"),
+        ({"index_time": NOW - 3 * HOUR}, {}, "suspect"),
+        ({}, {"verdict": "unknown", "reason": "metadata-suspect"}, "suspect"),
+    ],
+    ids=["does-not-run", "index-of-no-time", "index-older-than-the-first-run", "store-in-doubt"],
+)
+def test_stuck_is_no_more_than_what_is_known(
+    spark: SparkSession, bookie: Row, row: Row, confidence: str | None
+) -> None:
+    found = find("orphan-stuck", plans(spark, {"since": NOW - 2 * HOUR, **row}, **bookie))
+    assert [each.confidence for each in found] == ([] if confidence is None else [confidence])
+
+
+def test_logs_that_two_intervals_did_not_rewrite(spark: SparkSession) -> None:
+    rows = logs(
+        spark,
+        {"minor_since": NOW - 3 * HOUR, "major_since": NOW - 3 * HOUR},
+        {"minor_since": NOW - HOUR, "major_since": NOW - 49 * HOUR},
+        {"minor_since": NOW - HOUR, "major_since": NOW - 47 * HOUR},
+        {"action": "keep"},
+    )
+    [found] = find("compaction-stopped", rows)
+    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "warning", "confirmed")
+    said = {key: found.evidence[key] for key in ("logs", "minor_logs", "frees", "since", "sample")}
+    assert said == {
+        "logs": 2, "minor_logs": 1, "frees": 1820, "since": NOW - 49 * HOUR,
+        "sample": ["/l/0.log", "/l/1.log"],
+    }  # fmt: skip
+    assert find("compaction-stopped", logs(spark, {"minor_since": NOW - 3 * HOUR}, registered=None)) == []

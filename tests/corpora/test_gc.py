@@ -1,0 +1,92 @@
+"""What each bookie's collector would delete, held to what the server's own classes deleted of the corpora."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from auditor.audit.gc_scan import foresight
+from auditor.model.collector_settings import CollectorSettings
+from auditor.model.layout import LayoutKind
+from auditor.tables.gc_foresight import Collector
+from auditor.tables.gc_listing import ServerListing
+from tests.corpora.audited import Asked
+from tests.corpora.corpora import Corpus
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Deleted = dict[str, set[int]]
+
+
+def deleted(rows: list[dict[str, object]], oracle: dict[str, object], *passes: str) -> Deleted:
+    found: Deleted = {bookie: set() for bookie in oracle}
+    for row in rows:
+        if row["action"] == "delete" and row["pass"] in passes:
+            assert isinstance(row["ledger_id"], int)
+            found[str(row["bookie_id"])].add(row["ledger_id"])
+    return found
+
+
+def wanted(corpus: Corpus, which: str) -> Deleted:
+    return {bookie: set(runs[which]) for bookie, runs in corpus.oracle["garbageCollector"].items()}
+
+
+def made_again(audited: Asked, **settings: bool) -> list[dict[str, object]]:
+    """The table as collectors with other settings make it."""
+    tables = audited.tables
+    collector = Collector(
+        CollectorSettings(**settings),  # type: ignore[arg-type]
+        LayoutKind(tables.cluster.layout),
+        ServerListing(),
+        tables.roster.aliases,
+    )
+    rows: DataFrame = foresight(collector, tables)
+    return [row.asDict() for row in rows.collect()]
+
+
+def test_each_collector_deletes_what_the_servers_did(corpus: Corpus, audited: Asked) -> None:
+    rows = audited.table("gc_foresight")
+    oracle = corpus.oracle["garbageCollector"]
+    assert deleted(rows, oracle, "listing") == wanted(corpus, "gc")
+    both = deleted(rows, oracle, "listing", "over-replicated")
+    assert both == wanted(corpus, "gcWithOverReplicated")
+
+
+def test_with_metadata_verified_too(corpus: Corpus, audited: Asked) -> None:
+    rows = made_again(audited, verify_metadata=True)
+    assert deleted(rows, corpus.oracle["garbageCollector"], "listing") == wanted(
+        corpus, "gcVerifyingMetadata"
+    )
+
+
+def test_what_is_deleted_is_right_but_for_the_renamed_bookie(corpus: Corpus, audited: Asked) -> None:
+    wrong = {
+        (row["bookie_id"], row["ledger_id"], row["reason"])
+        for row in audited.table("gc_foresight")
+        if row["verdict"] == "wrong"
+    }
+    renamed = {("bk-a.rack1", 5000000000006, "under-another-id")}
+    assert wrong == (renamed if corpus.name == "dbledger-long" else set())
+    assert not audited.of("gc-would-delete-live")
+    notes = [note for note in audited.report.run.notes if note.startswith("garbage collection")]
+    assert notes == [
+        "garbage collection is foretold with the server's defaults, for no --bookie-conf names others"
+    ]
+
+
+@pytest.fixture(scope="module")
+def flat(audit_of: Callable[[str], Asked]) -> Asked:
+    return audit_of("flat-v1")
+
+
+def test_collectors_that_are_switched_off_keep_what_is_over_replicated(flat: Asked) -> None:
+    off = replace(CollectorSettings(), over_replicated_wait_ms=0)
+    collector = Collector(off, LayoutKind.FLAT, ServerListing(), frozenset())
+    rows = foresight(collector, flat.tables).where("pass = 'over-replicated'").collect()
+    assert {(row["action"], row["cause"], row["verdict"]) for row in rows} == {
+        ("keep", "switched-off", "right")
+    }

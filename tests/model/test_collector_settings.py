@@ -1,0 +1,48 @@
+"""Settings of a garbage collector, and those with which no bookie starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from auditor.model.collector_settings import CollectorSettings
+
+
+def test_what_a_file_leaves_out_has_the_servers_default() -> None:
+    settings = CollectorSettings.of({"minorCompactionThreshold": " 0.3 ", "verifyMetadataOnGC": "yes"}, "f")
+    assert settings == CollectorSettings(minor_threshold=0.3, verify_metadata=True, source="f")
+    assert settings.wait_ms == 600_000
+    assert settings.said_by == "f"
+
+
+@pytest.mark.parametrize(
+    ("usage", "kind"),
+    [(0.0, "minor"), (0.199, "minor"), (0.2, "major"), (0.799, "major"), (0.8, None), (1, None)],
+)
+def test_a_log_is_compacted_below_a_threshold_and_not_at_it(usage: float, kind: str | None) -> None:
+    assert CollectorSettings().compaction(usage) == kind
+
+
+def test_compaction_that_is_off_rewrites_nothing() -> None:
+    off = CollectorSettings(minor_threshold=0, major_interval=0)
+    assert (off.minor, off.major, off.compaction(0.1)) == (False, False, None)
+    alone = CollectorSettings(minor_threshold=-1)
+    assert alone.compaction(0.1) == "major"
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        ({"gcWaitTime": "soon"}, "gcWaitTime is 'soon': not a number"),
+        ({"gcWaitTime": "1.5"}, "gcWaitTime is '1.5': not a number"),
+        ({"verifyMetadataOnGC": "maybe"}, "verifyMetadataOnGC is 'maybe': not true or false"),
+        ({"majorCompactionThreshold": "1.1"}, "majorCompactionThreshold 1.1 is above 1.0"),
+        ({"minorCompactionInterval": "60"}, "minorCompactionInterval 60 s is below gcWaitTime 600000 ms"),
+        (
+            {"minorCompactionInterval": "86400"},
+            "minorCompactionInterval 86400 s is not below majorCompactionInterval 86400 s",
+        ),
+    ],
+)
+def test_settings_with_which_no_bookie_starts_are_refused(properties: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match="^" + reason.replace(".", r"\.") + "$"):
+        CollectorSettings.of(properties, "f")
