@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID
 from auditor.model.collector_settings import CollectorSettings
-from auditor.model.columns import LEDGER, REPLICA, commented
+from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.layout import LayoutKind
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import (
@@ -39,7 +39,7 @@ from auditor.tables.gc_listing import ServerListing
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-GC_FORESIGHT = commented(
+GC_FORESIGHT = schema_of(
     ("bookie_id", pa.string(), "the bookie whose collector it is"),
     ("scope_id", pa.int64(), "BP-35 scope; always 0, for no server collects others"),
     ("ledger_id", pa.int64(), "a ledger on it"),

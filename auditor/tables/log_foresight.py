@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.collector_settings import CollectorSettings
-from auditor.model.columns import REPLICA, commented
+from auditor.model.columns import REPLICA, schema_of
 from auditor.model.states import GcAction, GcPass, LogFileKind, SpaceClass
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-LOG_FORESIGHT = commented(
+LOG_FORESIGHT = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the log"),

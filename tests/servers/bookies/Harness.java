@@ -143,6 +143,7 @@ public class Harness {
             case "delete": return delete(command);
             case "held": return held();
             case "flush": return flush();
+            case "collect": return collect(command);
             case "start": return start(command);
             case "stop": return stop(command);
             case "forget_entries": return forgetEntries(command);
@@ -241,6 +242,11 @@ public class Harness {
                 bookie.flush();
             }
         }
+        return null;
+    }
+
+    private Object collect(JsonNode command) throws Exception {
+        bookie(command).collect();
         return null;
     }
 

@@ -134,6 +134,15 @@ final class RunningBookie {
         }
     }
 
+    /** One pass of the garbage collector, and the compaction that is on; returns when both have ended. */
+    void collect() throws InterruptedException {
+        LedgerStorage storage = bookie().getLedgerStorage();
+        storage.forceGC();
+        while (storage.isInForceGC()) {
+            Thread.sleep(20);
+        }
+    }
+
     /** Every ledger that the storage knows, and its entries, in memory or on disk. */
     Map<String, List<Long>> held() throws Exception {
         LedgerStorage storage = bookie().getLedgerStorage();

@@ -168,6 +168,10 @@ class Bookies:
         """Make every running bookie write to its disk what it has in memory only."""
         self._do("flush")
 
+    def collect(self, bookie: str) -> None:
+        """Let a running bookie collect garbage, and compact as it is set to, at once."""
+        self._do("collect", bookie=bookie)
+
     def start(self, bookie: str) -> None:
         """Start a bookie that was stopped."""
         self._do("start", bookie=bookie)

@@ -1,0 +1,84 @@
+"""What a real collector deletes and rewrites is what was foretold: by ledger, by log, to the byte."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.codecs.bookie.test_entry_log_records import one_by_one
+from tests.living.idle import audit, idle_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS: dict[str, str | int] = {
+    "logSizeLimit": 16 << 10,
+    "gcWaitTime": 86_400_000,
+    "minorCompactionThreshold": "0.2",
+    "minorCompactionInterval": 86_400,
+    "majorCompactionThreshold": "0.5",
+    "majorCompactionInterval": 172_800,
+    "journalSyncData": "false",
+}
+SIZES = (300, 300, 40, 200, 20, 200, 150, 30, 150, 300, 60)
+"""Entries of each ledger; about 200 are a log."""
+GONE = (0, 1, 3, 5, 7, 10)
+
+
+def entry_bytes(logs: list[Path]) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for log in logs:
+        for _, size, _, ledger, _ in one_by_one(log.read_bytes()):
+            found[ledger] += size
+    return found
+
+
+@pytest.mark.parametrize("storage", ["DbLedgerStorage", "SortedLedgerStorage"])
+def test_a_real_collection_does_what_was_foretold(storage: str, spark: SparkSession, tmp_path: Path) -> None:
+    conf = tmp_path / "bk_server.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in SETTINGS.items()))
+    with idle_cluster(tmp_path, storage, bookies=1, settings=SETTINGS) as (bookies, store):
+        [bookie] = bookies.ids
+        for ledger, entries in enumerate(SIZES):
+            bookies.write(ledger, [bookie], 1, 1, entries)
+        bookies.flush()
+        for ledger in GONE:
+            bookies.delete(ledger)
+        before = bookies.held()[bookie]
+        run = audit(
+            spark,
+            store,
+            [str(bookies.directory)],
+            tmp_path / "run",
+            entry_logs=True,
+            bookie_conf=str(conf),
+            witness="no",
+        )
+        logs = {str(log): log.stat().st_size for log in bookies.place(bookie).rglob("*.log")}
+        logs = {path: size for path, size in logs.items() if Path(path).parent.name == "current"}
+        held = entry_bytes([Path(path) for path in logs])
+        bookies.collect(bookie)
+        bookies.flush()
+        after = bookies.held()[bookie]
+        left = {str(log): log.stat().st_size for log in bookies.place(bookie).rglob("current/*.log")}
+        kept = entry_bytes([Path(path) for path in left])
+
+    plans = run.table("gc_foresight")
+    assert {(row["ledger_id"], row["action"], row["verdict"]) for row in plans} == {
+        (ledger, "delete", "right") for ledger in GONE
+    }
+    assert before.keys() - after.keys() == set(GONE)
+    rows = {row["path"]: row for row in run.table("log_foresight")}
+    assert {path: row["bytes"] for path, row in rows.items()}.items() <= logs.items()
+    assert {row["action"] for row in rows.values()} >= {"delete", "major", "keep"}
+    gone = {path for path, row in rows.items() if row["action"] != "keep"}
+    assert logs.keys() - left.keys() == gone
+    assert {path: left[path] for path in rows.keys() - gone} == {
+        path: logs[path] for path in rows.keys() - gone
+    }
+    # What compaction keeps of a log is written again; all else of it is freed.
+    freed = sum(rows[path]["entries"] - rows[path]["remain"] for path in gone)
+    assert held.total() - kept.total() == freed
