@@ -10,7 +10,7 @@ from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc,
 from auditor.checks.samples import with_ledgers
 from auditor.model.amounts import duration
 from auditor.model.finding import Severity
-from auditor.model.states import GcAction, GcPass, GcVerdict
+from auditor.model.states import GcPass, GcReason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,10 +26,10 @@ def orphan_stuck(tables: Tables) -> DataFrame:
     """A running bookie keeps what its collector should have deleted long ago: collection stands still.
 
     What it finds:
-        Registered bookies with ledgers that the metadata lacks and their collector would delete, where an
+        Registered bookies with ledgers that the metadata lacks and their collector should delete, where an
         earlier run beside this one found the same, longer ago than twice gcWaitTime of `--bookie-conf`; an
         hour where no file says it. One finding a bookie, with the number of such ledgers and since when they
-        are known.
+        are known; `causes` says what a pass does with them by rights (`listing-breaks-off`: nothing).
 
     Why it matters:
         The bookie's disks fill up with what nobody needs, until it turns read-only. A collector stands still
@@ -65,10 +65,9 @@ def orphan_stuck(tables: Tables) -> DataFrame:
     settings = tables.collector
     wait = COLLECTED_WITHIN_MS if settings.source is None else PASSES * settings.wait_ms
     live = tables.bookies.where("registered is not null").select("bookie_id", "index_time")
-    right = F.col("verdict") == GcVerdict.RIGHT.value
+    right = F.col("reason").isin(GcReason.NO_METADATA.value, GcReason.NOT_COLLECTED.value)
     rows = tables.gc_foresight.where(
         (F.col("pass") == GcPass.LISTING.value)
-        & (F.col("action") == GcAction.DELETE.value)
         & (right | (F.col("reason") == "metadata-suspect"))
         & (F.col("since") < tables.cluster.scan_time - wait)
     )
@@ -78,6 +77,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         F.min("since").alias("since"),
         F.max("since").alias("newest"),
         F.bool_or(right).alias("right"),
+        F.array_sort(F.collect_set("cause")).alias("causes"),
     ).join(F.broadcast(live), "bookie_id")
     sure = F.col("right") & F.coalesce(F.col("index_time") > F.col("newest"), F.lit(False))
     return finding_rows(
@@ -95,6 +95,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         evidence={
             "ledgers": "total",
             "since": "since",
+            "causes": "causes",
             "sample": "sample",
             "within_ms": F.lit(wait),
             "settings": F.lit(settings.source),

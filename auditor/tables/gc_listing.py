@@ -61,9 +61,8 @@ def odd(ledgers: DataFrame) -> DataFrame:
     """The rows of a scan that may make the server's listing another than the scan's."""
     from pyspark.sql import functions as F
 
-    return ledgers.where(
-        (F.col("status") == LedgerStatus.MISPLACED.value) | (F.col("ledger_id") == MAX_LEDGER_ID)
-    )
+    longest = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
+    return ledgers.where((F.col("status") == LedgerStatus.MISPLACED.value) | longest)
 
 
 def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:

@@ -71,15 +71,17 @@ def test_garbage_that_outlives_two_waits_is_stuck(spark: SparkSession) -> None:
         {"since": NOW - 61 * MINUTE},
         {"since": NOW - 59 * MINUTE},
         {"since": NOW - 5 * HOUR},
-        {"since": NOW - 5 * HOUR, "action": "keep"},
-        {"since": NOW - 5 * HOUR, "pass": "over-replicated"},
+        {"since": NOW - 4 * HOUR, "action": "keep", "cause": "listing-breaks-off", "reason": "not-collected"},
+        {"since": NOW - 5 * HOUR, "action": "keep", "reason": "kept"},
+        {"since": NOW - 5 * HOUR, "pass": "over-replicated", "reason": "copies-elsewhere"},
         {"since": NOW - 5 * HOUR, "verdict": "unknown", "reason": "newer-than-scan"},
     )
     [found] = find("orphan-stuck", rows)
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "warning", "confirmed")
-    assert (found.evidence["ledgers"], found.evidence["since"]) == (2, NOW - 5 * HOUR)
+    assert (found.evidence["ledgers"], found.evidence["since"]) == (3, NOW - 5 * HOUR)
+    assert found.evidence["causes"] == ["listing-breaks-off", "not-listed"]
     assert found.message == (
-        "bk1 still has 2 ledgers that its collector should have deleted: the first is known since "
+        "bk1 still has 3 ledgers that its collector should have deleted: the first is known since "
         "1970-02-11 11:00:00 UTC, and 2 passes take 1.0 h"
     )
 

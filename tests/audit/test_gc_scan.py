@@ -1,0 +1,49 @@
+"""The settings of collectors as a configuration file gives them, and files that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auditor import Audit
+from auditor.audit.gc_scan import collector_settings
+from auditor.errors import UsageError
+from auditor.model.collector_settings import CollectorSettings
+from auditor.model.options import AuditOptions
+
+
+def test_without_a_file_the_servers_defaults_hold() -> None:
+    assert collector_settings(None) == CollectorSettings()
+
+
+def test_a_file_says_what_it_sets_and_no_more(tmp_path: Path) -> None:
+    conf = tmp_path / "bk_server.conf"
+    conf.write_text("bookiePort=3181\ngcWaitTime = 900000\nverifyMetadataOnGC=true\n")
+    assert collector_settings(str(conf)) == CollectorSettings(
+        wait_ms=900_000, verify_metadata=True, source=str(conf)
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (None, "No such file or directory"),
+        (b"gcWaitTime=\xff", "properties: is not text in UTF-8 (at byte 11)"),
+        (b"gcWaitTime=often", "gcWaitTime is 'often': not a number"),
+        (b"gcWaitTime=9000000", "minorCompactionInterval 3600 s is below gcWaitTime 9000000 ms"),
+    ],
+    ids=["missing", "binary", "no-number", "no-bookie-starts"],
+)
+def test_a_file_that_is_no_configuration_is_wrong_usage(
+    tmp_path: Path, data: bytes | None, reason: str
+) -> None:
+    conf = tmp_path / "bk.conf"
+    if data is not None:
+        conf.write_bytes(data)
+    with pytest.raises(UsageError) as error:
+        collector_settings(str(conf))
+    assert str(error.value) == f"--bookie-conf {conf}: {reason}"
+    options = AuditOptions(bookie_conf=str(conf))
+    with pytest.raises(UsageError, match="--bookie-conf"):  # before anything is read
+        Audit("dump:///none.jsonl", [], str(tmp_path / "run"), options).run()
