@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
+from auditor.model.collector_settings import CollectorSettings
 from auditor.tables import OF_ENTRY_LOGS, ClusterFacts, Roster, Tables
 from auditor.tables.published import TABLES
 from auditor.tables.roster import ROSTER_TABLES
@@ -104,7 +105,13 @@ def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Seq
     frames = {name: frame(spark, name, rows.get(name, ())) for name in SCHEMAS}
     cluster = cluster or facts()
     roster = Roster.read(lambda name: _full(name, TABLES[name].names, rows.get(name, ())), cluster)
-    return Tables(cluster=cluster, roster=roster, known_empty=frozenset(OF_ENTRY_LOGS), **frames)
+    return Tables(
+        cluster=cluster,
+        roster=roster,
+        collector=CollectorSettings(),
+        known_empty=frozenset(OF_ENTRY_LOGS),
+        **frames,
+    )
 
 
 def frame(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
