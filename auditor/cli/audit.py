@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from auditor.cli import completion
 from auditor.cli.defaults import sources
 from auditor.cli.interruption import takes_up
-from auditor.cli.options import options_from_flags, run_to_make, source_options, tuning_options
+from auditor.cli.options import (
+    BOOKIES_HELP,
+    options_from_flags,
+    out_option,
+    run_to_make,
+    source_options,
+    tuning_options,
+)
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
@@ -26,11 +34,10 @@ if TYPE_CHECKING:
     "--bookies",
     metavar="PATH",
     multiple=True,
-    help="Where bookies' indexes are: a directory with one sub-directory a bookie, an inventory file, "
-    "collected tables (a directory or a glob of them), or rpc: to ask the bookies. May be repeated. Without "
-    "it only the metadata is looked at, and the exit code is 3 at best.",
+    shell_complete=completion.paths,
+    help=f"{BOOKIES_HELP} Without it only the metadata is looked at, and the exit code is 3 at best.",
 )
-@click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
+@out_option
 @outputs_option
 @verbosity_options
 @tuning_options

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import option_flags, options_from_flags
+from auditor.cli import completion
+from auditor.cli.defaults import BOOKIES, defaults
+from auditor.cli.options import cluster_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
+from auditor.errors import UsageError
 from auditor.model.exit_code import CLEAN, NOT_COVERED
 
 if TYPE_CHECKING:
@@ -22,13 +25,15 @@ if TYPE_CHECKING:
     "--bookies",
     metavar="PATH",
     multiple=True,
-    required=True,
+    shell_complete=completion.paths,
     help="Where bookies' directories are: one sub-directory a bookie, or an inventory file. May be repeated.",
 )
+@cluster_option
 @click.option(
     "--out",
     metavar="DIR",
     required=True,
+    shell_complete=completion.paths,
     help="The directory to make: a path, or a URI such as s3://bucket/collected/bk-a.",
 )
 @click.option(
@@ -41,6 +46,7 @@ def collect(
     session: Callable[[], SparkSession] | None,
     /,
     bookies: tuple[str, ...],
+    cluster: str | None,
     out: str,
     in_spark: bool,
     conf: Path | None,
@@ -55,6 +61,9 @@ def collect(
     not all of it could be read.
     """
     options = options_from_flags(conf, flags)
+    bookies = defaults(None, bookies, cluster, conf).bookies
+    if not bookies:
+        raise UsageError(f"--bookies: say where bookies are; --cluster NAME and {BOOKIES} do too")
     from auditor.collect.collect import check_target
     from auditor.collect.collect import collect as collect_directories
 

@@ -12,12 +12,23 @@ from click.shell_completion import CompletionItem
 Completer = Callable[[click.Context, click.Parameter, str], "list[str] | list[CompletionItem]"]
 
 
-def runs(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Directories of finished runs below ./runs, or below the directory whose name was begun."""
-    above = Path(begun) if begun.endswith("/") else Path(begun or "runs/").parent
-    places = {above, Path("runs")}
-    found = {str(report.parent) for place in places for report in place.glob("*/report.json")}
+def runs(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Directories of finished runs: of the cluster that is named, or of ./runs; or below what was begun."""
+    from auditor.cli.defaults import runs_directory
+    from auditor.errors import UsageError
+
+    try:
+        known = runs_directory(context.params.get("cluster"), _conf(context))
+    except UsageError:
+        return []
+    above = Path(begun) if begun.endswith("/") else Path(begun or f"{known}/").parent
+    found = {str(report.parent) for place in {above, known} for report in place.glob("*/report.json")}
     return sorted(each for each in found if each.startswith(begun))
+
+
+def paths(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Files and directories, as the shell itself completes them."""
+    return [CompletionItem(begun, type="file")]
 
 
 def checks(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
@@ -35,13 +46,15 @@ def forms(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 
 def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Ids of the bookies of the run that the command names, or of the newest in ./runs."""
-    from auditor.cli.defaults import newest_run
+    """Ids of the bookies of the run that the command names, or of the newest."""
+    from auditor.cli.defaults import newest_run, runs_directory
     from auditor.errors import AuditorError
     from auditor.runs.reader import RunReader
 
     try:
-        table = RunReader(context.params.get("run") or newest_run()).table("bookies", ["bookie_id"])
+        run = context.params.get("run")
+        run = run or newest_run(runs_directory(context.params.get("cluster"), _conf(context)))
+        table = RunReader(run).table("bookies", ["bookie_id"])
     except AuditorError:
         return []
     return sorted(id for id in table["bookie_id"].to_pylist() if id.startswith(begun))
@@ -49,7 +62,13 @@ def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]
 
 def clusters(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """Clusters of the file that --conf or BKAUDIT_CONF names."""
-    from auditor.cli.defaults import CONF, cluster_names
+    from auditor.cli.defaults import cluster_names
+
+    return [name for name in cluster_names(_conf(context)) if name.startswith(begun)]
+
+
+def _conf(context: click.Context) -> Path | None:
+    from auditor.cli.defaults import CONF
 
     conf = context.params.get("conf") or os.environ.get(CONF)
-    return [name for name in cluster_names(Path(conf) if conf else None) if name.startswith(begun)]
+    return Path(conf) if conf else None

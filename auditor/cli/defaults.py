@@ -37,27 +37,55 @@ class Sources:
     runs: Path
 
 
-def runs_directory() -> Path:
-    """Where runs go, and are looked for, that have no directory given: $BKAUDIT_RUNS, or ./runs."""
-    return Path(os.environ.get(RUNS) or "runs")
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What flags, a cluster and the environment say together; ``metadata`` None where none does."""
+
+    metadata: str | None
+    bookies: tuple[str, ...]
+    runs: Path
+
+
+def runs_directory(cluster: str | None = None, conf: Path | None = None) -> Path:
+    """Where runs go, and are looked for, that have no directory given.
+
+    The cluster's, or that of $BKAUDIT_RUNS, or ./runs.
+
+    Raises:
+        UsageError: as `named_cluster`.
+    """
+    named = named_cluster(cluster, conf) if cluster is not None else {}
+    return Path(named.get("runs") or os.environ.get(RUNS) or "runs")
+
+
+def defaults(
+    metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
+) -> Defaults:
+    """What is read, by flags, ``cluster`` and the environment; see above.
+
+    Raises:
+        UsageError: as `named_cluster`.
+    """
+    named = named_cluster(cluster, conf) if cluster is not None else {}
+    given = bookies or named.get("bookies")
+    if given is None or (not given and not named):
+        given = tuple(filter(None, [os.environ.get(BOOKIES)]))
+    found = metadata or named.get("metadata") or os.environ.get(METADATA) or None
+    return Defaults(found, tuple(given), runs_directory(cluster, conf))
 
 
 def sources(
     metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
 ) -> Sources:
-    """What flags, ``cluster`` and the environment say together; see above.
+    """What is read where metadata must be.
 
     Raises:
-        UsageError: nothing says where the metadata is, or the file has no such cluster.
+        UsageError: nothing says where the metadata is, or as `named_cluster`.
     """
-    named = named_cluster(cluster, conf) if cluster is not None else {}
-    found = metadata or named.get("metadata") or os.environ.get(METADATA)
-    if not found:
+    found = defaults(metadata, bookies, cluster, conf)
+    if found.metadata is None:
         raise UsageError(f"--metadata: say where the metadata is; --cluster NAME and {METADATA} do too")
-    given = bookies or named.get("bookies")
-    if given is None or (not given and not named):
-        given = tuple(filter(None, [os.environ.get(BOOKIES)]))
-    return Sources(found, tuple(given), Path(named["runs"]) if "runs" in named else runs_directory())
+    return Sources(found.metadata, found.bookies, found.runs)
 
 
 def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
@@ -99,9 +127,10 @@ def new_run(runs: Path | None = None) -> str:
     return str((runs or runs_directory()) / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
 
 
-def newest_run() -> str:
-    """The newest finished run below ./runs; UsageError where there is none."""
-    runs = sorted(report.parent for report in runs_directory().glob("*/report.json"))
-    if not runs:
-        raise UsageError(f"--run: name a run directory; there is no finished one below {runs_directory()}")
-    return str(runs[-1])
+def newest_run(runs: Path | None = None) -> str:
+    """The newest finished run below ``runs``, ./runs for None; UsageError where there is none."""
+    directory = runs or runs_directory()
+    found = sorted(report.parent for report in directory.glob("*/report.json"))
+    if not found:
+        raise UsageError(f"name a run: there is no finished one in {directory}")
+    return str(found[-1])

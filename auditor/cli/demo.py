@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from auditor.cli.defaults import new_run
-from auditor.cli.options import DEMO_OPTIONS, option_flags, options_from_flags
+from auditor.cli.options import DEMO_OPTIONS, option_flags, options_from_flags, out_option
 from auditor.cli.output import outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.text import TextChoice
@@ -19,7 +19,7 @@ AHEAD = "its moment is set 25 hours ahead: the sample was just written, and some
 
 
 @click.command()
-@click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
+@out_option
 @outputs_option
 @click.option("--all", "every", is_flag=True, help="text: every finding too, not only the first screen.")
 @verbosity_options

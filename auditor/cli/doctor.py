@@ -8,13 +8,20 @@ from typing import Any
 
 import click
 
-from auditor.cli.options import METADATA_HELP, option_flags, options_from_flags
+from auditor.cli import completion
+from auditor.cli.defaults import defaults
+from auditor.cli.options import BOOKIES_HELP, option_flags, options_from_flags, source_options
 
 
 @click.command()
-@click.option("--metadata", metavar="URI", help=METADATA_HELP)
-@click.option("--bookies", metavar="PATH", multiple=True, help="As for audit; may be repeated.")
-@click.option("--out", metavar="RUN", help="The run directory that an audit would make.")
+@source_options
+@click.option("--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=BOOKIES_HELP)
+@click.option(
+    "--out",
+    metavar="RUN",
+    shell_complete=completion.paths,
+    help="The run directory that is to be made.",
+)
 @click.option("--spark", "start_spark", is_flag=True, help="Start a Spark session and a Python worker too.")
 @click.option(
     "--format",
@@ -27,6 +34,7 @@ from auditor.cli.options import METADATA_HELP, option_flags, options_from_flags
 @option_flags("credentials", "rate_limit", "in_flight", "timeout", "scan_time", "index_time", "master")
 def doctor(
     metadata: str | None,
+    cluster: str | None,
     bookies: tuple[str, ...],
     out: str | None,
     start_spark: bool,
@@ -36,7 +44,8 @@ def doctor(
 ) -> None:
     """Say whether everything is there that an audit needs, and what it will not see.
 
-    Reads little and writes nothing. Every option may be left out: what is not named is not asked. Exit
+    Reads little and writes nothing. Every option may be left out: what neither a
+    flag nor a default names is not asked. Exit
     codes, the best that an audit could end with: 0; 2 it would be refused; 3 it would be incomplete; 4 it
     would end without a result.
     """
@@ -44,6 +53,7 @@ def doctor(
     from auditor.doctor import examine
     from auditor.reports.doctor import render
 
-    diagnosis = examine(metadata, bookies, out, options, start_spark)
+    of = defaults(metadata, bookies, cluster, conf)
+    diagnosis = examine(of.metadata, of.bookies, out, options, start_spark)
     click.echo(json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis))
     raise click.exceptions.Exit(diagnosis.exit_code)

@@ -13,7 +13,7 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import sources
-from auditor.cli.options import option_flags, options_from_flags
+from auditor.cli.options import cluster_option, option_flags, options_from_flags
 from auditor.cli.progress import PERIOD_S
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.errors import UsageError
@@ -22,13 +22,8 @@ from auditor.model.exit_code import CLEAN, NOT_COVERED
 
 
 @click.command()
-@click.argument("names", metavar="[URI] FILE", nargs=-1, required=True)
-@click.option(
-    "--cluster",
-    metavar="NAME",
-    shell_complete=completion.clusters,
-    help="A cluster of the file that --conf names: where its metadata is.",
-)
+@click.argument("names", metavar="[URI] FILE", nargs=-1, required=True, shell_complete=completion.paths)
+@cluster_option
 @click.option("--without-secrets", is_flag=True, help="Leave out the passwords that ledger metadata holds.")
 @click.option(
     "--without-owners", is_flag=True, help="Leave out what lies beside BookKeeper's root: Pulsar's topics."

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import difflib
 import sys
+from pathlib import Path
 
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import newest_run
-from auditor.cli.options import ledger_options, named_ledger
+from auditor.cli.defaults import newest_run, runs_directory
+from auditor.cli.options import ledger_of, ledger_options, run_option, runs_options
 from auditor.cli.terminal import NARROWEST, WIDEST, columns, takes_unicode
 from auditor.errors import RunError, UsageError
-
-run_option = click.option(
-    "--run",
-    metavar="RUN",
-    shell_complete=completion.runs,
-    help="A finished run.  [default: the newest in ./runs]",
-)
 
 
 @click.group()
@@ -27,33 +21,31 @@ def explain() -> None:
 
 
 @explain.command()
-@click.argument("id", type=int, required=False)
-@click.option(
-    "--run",
-    shell_complete=completion.runs,
-    metavar="RUN",
-    help="A finished run.  [default: the newest in ./runs]",
-)
-@click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
 @ledger_options
+@run_option
+@runs_options
+@click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
 def ledger(
-    id: int | None,
+    id: str | None,
     run: str | None,
+    cluster: str | None,
+    conf: Path | None,
     ascii: bool,
     ledger_id: int | None,
     ledger_scope_id: int | None,
     ledger_qualified_name: str | None,
 ) -> None:
-    """Draw who should hold which entries of the ledger ID and who does; say what is wrong, what to do."""
-    if id is not None and ledger_id not in (None, id):
-        raise UsageError(f"--ledger-id {ledger_id}: the argument says ledger {id}")
-    named = named_ledger(id if ledger_id is None else ledger_id, ledger_scope_id, ledger_qualified_name)
+    """Draw who should hold which entries of the ledger ID and who does; say what is wrong, what to do.
+
+    ID is its id, or scope and id in 32 hexadecimal digits.
+    """
+    named = ledger_of(id, ledger_id, ledger_scope_id, ledger_qualified_name)
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
     from auditor.runs.ledger_findings import findings_for_ledger
 
-    opened = open_run(run or newest_run())
+    opened = open_run(run or newest_run(runs_directory(cluster, conf)))
     found = findings_for_ledger(opened, named.id, named.scope)
     try:
         view = opened.ledger(named.id, named.scope)
@@ -70,13 +62,9 @@ def ledger(
 
 @explain.command()
 @click.argument("id", shell_complete=completion.bookies)
-@click.option(
-    "--run",
-    shell_complete=completion.runs,
-    metavar="RUN",
-    help="A finished run.  [default: the newest in ./runs]",
-)
-def bookie(id: str, run: str | None) -> None:
+@run_option
+@runs_options
+def bookie(id: str, run: str | None, cluster: str | None, conf: Path | None) -> None:
     """Tell who a bookie is: cookie, disks, registration, ledgers, and what is wrong with it.
 
     ID is its id, or the beginning of it that no other bookie has.
@@ -85,18 +73,14 @@ def bookie(id: str, run: str | None) -> None:
     from auditor.reports import bookie as telling
     from auditor.runs.load_bookie import bookie_view
 
-    click.echo(telling.render(bookie_view(open_run(run or newest_run()), id)))
+    click.echo(telling.render(bookie_view(open_run(run or newest_run(runs_directory(cluster, conf))), id)))
 
 
 @explain.command()
 @click.argument("name")
-@click.option(
-    "--run",
-    shell_complete=completion.runs,
-    metavar="RUN",
-    help="A finished run.  [default: the newest in ./runs]",
-)
-def topic(name: str, run: str | None) -> None:
+@run_option
+@runs_options
+def topic(name: str, run: str | None, cluster: str | None, conf: Path | None) -> None:
     """Show a topic's ledgers in order, what became of each, and how far its subscriptions have read.
 
     NAME is tenant/namespace/topic, with its partition; persistent:// may stand before it.
@@ -105,18 +89,21 @@ def topic(name: str, run: str | None) -> None:
     from auditor.runs.load_topic import topic_view
     from auditor.runs.reader import RunReader
 
-    click.echo(telling.render(topic_view(RunReader(run or newest_run()), name)))
+    click.echo(telling.render(topic_view(RunReader(run or newest_run(runs_directory(cluster, conf))), name)))
 
 
 @explain.command(name="run")
 @click.argument("path", metavar="[RUN]", required=False, shell_complete=completion.runs)
-def explain_run(path: str | None) -> None:
-    """Say why RUN has its verdict, what it could not see, and what to do first; the newest in ./runs."""
+@runs_options
+def explain_run(path: str | None, cluster: str | None, conf: Path | None) -> None:
+    """Say why RUN has its verdict, what it could not see, and what to do first; by default the newest."""
     from auditor.notebook.run import open_run
     from auditor.reports import run as telling
     from auditor.runs.load_overview import run_view
 
-    click.echo(telling.render(run_view(open_run(path or newest_run())), _width()))
+    click.echo(
+        telling.render(run_view(open_run(path or newest_run(runs_directory(cluster, conf)))), _width())
+    )
 
 
 @explain.command()

@@ -6,23 +6,24 @@ from pathlib import Path
 
 import click
 
+from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
-from auditor.cli.options import format_option
+from auditor.cli.options import format_option, runs_options
 from auditor.errors import UsageError
 
 
 @click.command()
-@click.argument("directory", metavar="[DIR]", default=lambda: str(runs_directory()))
+@click.argument("directory", metavar="[DIR]", required=False, shell_complete=completion.paths)
+@runs_options
 @format_option("text", "json", "csv")
-def history(directory: str, form: str) -> None:
+def history(directory: str | None, cluster: str | None, conf: Path | None, form: str) -> None:
     """List the finished runs below DIR (./runs), the oldest first, with what each found and what changed."""
     from auditor.reports import history as report
     from auditor.runs import history as runs
 
+    directory = directory or str(runs_directory(cluster, conf))
     if "://" not in directory and not Path(directory).exists():
-        raise UsageError(
-            f"{directory}: no such directory; bkaudit audit makes {runs_directory()} with its first run"
-        )
+        raise UsageError(f"{directory}: no such directory; bkaudit audit makes it with the first run")
     found = runs.history(directory)
     if not found and form == "text":
         click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from auditor.cli.defaults import sources
 from auditor.cli.options import (
+    conf_option,
     credentials_option,
+    ledger_of,
     ledger_options,
-    metadata_option,
-    named_ledger,
     named_scope,
+    options_from_flags,
+    source_options,
 )
 from auditor.errors import UsageError
 
 if TYPE_CHECKING:
     from auditor.sources.metadata.ledgers import StoredLedger
+    from auditor.sources.metadata.store import StoreOptions
 
 
 @click.group()
@@ -26,45 +31,56 @@ def ledger() -> None:
 
 
 @ledger.command()
-@click.argument("id", type=int, required=False)
-@metadata_option
 @ledger_options
+@source_options
+@conf_option
 @credentials_option
 def show(
-    id: int | None,
-    metadata: str,
+    id: str | None,
+    metadata: str | None,
+    cluster: str | None,
+    conf: Path | None,
     ledger_id: int | None,
     ledger_scope_id: int | None,
     ledger_qualified_name: str | None,
     credentials: str | None,
 ) -> None:
-    """Show the metadata of the ledger ID, as JSON."""
-    if id is not None and ledger_id not in (None, id):
-        raise UsageError(f"--ledger-id {ledger_id}: the argument says ledger {id}")
-    named = named_ledger(id if ledger_id is None else ledger_id, ledger_scope_id, ledger_qualified_name)
+    """Show the metadata of the ledger ID, as JSON. ID is its id, or scope and id in 32 hexadecimal digits."""
+    named = ledger_of(id, ledger_id, ledger_scope_id, ledger_qualified_name)
+    of = sources(metadata, (), cluster, conf)
     from auditor.sources.metadata.ledgers import find_ledger
-    from auditor.sources.metadata.store import StoreOptions
 
-    found = find_ledger(metadata, named, StoreOptions(credentials=credentials))
+    found = find_ledger(of.metadata, named, _store_options(conf, credentials))
     click.echo(json.dumps(_ledger_json(found), indent=2, ensure_ascii=False))
 
 
 @ledger.command(name="list")
-@metadata_option
+@click.argument("scope", metavar="[SCOPE]", type=int, required=False)
+@source_options
+@conf_option
 @click.option("--ledger-scope-id", type=int, help="The scope whose ledgers to list.  [default: 0]")
 @credentials_option
-def list_(metadata: str, ledger_scope_id: int | None, credentials: str | None) -> None:
-    """List the ledgers of one scope, one JSON object a line.
+def list_(
+    scope: int | None,
+    metadata: str | None,
+    cluster: str | None,
+    conf: Path | None,
+    ledger_scope_id: int | None,
+    credentials: str | None,
+) -> None:
+    """List the ledgers of SCOPE, by default 0, one JSON object a line.
 
     What could not be listed goes to standard error, and the exit code is 3 then.
     """
-    scope_id = named_scope(ledger_scope_id)
+    if None not in (scope, ledger_scope_id) and scope != ledger_scope_id:
+        raise UsageError(f"--ledger-scope-id {ledger_scope_id}: the argument says scope {scope}")
+    scope_id = named_scope(ledger_scope_id if scope is None else scope)
+    of = sources(metadata, (), cluster, conf)
     from auditor.errors import UnreadError
     from auditor.sources.metadata.ledgers import list_ledgers
-    from auditor.sources.metadata.store import StoreOptions
 
     gaps = 0
-    for each in list_ledgers(metadata, scope_id, StoreOptions(credentials=credentials)):
+    for each in list_ledgers(of.metadata, scope_id, _store_options(conf, credentials)):
         if isinstance(each, tuple):
             gaps += 1
             click.echo(f"bkaudit: {each[0]}: {each[1]}", err=True)
@@ -72,6 +88,12 @@ def list_(metadata: str, ledger_scope_id: int | None, credentials: str | None) -
             click.echo(json.dumps(_ledger_json(each), ensure_ascii=False, separators=(",", ":")))
     if gaps:
         raise UnreadError("the list is not complete", f"{gaps} places are not in it")
+
+
+def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:
+    from auditor.sources.metadata.options import polite
+
+    return polite(options_from_flags(conf, {"credentials": credentials}))
 
 
 def _ledger_json(stored: StoredLedger) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import CONF, METADATA, Sources, new_run
+from auditor.cli.defaults import CONF, Sources, new_run
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
@@ -25,24 +25,47 @@ METADATA_HELP = (
     "dump:///FILE.jsonl?root=/ledgers."
 )
 
-metadata_option = click.option(
-    "--metadata", metavar="URI", required=True, envvar=METADATA, help=METADATA_HELP
+BOOKIES_HELP = (
+    "Where bookies' indexes are: a directory with one sub-directory a bookie, an inventory file, "
+    "collected tables (a directory or a glob of them), or rpc: to ask the bookies. May be repeated."
+)
+
+metadata_option = click.option("--metadata", metavar="URI", help=METADATA_HELP)
+
+cluster_option = click.option(
+    "--cluster",
+    metavar="NAME",
+    shell_complete=completion.clusters,
+    help="A cluster of the file that --conf names: where its metadata, bookies and runs are.",
+)
+
+conf_option = click.option(
+    "--conf",
+    type=click.Path(path_type=Path),
+    envvar=CONF,
+    help="A file of options such as `bkaudit conf show audit.toml` prints; flags override it.",
+)
+
+out_option = click.option(
+    "--out",
+    metavar="RUN",
+    shell_complete=completion.paths,
+    help="The run directory to make.  [default: ./runs/<time>]",
+)
+
+run_option = click.option(
+    "--run", metavar="RUN", shell_complete=completion.runs, help="A finished run.  [default: the newest]"
 )
 
 
 def source_options(command: Command) -> Command:
     """--metadata and --cluster, one of which says what is read, unless the environment does."""
-    for option in (
-        click.option(
-            "--cluster",
-            metavar="NAME",
-            shell_complete=completion.clusters,
-            help="A cluster of the file that --conf names: where its metadata, bookies and runs are.",
-        ),
-        click.option("--metadata", metavar="URI", help=METADATA_HELP),
-    ):
-        command = option(command)
-    return command
+    return cluster_option(metadata_option(command))
+
+
+def runs_options(command: Command) -> Command:
+    """--cluster and --conf, which say where runs are that are not named."""
+    return cluster_option(conf_option(command))
 
 
 credentials_option = click.option(
@@ -50,6 +73,8 @@ credentials_option = click.option(
     metavar="FILE",
     help=f"{option_types()['credentials'][1].help}  [default: the one that BKAUDIT_CREDENTIALS names]",
 )
+
+_DECIMAL = re.compile("-?[0-9]{1,20}")
 
 _LONG = range(-(2**63), 2**63)
 """Scopes and ids are signed 64-bit numbers; others would be taken for what is left of them."""
@@ -94,12 +119,7 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
             else:
                 decorated = click.option(flag, name, type=_click_type(kind), help=option.help + shown)
             command = decorated(command)
-        return click.option(
-            "--conf",
-            type=click.Path(path_type=Path),
-            envvar=CONF,
-            help="A file of options such as conf/audit.toml; flags override it.",
-        )(command)
+        return conf_option(command)
 
     return decorate
 
@@ -145,14 +165,36 @@ def run_to_make(kind: str, of: Sources, options: AuditOptions) -> str:
 
 
 def ledger_options(command: Command) -> Command:
-    """The three ways of BP-35 to name a ledger."""
+    """A ledger's name as the argument ID, and the three ways of BP-35 to name one."""
     for option in (
+        click.argument("id", metavar="[ID]", required=False),
         click.option("--ledger-qualified-name", metavar="HEX", help="Scope and id in 32 hexadecimal digits."),
         click.option("--ledger-scope-id", type=int, help="The ledger's scope.  [default: 0]"),
         click.option("--ledger-id", type=int, help="The ledger's id in its scope."),
     ):
         command = option(command)
     return command
+
+
+def ledger_of(
+    id: str | None, ledger_id: int | None, ledger_scope_id: int | None, ledger_qualified_name: str | None
+) -> LedgerId:
+    """The ledger that was named: by the argument, an id or 32 hex digits, or by the options.
+
+    >>> ledger_of("42", None, 7, None)
+    LedgerId(id=42, scope=7)
+    >>> ledger_of("00000000000000070000000000000001", None, None, None)
+    LedgerId(id=1, scope=7)
+    """
+    if id is None:
+        return named_ledger(ledger_id, ledger_scope_id, ledger_qualified_name)
+    if not _DECIMAL.fullmatch(id):
+        if (ledger_id, ledger_scope_id, ledger_qualified_name) != (None, None, None):
+            raise UsageError(f"{id}: it has scope and id in it; leave the options out")
+        return LedgerId.parse(id)
+    if ledger_id not in (None, int(id)):
+        raise UsageError(f"--ledger-id {ledger_id}: the argument says ledger {id}")
+    return named_ledger(int(id), ledger_scope_id, ledger_qualified_name)
 
 
 def named_ledger(
@@ -180,7 +222,7 @@ def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """
     found = []
     for name in names:
-        if re.fullmatch(r"-?[0-9]{1,20}", name):
+        if _DECIMAL.fullmatch(name):
             ledger = named_ledger(int(name), None, None)
         else:
             ledger = named_ledger(None, None, name)

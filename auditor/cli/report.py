@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from auditor.cli import completion
-from auditor.cli.options import named_ledgers
+from auditor.cli.defaults import newest_run, runs_directory
+from auditor.cli.options import named_ledgers, runs_options
 from auditor.cli.output import Output, outputs, outputs_option, show
 from auditor.cli.text import SEVERITIES, TextChoice
 from auditor.errors import UsageError
@@ -19,7 +22,8 @@ CHANGES = ("new", "worse", "better", "same")
 
 
 @click.command()
-@click.argument("run", shell_complete=completion.runs)
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=completion.runs)
+@runs_options
 @outputs_option
 @click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
 @click.option("--all", "every", is_flag=True, help="text: every finding, not only the report's samples.")
@@ -37,7 +41,9 @@ CHANGES = ("new", "worse", "better", "same")
 @click.option("--change", multiple=True, type=click.Choice(CHANGES), help="Only findings that changed so.")
 @click.option("--show-suppressed", is_flag=True, help="text: suppressed findings too; else they are counted.")
 def report(
-    run: str,
+    run: str | None,
+    cluster: str | None,
+    conf: Path | None,
     forms: tuple[str, ...],
     by: Level | None,
     every: bool,
@@ -49,12 +55,13 @@ def report(
     change: tuple[str, ...],
     show_suppressed: bool,
 ) -> None:
-    """Show the report of the finished run RUN again, in any form.
+    """Show the report of the finished run RUN, by default the newest, again, in any form.
 
     At a terminal text is one screen; --all, or a choice of findings, puts them before it. In a pipe the
     samples come first, one per line. jsonl, csv, sarif and parquet have every finding. Options that are given
     more than once widen the choice, different ones narrow it.
     """
+    run = run or newest_run(runs_directory(cluster, conf))
     if by is not None:
         if forms:
             raise UsageError("--by: it is a table of its own; leave --format out")

@@ -10,7 +10,14 @@ import click
 
 from auditor.cli.defaults import sources
 from auditor.cli.interruption import takes_up
-from auditor.cli.options import SCAN_OPTIONS, option_flags, options_from_flags, run_to_make, source_options
+from auditor.cli.options import (
+    SCAN_OPTIONS,
+    option_flags,
+    options_from_flags,
+    out_option,
+    run_to_make,
+    source_options,
+)
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @source_options
-@click.option("--out", metavar="RUN", help="The run directory to make.  [default: ./runs/<time>]")
+@out_option
 @verbosity_options
 @option_flags(*SCAN_OPTIONS)
 @click.pass_obj

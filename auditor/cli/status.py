@@ -11,6 +11,7 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
+from auditor.cli.options import runs_options
 from auditor.errors import RunError
 from auditor.model.exit_code import NOT_COVERED, exit_code
 from auditor.model.finding import Severity
@@ -23,19 +24,18 @@ _HOUR_MS = 3_600_000
 
 
 @click.command()
-@click.argument(
-    "runs", metavar="[RUNS]", default=lambda: str(runs_directory()), shell_complete=completion.runs
-)
+@click.argument("runs", metavar="[RUNS]", required=False, shell_complete=completion.runs)
+@runs_options
 @click.option(
     "--max-age", type=click.FloatRange(0), metavar="HOURS", help="Exit code 3 where the run is older."
 )
-def status(runs: str, max_age: float | None) -> None:
+def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
     """Say in one line how the newest run below RUNS (./runs) ended, or the run RUNS itself.
 
     The exit code is that of the audit, with the --fail-on that it was given; 2 where there is no run; 3 too
     for one older than --max-age.
     """
-    file = newest_report(runs)
+    file = newest_report(runs or runs_directory(cluster, conf))
     try:
         report = Report.from_json(file.read_bytes())
     except RunError as error:

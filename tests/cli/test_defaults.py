@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from auditor.audit import audit as audit_module
 from auditor.cli import main
 from auditor.errors import UsageError
 from auditor.model.options import AuditOptions
+from tests.made_runs import made_run
 
 FILE = """
 samples = 3
@@ -76,6 +78,95 @@ def test_a_file_names_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     assert audited(monkeypatch, *conf, "--cluster", "bare")[1:3] == (("/bare",), "env-runs")
     assert audited(monkeypatch, *conf, "--cluster", "prod-eu", "--bookies", "/x")[1] == ("/x",)
     assert AuditOptions.from_toml("audit.toml").samples == 3
+
+
+CORPUS = Path(__file__).parents[1] / "data" / "flat-v1" / "metadata.jsonl.gz"
+
+
+def test_ledger_takes_its_store_and_credentials_from_the_defaults(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "metadata.jsonl.gz").write_bytes(CORPUS.read_bytes())
+    uri = f"dump://{tmp_path}/metadata.jsonl.gz"
+    given = bkaudit("ledger", "list", "--metadata", uri)
+    assert given.stdout.count("\n") > 40
+    (tmp_path / "one.toml").write_text(f'[clusters.one]\nmetadata = "{uri}"\n')
+    named = ("--cluster", "one", "--conf", "one.toml")
+    assert bkaudit("ledger", "list", *named).stdout == given.stdout
+    assert bkaudit("ledger", "list", "0", *named).stdout == given.stdout
+    monkeypatch.setenv("BKAUDIT_METADATA", uri)
+    assert bkaudit("ledger", "list").stdout == given.stdout
+    first = json.loads(given.stdout.splitlines()[0])
+    by_id, by_name = (
+        bkaudit("ledger", "show", first[key]).stdout for key in ("ledger_id", "ledger_qualified_name")
+    )
+    assert by_id == by_name
+    assert json.loads(by_id) == first
+    (tmp_path / "odd.toml").write_text('credentials = "/nowhere/credentials.toml"\n')
+    refused = bkaudit("ledger", "list", "--conf", "odd.toml", "--metadata", "zk://127.0.0.1:1/ledgers")
+    assert "/nowhere/credentials.toml" in refused.stderr
+
+
+def test_doctor_asks_what_the_defaults_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found: list[tuple[Any, ...]] = []
+
+    def examine(*given: Any) -> None:
+        found.append(given)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("auditor.doctor.examine", examine)
+    bkaudit("doctor", "--conf", "audit.toml", "--cluster", "prod-eu")
+    monkeypatch.setenv("BKAUDIT_METADATA", "dump:///env")
+    monkeypatch.setenv("BKAUDIT_BOOKIES", "/env")
+    bkaudit("doctor")
+    bkaudit("doctor", "--metadata", "dump:///flag", "--bookies", "/flag")
+    assert [given[:2] for given in found] == [
+        ("dump:///eu/metadata.jsonl", ("/eu/a", "/eu/b")),
+        ("dump:///env", ("/env",)),
+        ("dump:///flag", ("/flag",)),
+    ]
+
+
+def test_collect_reads_the_bookies_of_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[tuple[str, ...]] = []
+
+    def check(bookies: tuple[str, ...], out: str) -> None:
+        found.append(bookies)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("auditor.collect.collect.check_target", check)
+    refused = bkaudit("collect", "--out", "x")
+    assert (refused.exit_code, "--bookies: say where bookies are" in refused.stderr) == (2, True)
+    bkaudit("collect", "--out", "x", "--cluster", "prod-eu", "--conf", "audit.toml")
+    monkeypatch.setenv("BKAUDIT_BOOKIES", "/env")
+    bkaudit("collect", "--out", "x")
+    assert found == [("/eu/a", "/eu/b"), ("/env",)]
+
+
+def test_runs_are_looked_for_where_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("eu-runs", "env-runs", "runs"):
+        made_run(Path(place) / "20261121T050749Z")
+    conf = ("--conf", "audit.toml", "--cluster", "prod-eu")
+    for words in (("status",), ("history",), ("report", "--format", "json")):
+        said = [bkaudit(*words, *conf), bkaudit(*words)]
+        monkeypatch.setenv("BKAUDIT_RUNS", "env-runs")
+        said.append(bkaudit(*words))
+        monkeypatch.delenv("BKAUDIT_RUNS")
+        assert all(each.stdout for each in said), [each.stderr for each in said]
+        if words == ("status",):
+            shown = [place in each.stdout for each, place in zip(said, ("eu-", " runs", "env-"), strict=True)]
+            assert shown == [True, True, True]
+    monkeypatch.setenv("BKAUDIT_RUNS", "none")
+    for unnamed in (
+        ("report",),
+        ("explain", "run"),
+        ("explain", "ledger", "5"),
+        ("explain", "topic", "a/b/c"),
+    ):
+        refused = bkaudit(*unnamed)
+        assert (refused.exit_code, refused.stderr) == (
+            2, "bkaudit: name a run: there is no finished one in none\n"
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_the_newest_finished_run_is_the_one_that_is_meant(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="--run"):
+    with pytest.raises(UsageError, match="name a run"):
         newest_run()
     for name in ("20260101T000000Z", "20260102T000000Z", "20260103T000000Z"):
         (tmp_path / "runs" / name).mkdir(parents=True)

@@ -81,8 +81,27 @@ def test_scan_and_demo_have_only_options_that_they_use() -> None:
 def test_a_ledger_is_named_by_its_id_alone() -> None:
     refused = bkaudit("ledger", "show", "5", "--metadata", "dump:///nowhere", "--ledger-id", "6")
     assert (refused.exit_code, "the argument says ledger 5" in refused.stderr) == (2, True)
+    name = "0000000000000007000000000000002a"
+    both = bkaudit("ledger", "show", name, "--metadata", "dump:///nowhere", "--ledger-id", "6")
+    assert (both.exit_code, "leave the options out" in both.stderr) == (2, True)
+    odd = bkaudit("explain", "ledger", "abc", "--run", "/nowhere")
+    assert (odd.exit_code, "'abc' is no qualified ledger name" in odd.stderr) == (2, True)
+    scopes = bkaudit("ledger", "list", "5", "--metadata", "dump:///nowhere", "--ledger-scope-id", "6")
+    assert (scopes.exit_code, "the argument says scope 5" in scopes.stderr) == (2, True)
     missing = bkaudit("ledger", "show", "5", "--metadata", "dump:///nowhere/a")
     assert "/nowhere/a" in missing.stderr
+
+
+def test_commands_have_only_options_that_they_use() -> None:
+    for words in (("history",), ("status",), ("report",), ("space",), ("explain", "bookie"), ("prune",)):
+        shown = bkaudit(*words, "--help").output
+        assert "--metadata" not in shown
+        assert "--bookies" not in shown
+    for words in (("ledger", "show"), ("ledger", "list"), ("dump",)):
+        shown = bkaudit(*words, "--help").output
+        assert "--bookies" not in shown
+        assert "--master" not in shown
+    assert "--metadata" not in bkaudit("collect", "--help").output
 
 
 def completed(*arguments: str) -> list[str]:
