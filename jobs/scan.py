@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from pyspark.sql import SparkSession
-
-from auditor.cli import main
+from auditor.jobs.job import run_command
 
 if __name__ == "__main__":
-    main(["scan", *sys.argv[1:]], obj=SparkSession.builder.appName("bkaudit scan").getOrCreate)
+    run_command("scan")

@@ -39,9 +39,21 @@ FLOORS = (
     "doctor",
     "demo",
     "cli",
+    "jobs",
 )
 NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs")
-SPARK_WHEN_CALLED = ("checks", "findings", "tables", "notebook", "audit", "compare", "doctor", "demo", "cli")
+SPARK_WHEN_CALLED = (
+    "checks",
+    "findings",
+    "tables",
+    "notebook",
+    "audit",
+    "compare",
+    "doctor",
+    "demo",
+    "cli",
+    "jobs",
+)
 GENERATED = HOUSE / "codecs" / "pb"
 
 MODULES = sorted(path for path in HOUSE.rglob("*.py") if GENERATED not in path.parents)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from email import message_from_string
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,6 +91,38 @@ def files_of(place: Path) -> set[str]:
 def test_a_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     shipped = {name for name in files_of(wheel) if name.startswith("auditor/shipped/")}
     assert files_of(wheel) - shipped == files_of(ROOT)
+
+
+def test_a_wheel_says_where_to_read_on_and_what_it_is_for(wheel: Path) -> None:
+    [file] = wheel.glob("*.dist-info/METADATA")
+    about = message_from_string(file.read_text("utf-8"))
+    assert {url.partition(",")[0] for url in about.get_all("Project-URL", [])} == {
+        "Apache BookKeeper",
+        "BP-34",
+    }
+    assert "bookkeeper" in about["Keywords"]
+    assert "Topic :: System :: Monitoring" in about.get_all("Classifier", [])
+
+
+def test_jobs_and_documents_are_in_a_wheel(wheel: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(wheel)}
+
+    def said(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+        )
+        return done.stdout
+
+    for name in ("audit", "collect", "scan"):
+        assert said("-m", f"auditor.jobs.{name}", "-h").startswith(f"Usage: bkaudit {name} [OPTIONS]")
+    program = "from auditor.cli import main; main(['conf', 'show', {!r}])"
+    for page in sorted((ROOT / "docs").glob("*.md"))[:3]:
+        assert said("-c", program.format(f"docs/{page.name}")) == page.read_text("utf-8")
 
 
 def test_a_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:

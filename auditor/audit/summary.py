@@ -134,7 +134,9 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[str]:
     if not resting:
         return []
     said = plural(resting, "finding rests", "findings rest")
-    return [f"the dump does not say how it ends (docs/dumps.md): {said} on what is not in it"]
+    return [
+        f"the dump does not say how it ends (bkaudit dump makes one that does): {said} on what is not in it"
+    ]
 
 
 def _counts(

@@ -48,7 +48,7 @@ COMMANDS = {
     "prune": "Take old runs of a directory away; without --yes only say which.",
     "explain": "Explain one ledger or bookie of a run, or one check.",
     "ledger": "Show or list ledgers' metadata.",
-    "conf": "Show the examples, schemas and jobs that come with the program.",
+    "conf": "Show the examples, schemas, jobs and documents that come with the program.",
     "decode": "Decode a file of any format this program knows, to JSON.",
 }
 

@@ -1,4 +1,4 @@
-"""``bkaudit conf``: the examples, schemas and jobs that come with the program."""
+"""``bkaudit conf``: the examples, schemas, jobs and documents that come with the program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from auditor.errors import UsageError
 
-FOLDERS = ("conf", "schemas", "jobs")
+FOLDERS = ("conf", "schemas", "jobs", "docs")
 """Of the project: a wheel has them below ``auditor/shipped``, a checkout beside the package."""
 
 _PACKAGE = Path(__file__).parents[1]
@@ -28,7 +28,7 @@ def shipped_files() -> dict[str, Path]:
 
 @click.group()
 def conf() -> None:
-    """Show examples of configuration, schemas and jobs for spark-submit, or say where they are."""
+    """Show examples of configuration, schemas, jobs and documents, or say where they are."""
 
 
 @conf.command(name="list")

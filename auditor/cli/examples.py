@@ -40,7 +40,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --suppressions suppressions.toml --yes",
     ),
     "conf list": ("bkaudit conf list",),
-    "conf show": ("bkaudit conf show audit.toml > audit.toml",),
+    "conf show": (
+        "bkaudit conf show audit.toml > audit.toml",
+        "bkaudit conf show docs/getting-started.md | less",
+    ),
     "conf path": ('spark-submit "$(bkaudit conf path jobs/audit.py)" --metadata URI --out RUN',),
     "explain ledger": (
         "bkaudit explain ledger 42 --run runs/A",

@@ -85,7 +85,7 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
             NOT_COVERED,
         )
     if nodes.cut is not None:
-        way_out = "docs/dumps.md: a dump with a last line is known to be whole"
+        way_out = "bkaudit dump makes one with a last line, which is known to be whole"
         yield Line("store", "end", State.WARN, nodes.cut, way_out, NOT_COVERED)
     for note in nodes.notes:
         yield Line("store", "note", State.OK, note)

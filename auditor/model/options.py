@@ -159,7 +159,7 @@ class AuditOptions:
         int, Option("Entries that bookies are asked for in one audit, half of them of one bookie.", 1, 10**6)
     ] = 10_000
     entry_logs: Annotated[
-        bool, Option("Entry logs are read too: whose every byte of every bookie's disk is (docs/space.md).")
+        bool, Option("Entry logs are read too: whose every byte of every bookie's disk is.")
     ] = False
     deep: Annotated[
         bool, Option("With entry_logs: every ledgers map is held to all entries of its log, by reading it.")

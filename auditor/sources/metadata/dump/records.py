@@ -160,4 +160,4 @@ def recognise(parsed: MetadataUri) -> None:
 
 def no_dump(path: Path) -> StoreError:
     """The error of a file, or a directory, that is not a dump: what it seems to be, and the way out."""
-    return StoreError(not_a("a dump of metadata", path, "docs/dumps.md says how a dump is made"))
+    return StoreError(not_a("a dump of metadata", path, "bkaudit dump makes one"))
