@@ -122,7 +122,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
 
 
-# Hundreds of audits make much garbage and keep little.
+# Hundreds of audits make much garbage; what Spark keeps of the last thousand queries needs a heap of 2 GB.
 OF_LONG_SESSIONS = ("-XX:+UseParallelGC", "-Xms1g", "-Xmn600m")
 
 
@@ -138,7 +138,9 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sessions, "JAVA_OPTIONS", (*sessions.JAVA_OPTIONS, *OF_LONG_SESSIONS))
         session = sessions.build_session(
-            "local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", **PLANNED_ONCE}
+            "local[2]",
+            {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", **PLANNED_ONCE},
+            driver_memory="2g",
         )
     yield session
     session.stop()
