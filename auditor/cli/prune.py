@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from auditor.cli import completion
+from auditor.cli.defaults import runs_directory
+from auditor.cli.options import options_from_flags, runs_options
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.amounts import format_time, plural, size
@@ -20,7 +22,8 @@ _COUNT = click.IntRange(0)
 
 
 @click.command()
-@click.argument("runs", shell_complete=completion.runs)
+@click.argument("runs", metavar="[RUNS]", required=False, shell_complete=completion.paths)
+@runs_options
 @click.option("--keep-last", type=_COUNT, default=0, metavar="N", help="Keep the newest N runs.")
 @click.option("--keep-daily", type=_COUNT, default=0, metavar="N", help="Keep the newest run of N days.")
 @click.option("--keep-weekly", type=_COUNT, default=0, metavar="N", help="Keep the newest run of N weeks.")
@@ -29,11 +32,13 @@ _COUNT = click.IntRange(0)
     "--suppressions",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="Keep the runs that baselines of this file name. May be repeated.",
+    help="Keep the runs that baselines of this file name, and of the one that --conf names. May be repeated.",
 )
 @click.option("--yes", is_flag=True, help="Take away what may go; without it nothing is done.")
 def prune(
-    runs: str,
+    runs: str | None,
+    cluster: str | None,
+    conf: Path | None,
     keep_last: int,
     keep_daily: int,
     keep_weekly: int,
@@ -41,7 +46,7 @@ def prune(
     suppressions: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """Say which finished runs below RUNS would go; with --yes take them, and locks that nobody holds, away.
+    """Say which finished runs below RUNS (./runs) would go; with --yes take them and idle locks away.
 
     Of each cluster the newest run and the newest complete one stay, whatever the numbers say, and so do the
     baselines of suppressions. Unfinished runs, and whatever is not a run of this program, are left alone.
@@ -49,13 +54,14 @@ def prune(
     from auditor.runs.history import history
     from auditor.runs.prune import Keep, decisions
 
+    runs = runs or str(runs_directory(cluster, conf))
     if "://" in runs:
         raise UsageError(f"{runs}: only runs in a local directory are taken away")
     keep = Keep(keep_last, keep_daily, keep_weekly, keep_monthly)
     if keep == Keep():
         raise UsageError("say what to keep: --keep-last, --keep-daily, --keep-weekly or --keep-monthly")
     directory = Path(runs)
-    found = decisions(history(directory), keep, _baselines(suppressions, directory))
+    found = decisions(history(directory), keep, _baselines((*suppressions, *_configured(conf)), directory))
     freed = 0
     for decision in found:
         path = Path(decision.run.path)
@@ -71,6 +77,12 @@ def prune(
     gone = sum(not decision.reasons for decision in found)
     done = "taken away" if yes else "would go; nothing was done without --yes"
     click.echo(f"{plural(gone, 'run')} of {len(found):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
+
+
+def _configured(conf: Path | None) -> tuple[str, ...]:
+    """The suppressions file that audits take from the file of options."""
+    file = options_from_flags(conf, {}).suppressions
+    return () if file is None else (file,)
 
 
 def _baselines(files: tuple[str, ...], directory: Path) -> set[str]:

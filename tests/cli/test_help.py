@@ -85,7 +85,7 @@ def test_a_ledger_is_named_by_its_id_alone() -> None:
     both = bkaudit("ledger", "show", name, "--metadata", "dump:///nowhere", "--ledger-id", "6")
     assert (both.exit_code, "leave the options out" in both.stderr) == (2, True)
     odd = bkaudit("explain", "ledger", "abc", "--run", "/nowhere")
-    assert (odd.exit_code, "'abc' is no qualified ledger name" in odd.stderr) == (2, True)
+    assert (odd.exit_code, "'abc' is not a qualified ledger name" in odd.stderr) == (2, True)
     scopes = bkaudit("ledger", "list", "5", "--metadata", "dump:///nowhere", "--ledger-scope-id", "6")
     assert (scopes.exit_code, "the argument says scope 5" in scopes.stderr) == (2, True)
     missing = bkaudit("ledger", "show", "5", "--metadata", "dump:///nowhere/a")

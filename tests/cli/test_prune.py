@@ -100,6 +100,25 @@ def test_a_baseline_stays(runs: Path) -> None:
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-4"}
 
 
+def test_a_baseline_that_the_configuration_names_stays_too(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (runs / "suppressions.toml").write_text('[[baseline]]\nrun = "run-4"\nreason = "r"\nuntil = 2020-01-01\n')
+    (runs / "audit.toml").write_text(f'suppressions = "{runs}/suppressions.toml"\n')
+    monkeypatch.setenv("BKAUDIT_CONF", str(runs / "audit.toml"))
+    monkeypatch.setenv("BKAUDIT_RUNS", str(runs))
+    assert "run-4 (a suppression's baseline)" in prune("--keep-last", 1).stdout
+    assert prune("--keep-last", 1, "--yes").exit_code == 0
+    assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-4"}
+
+
+def test_a_suppressions_file_that_cannot_be_read_takes_nothing_away(runs: Path) -> None:
+    (runs / "audit.toml").write_text('suppressions = "/nowhere/suppressions.toml"\n')
+    refused = prune(runs, "--keep-last", 1, "--yes", "--conf", runs / "audit.toml")
+    assert (refused.exit_code, "/nowhere/suppressions.toml" in refused.stderr) == (2, True)
+    assert (runs / "run-4").exists()
+
+
 def test_what_to_keep_must_be_said(runs: Path) -> None:
     refused = prune(runs, "--yes")
     assert (refused.exit_code, "say what to keep" in refused.stderr) == (2, True)
