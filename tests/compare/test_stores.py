@@ -171,7 +171,7 @@ def test_what_was_not_read_is_undecided_and_never_missing(
     }
     assert comparison.exit_code == NOT_COVERED
     assert len(comparison.gaps) == 2
-    assert all("no base64" in str(each.why) for each in found)
+    assert all("is not base64" in str(each.why) for each in found)
 
 
 def test_a_copy_that_was_cut_decides_no_absence(
