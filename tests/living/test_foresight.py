@@ -36,7 +36,7 @@ def entry_bytes(logs: list[Path]) -> Counter[int]:
     return found
 
 
-@pytest.mark.parametrize("storage", ["DbLedgerStorage", "SortedLedgerStorage"])
+@pytest.mark.parametrize("storage", ["DbLedgerStorage", "InterleavedLedgerStorage"])
 def test_a_real_collection_does_what_was_foretold(storage: str, spark: SparkSession, tmp_path: Path) -> None:
     conf = tmp_path / "bk_server.conf"
     conf.write_text("".join(f"{key}={value}\n" for key, value in SETTINGS.items()))
