@@ -167,7 +167,12 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
 
 def _coverage_of(tables: Tables, holes: bool) -> RunCoverage:
     return RunCoverage(
-        tables.verdicts, tables.bookies, holes, bool(tables.roster.unread), tables.space is not None
+        tables.verdicts,
+        tables.bookies,
+        holes,
+        bool(tables.roster.unread),
+        entry_logs=tables.space is not None,
+        digests=tables.digests is not None,
     )
 
 

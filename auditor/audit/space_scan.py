@@ -12,16 +12,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.bookies import ClusterBookies
+from auditor.audit.digest_scan import digest_notes, whole_entries
 from auditor.audit.landing import Landing
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
+from auditor.model.states import EntryLogState
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.entry_logs.locations_source import LocationSource
-from auditor.sources.bookies.entry_logs.parts import VERIFIED, LogPart, sliced, to_json
+from auditor.sources.bookies.entry_logs.parts import LogPart, sliced, to_json
+from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory
 from auditor.spark.source_rows import source_rows
 from auditor.tables import OF_ENTRY_LOGS
+from auditor.tables.digests import digests
 from auditor.tables.misplaced import misplaced_locations
 from auditor.tables.space import each_file_once, space
 
@@ -32,11 +36,14 @@ if TYPE_CHECKING:
 
 
 class EntryLogScan(NamedTuple):
-    """The tables ``entry_logs`` and ``locations``; ``verified`` says how many maps were held to entries."""
+    """The tables ``entry_logs`` and ``locations``.
+
+    ``whole_entries`` are the sampled ones, not read yet; None without --deep.
+    """
 
     entry_logs: DataFrame
     locations: DataFrame
-    verified: str
+    whole_entries: DataFrame | None = None
 
 
 def read_entry_logs(landing: Landing, bookies: ClusterBookies, options: AuditOptions) -> EntryLogScan | None:
@@ -56,8 +63,8 @@ def read_entry_logs(landing: Landing, bookies: ClusterBookies, options: AuditOpt
 
     where = landing.land("locations", locations)
     logs = landing.land("entry_logs", lambda: source_rows(spark, EntryLogSource({"parts": to_json(parts)})))
-    said = "every ledgers map" if options.deep else f"one ledgers map in {VERIFIED}"
-    return EntryLogScan(logs, where, said)
+    sampled = whole_entries(spark, indexes, homes, options) if options.deep else None
+    return EntryLogScan(logs, where, sampled)
 
 
 def with_space(landing: Landing, scan: EntryLogScan, availability: DataFrame, tables: Tables) -> Tables:
@@ -81,9 +88,18 @@ def with_space(landing: Landing, scan: EntryLogScan, availability: DataFrame, ta
     wrong = landing.land(
         "misplaced", lambda: misplaced_locations(scan.locations, availability, tables.orphans)
     )
-    empty = (tables.known_empty - {*OF_ENTRY_LOGS}) | (landing.empty & {*OF_ENTRY_LOGS})
+    checked = None
+    if (sampled := scan.whole_entries) is not None:
+        checked = landing.land("digests", lambda: digests(sampled, tables.ledgers))
+    read = {*OF_ENTRY_LOGS} - ({"digests"} if checked is None else set())
+    empty = (tables.known_empty - read) | (landing.empty & read)
     return replace(
-        tables, space=of_bytes, entry_logs=scan.entry_logs, misplaced=wrong, known_empty=frozenset(empty)
+        tables,
+        space=of_bytes,
+        entry_logs=scan.entry_logs,
+        misplaced=wrong,
+        digests=checked,
+        known_empty=frozenset(empty),
     )
 
 
@@ -95,19 +111,20 @@ def space_notes(scan: EntryLogScan, tables: Tables) -> list[str]:
     said = every if not sums.left_out else f"{sums.left_out:,} of {sums.bytes:,} bytes are NOT"
     notes = [
         f"entry logs: {plural(sums.files, 'file', 'files')}, {said} in the table space, each in one class; "
-        f"{scan.verified} was held to its log's entries, {sums.probed:,} of {sums.located:,} pairs of ledger "
-        "and log in the indexes to an entry there"
+        f"{sums.verified:,} of {plural(sums.maps, 'ledgers map')} held to the log's entries, "
+        f"{sums.probed:,} of {sums.located:,} pairs of ledger and log in the indexes to an entry there"
     ]
     if sums.unread:
         unread = plural(sums.unread, "file or directory", "files or directories")
         notes.append(f"entry logs: {unread} could not be read")
-    return notes
+    return notes if tables.digests is None else [*notes, *digest_notes(tables.digests)]
 
 
 class _Sums(NamedTuple):
     """Files and their bytes, how many of these ``space`` leaves out, and how many ``unread`` files there are.
 
-    ``probed`` of the ``located`` pairs of a ledger and a log were looked up.
+    ``probed`` of the ``located`` pairs of a ledger and a log were looked up, and ``verified`` of the ``maps``
+    were held to the entries of their logs.
     """
 
     files: int
@@ -116,6 +133,8 @@ class _Sums(NamedTuple):
     unread: int
     located: int
     probed: int
+    maps: int
+    verified: int
 
 
 def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> _Sums:
@@ -123,7 +142,13 @@ def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) ->
     from pyspark.sql import functions as F
 
     once = each_file_once(entry_logs)
-    files = once.agg(F.count("*"), F.coalesce(F.sum("bytes"), F.lit(0))).first()
+    mapped = F.col("state").isin(EntryLogState.OK.value, EntryLogState.MAP_WRONG.value)
+    files = once.agg(
+        F.count("*"),
+        F.coalesce(F.sum("bytes"), F.lit(0)),
+        F.count_if(mapped),
+        F.count_if(mapped & (F.col("counted") == SCAN)),
+    ).first()
     total = space.agg(F.coalesce(F.sum("bytes"), F.lit(0))).first()
     unread = entry_logs.where(F.col("bytes").isNull() & F.col("ledger_id").isNull())
     pairs = locations.where(F.col("log_id").isNotNull()).agg(F.count("*"), F.count("probe")).first()
@@ -132,7 +157,8 @@ def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) ->
     assert pairs is not None
     left_out = int(files[1]) - int(total[0])
     paths = unread.select("path").distinct().count()
-    return _Sums(int(files[0]), int(files[1]), left_out, paths, int(pairs[0]), int(pairs[1]))
+    looked_up, maps = (int(pairs[0]), int(pairs[1])), (int(files[2]), int(files[3]))
+    return _Sums(int(files[0]), int(files[1]), left_out, paths, *looked_up, *maps)
 
 
 def _ledger_directories(bookies: ClusterBookies, bookie_id: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from auditor.audit.accepted import accepted_of
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.changes import RunChanges
+from auditor.audit.digest_scan import entries_whole
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.gc_scan import foresight_notes
 from auditor.audit.ids_in_doubt import count_ids_in_doubt
@@ -95,7 +96,7 @@ def summarise(audited: Audited, options: AuditOptions) -> Report:
         positions=metadata.positions(),
         bookie_sources=list(indexes.bookies.sources),
         entry_logs=audited.entry_logs is not None,
-        operations=_operations(metadata, indexes, counts, witness_reads),
+        operations=_operations(metadata, indexes, counts, witness_reads) | entries_whole(tables.digests),
         gaps=audited.holes.gaps,
         in_doubt=audited.holes.in_doubt,
         notes=[

@@ -30,6 +30,7 @@ from auditor.checks.endpoint_missing import endpoint_missing
 from auditor.checks.ensemble_duplicate import ensemble_duplicate
 from auditor.checks.ensemble_size import ensemble_size
 from auditor.checks.entries_past_end import entries_past_end
+from auditor.checks.entry_digest_wrong import entry_digest_wrong
 from auditor.checks.entry_log_header_wrong import entry_log_header_wrong
 from auditor.checks.entry_log_missing import entry_log_missing
 from auditor.checks.entry_log_pinned import entry_log_pinned
@@ -70,6 +71,7 @@ from auditor.checks.owner_unreadable import owner_unreadable
 from auditor.checks.quorum_invalid import quorum_invalid
 from auditor.checks.recovery_stuck import recovery_stuck
 from auditor.checks.registered_twice import registered_twice
+from auditor.checks.replica_mismatch import replica_mismatch
 from auditor.checks.replication_undecided import replication_undecided
 from auditor.checks.segment_gap import segment_gap
 from auditor.checks.segment_order import segment_order
@@ -114,6 +116,8 @@ ALL: tuple[Check, ...] = (
     stray_file,
     entry_log_header_wrong,
     entry_log_missing,
+    entry_digest_wrong,
+    replica_mismatch,
     entry_log_reclaimable,
     entry_log_pinned,
     compaction_stopped,

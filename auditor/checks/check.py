@@ -46,6 +46,8 @@ class Basis(StrEnum):
     """Who refers to ledgers, as applications keep it."""
     ENTRY_LOGS = "entry logs"
     """What lies in a bookie's entry logs, which are read only where a run is asked to."""
+    DIGESTS = "digests"
+    """What sampled entries are, which are read whole only where a run is asked to look deep."""
 
 
 class Need(StrEnum):
@@ -71,6 +73,8 @@ class Need(StrEnum):
     """What lies in bookies' directories; a bookie that is asked does not tell it."""
     ENTRY_LOGS = "entry logs"
     """A run that was asked to read entry logs."""
+    DIGESTS = "digests"
+    """A run that was asked to look deep: entries are read whole then."""
     WITNESS = "witness"
     """Bookies of a live store that may be asked for entries."""
 

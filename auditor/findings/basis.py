@@ -19,6 +19,8 @@ it is *unseen*, and stays known until a run can tell.
 
 ``entry logs``
     What lies in a bookie's entry logs. Looked at as disks are, by a run that read entry logs.
+``digests``
+    What sampled entries are. Looked at as disks are, by a run that looked deep.
 
 Holes are parts of the metadata that could not be read, and ids that these or a misplaced record leave in
 doubt. What marks show needs a listing without them.

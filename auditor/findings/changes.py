@@ -28,13 +28,14 @@ _KNOWN = ("known_severity", "known_missing", "known_confidence")
 @dataclass(frozen=True)
 class RunCoverage:
     """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
-    bookie was not read whole, and whether entry logs were read."""
+    bookie was not read whole, and whether entry logs were read, and sampled entries in them."""
 
     verdicts: DataFrame
     bookies: DataFrame
     holes: bool
     some_unread: bool
     entry_logs: bool = False
+    digests: bool = False
 
 
 def findings_with_changes(
@@ -196,6 +197,7 @@ def _was_looked_at(looked: RunCoverage) -> Column:
     of_store = F.col("id").isin(*_ids(Basis.METADATA))
     of_copies = F.col("id").isin(*_ids(Basis.COPIES))
     of_logs = F.col("id").isin(*_ids(Basis.ENTRY_LOGS))
+    of_digests = F.col("id").isin(*_ids(Basis.DIGESTS))
     marked = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
     gone = ~listed & no_holes
     ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", no_holes))
@@ -207,6 +209,7 @@ def _was_looked_at(looked: RunCoverage) -> Column:
     return (
         F.when(marked & ~no_holes, False)
         .when(of_logs & F.lit(not looked.entry_logs), False)
+        .when(of_digests & F.lit(not looked.digests), False)
         .when(of_store, listed | no_holes)
         # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
         .when(of_copies & F.col("ledger_id").isNull(), no_holes & F.lit(not looked.some_unread))

@@ -162,8 +162,21 @@ class AuditOptions:
         bool, Option("Entry logs are read too: whose every byte of every bookie's disk is.")
     ] = False
     deep: Annotated[
-        bool, Option("With entry_logs: every ledgers map is held to all entries of its log, by reading it.")
+        bool,
+        Option(
+            "With entry_logs: every ledgers map is held to all entries of its log, and sampled entries are "
+            "read whole, held to their digests and to their other copies."
+        ),
     ] = False
+    digest_entries: Annotated[
+        int, Option("With deep: the first entries of every ledger that are read whole.", 0, 10**9)
+    ] = 3
+    digest_percent: Annotated[
+        float, Option("With deep: of a hundred other entries so many, the same on every bookie.", 0, 100)
+    ] = 0.1
+    digest_budget: Annotated[
+        int, Option("With deep: MB of entries that are read whole of one bookie.", 1, 10**9)
+    ] = 1_000
     bookie_conf: Annotated[
         str | None,
         Option(

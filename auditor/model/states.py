@@ -105,6 +105,26 @@ class Probe(StrEnum):
     OTHER = "other"  # another entry, or none
 
 
+class DigestState(StrEnum):
+    """Whether an entry is what its digest says: column ``state`` of the table digests."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    NOT_CHECKED = "not-checked"
+
+
+class NotChecked(StrEnum):
+    """Why it is not known: column ``reason`` of the table digests."""
+
+    BUDGET = "budget"  # the bytes that one bookie may have read were used up
+    LOG = "log"  # its log could not be read, or has something else there
+    METADATA = "metadata"  # the metadata does not list the ledger, or could not be read
+    TYPE = "type"  # the metadata says no digest type, and none matches
+    DUMMY = "dummy"  # the ledger has no digests
+    NO_PASSWORD = "no-password"
+    OTHER_PASSWORD = "other-password"
+
+
 class SpaceClass(StrEnum):
     """Whose bytes of an entry log are: column ``class`` of the table space."""
 

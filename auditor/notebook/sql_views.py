@@ -58,6 +58,7 @@ VIEWS = {
     "locations": "a ledger in an entry log, as the bookie's index has it",
     "space": "bytes of one class in an entry log: whose they are",
     "misplaced": "a ledger of which the index points at what an entry log does not have",
+    "digests": "a sampled entry on a bookie: whether it is what its digest says",
     "changes": "a finding beside the run before: new, same, worse, better, fixed, unseen; since when",
     "ledger_classes": "a ledger: class, times, quorums and bookies side by side",
     "missing": "a ledger on a bookie that surely lacks entries of it",

@@ -13,6 +13,10 @@ from auditor.model.amounts import first_names
 from auditor.model.run_view import RunView
 
 UNCLEAR_SHOWN = 5
+
+ENTRIES_WHOLE = "entries read whole"
+"""The operation of a run that looked deep: it held entries to their digests."""
+
 """So many bookies are named of which a cookie or a registration could not be read."""
 
 
@@ -68,6 +72,8 @@ def _bookie_spots(run: RunView) -> Iterator[BlindSpot]:
     if not report.run.entry_logs:
         why = "entry logs were not read: --entry-logs reads them"
         yield BlindSpot(checks_that_need(Need.ENTRY_LOGS), why)
+    elif ENTRIES_WHOLE not in report.run.operations:
+        yield BlindSpot(checks_that_need(Need.DIGESTS), "no entry was read whole: --deep does")
 
 
 def _cluster_spots(run: RunView) -> Iterator[BlindSpot]:

@@ -16,6 +16,7 @@ from auditor.checks.check import Basis, Check, Need
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report, Tally
 from auditor.model.standing import Standing, Standings, no_standing
+from auditor.reports.blind_spots import ENTRIES_WHOLE
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 
 SHOWN = 20
@@ -85,6 +86,8 @@ def _not_looked_at(report: Report, check: Check) -> str | None:
         return "etcd keeps no marks, locks and times"
     if Need.ENTRY_LOGS in check.needs and not report.run.entry_logs:
         return "entry logs were not read: --entry-logs reads them"
+    if Need.DIGESTS in check.needs and ENTRIES_WHOLE not in report.run.operations:
+        return "no entry was read whole: --deep does"
     if report.complete:
         return None
     if check.rests_on is Basis.METADATA and not check.needs & {Need.COPIES, Need.DISKS, Need.WITNESS}:

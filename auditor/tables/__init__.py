@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OF_ENTRY_LOGS", "ClusterFacts", "Roster", "Tables"]
 
-OF_ENTRY_LOGS = ("space", "entry_logs", "misplaced", "log_foresight")
-"""Tables that a run has only where entry logs were read."""
+OF_ENTRY_LOGS = ("space", "entry_logs", "misplaced", "digests", "log_foresight")
+"""Tables that a run has only where entry logs were read; ``digests`` only with --deep."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,9 @@ class Tables:
 
     misplaced: DataFrame | None = None
     """What the index points at and is not there (`auditor.tables.misplaced`); None likewise."""
+
+    digests: DataFrame | None = None
+    """Sampled entries, held to their digests (`auditor.tables.digests`); None where --deep was not given."""
 
     gc_foresight: DataFrame | None = None
     """What collectors do next (`auditor.tables.gc_foresight`); None where it was not made yet."""

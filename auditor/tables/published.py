@@ -21,6 +21,7 @@ from auditor.sources.owners.owner_rows import OWNERS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
+from auditor.tables.digests import DIGESTS
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.gc_foresight import GC_FORESIGHT
 from auditor.tables.id_generator import UNDRAWN
@@ -64,6 +65,7 @@ TABLES: dict[str, pa.Schema] = {
     "locations": LOCATIONS,
     "space": SPACE,
     "misplaced": MISPLACED,
+    "digests": DIGESTS,
     "unequal": schema_of(
         ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
         ("ledger_id", pa.int64(), "the ledger"),

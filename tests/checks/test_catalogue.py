@@ -53,6 +53,8 @@ CATALOGUE = {
         "stray-file": "note",
         "entry-log-header-wrong": "critical",
         "entry-log-missing": "error",
+        "entry-digest-wrong": "error",
+        "replica-mismatch": "error",
         "entry-log-reclaimable": "note",
         "entry-log-pinned": "note",
         "compaction-stopped": "warning",

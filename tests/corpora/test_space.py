@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import struct
 import tarfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, crc32c
 from auditor.model.states import SpaceClass
+from auditor.runs.load_space import space_view
+from auditor.runs.reader import RunReader
 from tests.codecs.bookie.test_entry_log_records import one_by_one
 from tests.codecs.entry_logs import ledgers_map
 from tests.corpora.audited import Asked, audit
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
 
 OF_LOGS = {"entry-log-header-wrong", "entry-log-missing", "entry-log-reclaimable", "entry-log-pinned"}
 BOOKIE = "bookie{}.dc1.example:3181"
+PASSWORD = "golden"
+"""Of the ledgers of dbledger-long."""
 
 
 def current(corpus: Corpus, number: int) -> Path:
@@ -98,6 +105,21 @@ def test_the_classes_of_every_file_add_up_to_its_length(spoiled: Corpus, found: 
     assert note.startswith(f"entry logs: {len(logs)} files, all of their {total:,} bytes are in the table")
 
 
+def test_bkaudit_space_has_the_sums_of_the_files(spoiled: Corpus, found: Asked) -> None:
+    run = RunReader(found.out)
+    total = sum(row["bytes"] for row in found.table("space"))
+    for by in ("bookie", "ledger", "application", "age"):
+        view = space_view(run, by)
+        assert (view.bytes, view.file_bytes) == (total, total)
+    steps = {(step.bookie_id, step.bytes) for step in space_view(run, "bookie").steps}
+    for row in found.of("entry-log-reclaimable"):
+        assert (row["bookie_id"], json.loads(row["evidence"])["bytes"]) in steps
+    of_bookies = {each.name: each.bytes for each in space_view(run, "bookie").totals}
+    for number in (1, 2, 3, 4):
+        logs = [*current(spoiled, number).glob("*.log"), *current(spoiled, number).glob("*.compacting")]
+        assert of_bookies[BOOKIE.format(number)] == sum(log.stat().st_size for log in logs)
+
+
 def test_bytes_of_every_ledger_are_those_of_a_plain_read(spoiled: Corpus, found: Asked) -> None:
     of_ledgers: Counter[tuple[str, int]] = Counter()
     for row in found.table("space"):
@@ -146,14 +168,27 @@ def test_classes_follow_what_other_checks_say(found: Asked) -> None:
     assert foreign == named & {(bookie, ledger) for bookie, ledger, _ in classes}
 
 
-def test_real_databases_and_their_logs_agree(
-    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
-) -> None:
+def deep(spark: SparkSession, corpus: Corpus, **options: Any) -> Asked:
+    """An audit that holds every entry to its digest."""
+    dump, run = f"dump://{corpus.dump}", corpus.root / "space"
+    return audit(spark, dump, corpus.bookies, run, entry_logs=True, deep=True, digest_percent=100, **options)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """dbledger-long as it is: a log space for each ledger directory, two directories swapped."""
-    corpus = with_logs("dbledger-long", tmp_path_factory.mktemp("space"))
-    ours = audit(spark, f"dump://{corpus.dump}", corpus.bookies, corpus.root / "space", entry_logs=True)
+    return with_logs("dbledger-long", tmp_path_factory.mktemp("space"))
+
+
+@pytest.fixture(scope="module")
+def databases(real: Corpus, spark: SparkSession) -> Asked:
+    return deep(spark, real)
+
+
+def test_real_databases_and_their_logs_agree(databases: Asked) -> None:
+    ours, bookies = databases, databases.out.parent / "bookies"
     rows = ours.table("space")
-    logs = [log for log in corpus.bookies.rglob("*.log") if log.parent.name == "current"]
+    logs = [log for log in bookies.rglob("*.log") if log.parent.name == "current"]
     assert sum(row["bytes"] for row in rows) == sum(log.stat().st_size for log in logs)
     assert ours.table("misplaced") == []
     located = [row for row in ours.table("locations") if row["log_id"] is not None]
@@ -162,3 +197,104 @@ def test_real_databases_and_their_logs_agree(
     wanted = {each.id for each in ours.seen()} - OF_LOGS
     assert "orphan-ledger" in wanted
     assert SpaceClass.LIVE in {row["class"] for row in rows}
+
+
+def test_every_entry_that_real_clients_wrote_matches_its_digest(databases: Asked) -> None:
+    rows = [row for row in databases.table("digests") if row["ledger_id"] is not None]
+    states = Counter((row["digest_type"], row["state"], row["reason"]) for row in rows)
+    assert {kind for kind, _, reason in states if reason is None} >= {"CRC32", "CRC32C"}
+    assert {state for _, state, reason in states if reason is None} == {"right"}
+    assert {kind for kind, _, reason in states if reason == "no-password"} == {"MAC"}
+    assert {row["entries"] for row in rows} == {1}
+    held = sum(row["entries"] for row in databases.table("locations") if row["log_id"] is not None)
+    assert len(rows) == held
+    assert databases.of("entry-digest-wrong") == []
+    assert any(note.startswith("digests: ") for note in databases.report.run.notes)
+
+
+def differing(corpus: Corpus) -> set[int]:
+    """Ledgers of which members have different payloads as one entry, by a plain read of all logs."""
+    payloads: dict[tuple[int, int], set[bytes]] = {}
+    for log in corpus.bookies.glob("*/*/current/*.log"):
+        data, cookie = log.read_bytes(), log.with_name("VERSION").read_text()
+        bookie = next(line.split('"')[1] for line in cookie.splitlines() if line.startswith("bookieHost"))
+        for at, size, _, ledger, entry in one_by_one(data):
+            known = corpus.oracle["ledgers"].get(str(ledger), {}).get("decoded")
+            members = {each for part in known["segments"] for each in part["ensemble"]} if known else ()
+            past_end = known and known["closed"] and entry > known["lastEntryId"]
+            if known and bookie in members and not past_end:
+                begin = at + 4 + 32 + DIGEST_BYTES[known["digestType"]]
+                payloads.setdefault((ledger, entry), set()).add(data[begin : at + size])
+    return {ledger for (ledger, _), each in payloads.items() if len(each) > 1}
+
+
+def test_copies_differ_where_a_plain_read_says_so(real: Corpus, databases: Asked) -> None:
+    """The ledgers that were not written by a client, but by hand, each copy with a payload of its own."""
+    found = {row["ledger_id"] for row in databases.of("replica-mismatch")}
+    assert found == differing(real)
+    assert found
+
+
+def rewrite(corpus: Corpus, row: dict[str, Any], digest_too: bool) -> None:
+    """Turn the last byte of an entry's payload, and write the digest anew where that is asked for."""
+    place = corpus.bookies / row["bookie_id"].replace(":", "_") / f"ledgers{row['logger']}"
+    log = place / "current" / f"{row['log_id']:x}.log"
+    data, start = bytearray(log.read_bytes()), row["entry_offset"]
+    end = start + row["entry_bytes"]
+    data[end - 1] ^= 1
+    if digest_too:
+        crc = crc32c(bytes(data[start : start + 32]), bytes(data[start + 36 : end]))
+        struct.pack_into(">I", data, start + 32, crc)
+    before = log.stat()
+    log.write_bytes(data)
+    os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_flipped_byte_and_copies_that_differ_are_found_each_by_its_id_and_nothing_else_is(
+    databases: Asked, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> None:
+    copies: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    # Of bookies with one directory: two of another's are swapped, and what rests on these is suspected.
+    single = {"bk-c.rack2", "127.0.103.4:3181"}
+    made_by_hand = {row["ledger_id"] for row in databases.of("replica-mismatch")}
+    for row in databases.table("digests"):
+        if row["ledger_id"] in made_by_hand:
+            continue
+        if row["digest_type"] == "CRC32C" and row["comparable"] and row["payload_bytes"]:
+            copies.setdefault((row["ledger_id"], row["entry_id"]), []).append(row)
+    pairs = [
+        rows
+        for _, rows in sorted(copies.items())
+        if len(rows) > 1 and single & {row["bookie_id"] for row in rows}
+    ]
+    flipped = next(row for row in pairs[0] if row["bookie_id"] in single)
+    other = next(rows for rows in pairs if rows[0]["ledger_id"] != flipped["ledger_id"])
+    changed = next(row for row in other if row["bookie_id"] in single)
+    corpus = with_logs("dbledger-long", tmp_path_factory.mktemp("altered"))
+    rewrite(corpus, flipped, digest_too=False)
+    rewrite(corpus, changed, digest_too=True)
+    credentials = corpus.root / "credentials.toml"
+    credentials.write_text(f'[ledgers]\npassword = "{PASSWORD}"\n')
+    credentials.chmod(0o600)
+    found = deep(spark, corpus, credentials=str(credentials))
+    macs = [row for row in found.table("digests") if row["digest_type"] == "MAC"]
+    assert {row["state"] for row in macs} == {"right"}
+    assert len(macs) == sum(row["reason"] == "no-password" for row in databases.table("digests"))
+    assert all(PASSWORD.encode() not in file.read_bytes() for file in found.out.rglob("*") if file.is_file())
+    assert {(each.id, each.ledger, each.bookie) for each in {*found.seen()} - {*databases.seen()}} == {
+        ("entry-digest-wrong", None, flipped["bookie_id"]),
+        ("replica-mismatch", changed["ledger_id"], None),
+    }
+    assert {*databases.seen()} - {*found.seen()} == set()
+    [wrong], [mismatch] = found.of("entry-digest-wrong"), found.of("replica-mismatch")
+    assert (wrong["severity"], wrong["confidence"]) == ("error", "confirmed")
+    evidence = json.loads(wrong["evidence"])
+    assert (evidence["entries"], evidence["entry_id"]) == (1, flipped["entry_id"])
+    evidence = json.loads(mismatch["evidence"])
+    [sample] = evidence["sample"]
+    assert sample["entry_id"] == changed["entry_id"]
+    by_bookie = {name: one["payload_crc32c"] for one in sample["copies"] for name in one["bookies"]}
+    assert set(by_bookie) == {row["bookie_id"] for row in other}
+    others = {crc for name, crc in by_bookie.items() if name != changed["bookie_id"]}
+    assert others == {f"{changed['payload_crc32c']:08x}"}
+    assert by_bookie[changed["bookie_id"]] not in others

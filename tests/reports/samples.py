@@ -124,6 +124,7 @@ def report(
     resumed: int | None = None,
     accepted: AcceptedGaps | None = None,
     entry_logs: bool = True,
+    deep: bool = True,
 ) -> Report:
     return Report.make(
         RunFacts(
@@ -135,7 +136,8 @@ def report(
             positions=["0x16f", "0x171"],
             bookie_sources=["/mnt/bookies"],
             entry_logs=entry_logs,
-            operations={"getChildren": 210, "multiRead": 3, "open": 340},
+            operations={"getChildren": 210, "multiRead": 3, "open": 340}
+            | ({"entries read whole": 99} if deep else {}),
             gaps=gaps or [],
             in_doubt=None,
             resumed=resumed,

@@ -54,6 +54,11 @@ def test_entry_logs_that_were_not_read_say_nothing() -> None:
     }
 
 
+def test_entries_that_were_not_read_whole_say_nothing_of_their_digests() -> None:
+    shallow = replace(SEEN, report=changed(operations={"open": 340}))
+    assert of(shallow) == {"no entry was read whole: --deep does": {*checks_that_need(Need.DIGESTS)}}
+
+
 def test_etcd_keeps_neither_marks_nor_times() -> None:
     etcd = replace(WHOLE, cluster=replace(WHOLE.cluster, layout="etcd"))
     found = of(replace(SEEN, report=etcd, marks_listed=False))

@@ -73,6 +73,9 @@ def test_what_was_not_found_is_skipped_where_not_all_was_looked_at() -> None:
     unread = cases(report(coverage=coverage(True), entry_logs=False))
     assert kinds(unread["entry-log-missing"]) == [Skipped]
     assert kinds(complete["entry-log-missing"]) == []
+    shallow = cases(report(coverage=coverage(True), deep=False))
+    assert kinds(shallow["replica-mismatch"]) == [Skipped]
+    assert kinds(shallow["entry-log-missing"]) == kinds(complete["replica-mismatch"]) == []
 
 
 def test_what_is_known_and_since_when_is_said() -> None:

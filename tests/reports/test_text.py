@@ -25,7 +25,7 @@ moment     2026-11-21 05:07:49 UTC; two live scans, at 0x16f and 0x171
 ledgers    118 of 120 decided
 replicas   340 of 360 decided
 bookies    2 of 3 read; not read: bk-c:3181
-read only  210 getChildren, 3 multiRead, 340 open
+read only  99 entries read whole, 210 getChildren, 3 multiRead, 340 open
 
 critical   1 finding, on 1 ledger of 4.2 GB: entry-lost 1
 error      3 findings, on 3 ledgers of 1.0 kB:

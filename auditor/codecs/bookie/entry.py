@@ -32,7 +32,7 @@ _V1 = struct.Struct(">qqqq")
 _V2 = struct.Struct(">Bqqqqq")
 _SECOND = 0x80
 _VERSION_2 = 2
-DIGESTS = {1: "CRC32", 2: "HMAC", 3: "CRC32C", 4: "DUMMY"}
+DIGESTS = {1: "CRC32", 2: "MAC", 3: "CRC32C", 4: "DUMMY"}
 """Digest types by number, as ledger metadata has them."""
 
 

@@ -21,6 +21,9 @@
     [etcd.tls]
     ca = "ca.pem"
 
+    [ledgers]                           # the password that applications give their ledgers: of HMAC digests
+    password_env = "LEDGER_PASSWORD"
+
 Every key that holds text may be written ``<key>_env`` instead, naming an environment variable. Secrets are
 read where they are used, in each task, and go nowhere: no repr shows them, no error repeats them, and they
 refuse to be pickled. As ssh does with a private key, a file that has a secret written in it and that others
@@ -103,11 +106,19 @@ class EtcdCredentials(_Stays):
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerCredentials(_Stays):
+    """``password`` None: none is known."""
+
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Credentials(_Stays):
     """What one file says; empty where there is no file."""
 
     zookeeper: ZooKeeperCredentials = field(default_factory=ZooKeeperCredentials)
     etcd: EtcdCredentials = field(default_factory=EtcdCredentials)
+    ledgers: LedgerCredentials = field(default_factory=LedgerCredentials)
 
 
 def credentials_file(path: str | None) -> str | None:
@@ -131,9 +142,11 @@ def read_credentials(path: str | None) -> Credentials:
         return Credentials()
     file = SecretFile(Path(chosen))
     zookeeper, etcd = file.top.section("zookeeper"), file.top.section("etcd")
+    ledgers = file.top.section("ledgers")
     read = Credentials(
         zookeeper=_zookeeper(zookeeper) if zookeeper else ZooKeeperCredentials(),
         etcd=_etcd(etcd) if etcd else EtcdCredentials(),
+        ledgers=_ledgers(ledgers) if ledgers else LedgerCredentials(),
     )
     file.top.end()
     file.close_to_others()
@@ -163,6 +176,12 @@ def _etcd(section: Section) -> EtcdCredentials:
     for each in (tls, section):
         if each:
             each.end()
+    return read
+
+
+def _ledgers(section: Section) -> LedgerCredentials:
+    read = LedgerCredentials(section.needed("password", secret=True))
+    section.end()
     return read
 
 

@@ -18,7 +18,7 @@ NATURALS = st.integers(0, 2**63 - 1)
 PREFIX = "00000000000000000000000000000000ffffffffffffffff0000000000000007"
 REAL = {
     "CRC32": "0000000059580afe",
-    "HMAC": "c0853fbb1bd38ac7dbe02016ee460f0cf2fd2198",
+    "MAC": "c0853fbb1bd38ac7dbe02016ee460f0cf2fd2198",
     "CRC32C": "2e233f22",
     "DUMMY": "",
 }

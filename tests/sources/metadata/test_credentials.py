@@ -183,3 +183,14 @@ def test_secrets_are_in_no_repr_and_refuse_to_travel(file: Path) -> None:
         for leave in (pickle.dumps, copy.deepcopy):
             with pytest.raises(TypeError, match="send the path of their file"):
                 leave(part)
+
+
+def test_the_password_of_ledgers_is_kept_from_every_eye(file: Path) -> None:
+    file.write_text(f'[ledgers]\npassword = "{SECRET}"\n')
+    file.chmod(0o600)
+    read = read_credentials(str(file))
+    assert read.ledgers.password == SECRET
+    assert SECRET not in repr(read)
+    file.write_text("[ledgers]\n")
+    with pytest.raises(UsageError, match=r"ledgers\.password: it is needed here"):
+        read_credentials(str(file))

@@ -70,18 +70,35 @@ def read_locations(part: IndexPart, ledger_directories: Sequence[str]) -> Iterat
     DbLedgerStorage the logs of an index lie in the one of its position, else in any. Where one is lacking,
     nothing is looked up. What cannot be read is a row that says so.
     """
-    logger = part.directories[0].position if part.storage == ROCKSDB else 0
-    homes = ledger_directories
-    if part.storage == ROCKSDB:
-        homes = ledger_directories[logger : logger + 1] if part.directories[0].of == len(homes) else ()
+    logger, homes = homes_of(part, ledger_directories)
     try:
-        logs = _Logs(() if "" in homes else homes)
-        for located in _rocksdb(part) if part.storage == ROCKSDB else _index_files(part):
+        logs = _Logs(homes)
+        for located in located_batches(part):
             yield _sum_per_log(part.bookie_id, logger, located, logs)
     except (OSError, UnreadError) as error:
         reason = error.reason if isinstance(error, UnreadError) else error.strerror or str(error)
         row = {"bookie_id": part.bookie_id, "logger": logger, "reason": reason}
         yield pa.RecordBatch.from_pylist([row], schema=LOCATIONS)
+
+
+def homes_of(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, Sequence[str]]:
+    """The numbering that the logs of a part have, and the directories that they lie in; none where one is not
+    known."""
+    if part.storage != ROCKSDB:
+        return 0, () if "" in ledger_directories else ledger_directories
+    position = part.directories[0].position
+    known = part.directories[0].of == len(ledger_directories)
+    homes = ledger_directories[position : position + 1] if known else ()
+    return position, () if "" in homes else homes
+
+
+def located_batches(part: IndexPart) -> Iterator[EntryLocations]:
+    """The entries of a part's index and where they lie, some at a time.
+
+    Raises:
+        OSError, UnreadError: the index cannot be read.
+    """
+    return _rocksdb(part) if part.storage == ROCKSDB else _index_files(part)
 
 
 def _rocksdb(part: IndexPart) -> Iterator[EntryLocations]:
@@ -135,18 +152,29 @@ def _concatenate(some: Sequence[EntryLocations]) -> EntryLocations:
     return EntryLocations(*(np.concatenate(column) for column in zip(*some, strict=True)))
 
 
-class _Logs:
-    """The logs of some directories by id, with their sizes; not ``known`` where there is no directory."""
+class LogPaths:
+    """The logs of some directories by id; not ``known`` where there is no directory. Raises OSError."""
 
     def __init__(self, directories: Sequence[str]) -> None:
         self.known = bool(directories)
-        paths: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
         for directory in directories:
             for log in list_logs(directory):
                 if log.kind == LogFileKind.LOG:
-                    paths.setdefault(log.log_id, f"{directory}/current/{log.name}")
+                    self._paths.setdefault(log.log_id, f"{directory}/current/{log.name}")
+
+    def path(self, log_id: int) -> str | None:
+        """Where a log lies; None where there is none."""
+        return self._paths.get(log_id)
+
+
+class _Logs(LogPaths):
+    """Logs with their sizes."""
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        super().__init__(directories)
+        paths = self._paths
         sizes = {log_id: size for log_id in sorted(paths) if (size := _size(paths[log_id])) is not None}
-        self._paths = paths
         self.ids = np.array(list(sizes), np.int64)
         self.sizes = np.array(list(sizes.values()), np.int64)
 

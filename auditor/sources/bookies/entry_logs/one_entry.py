@@ -4,7 +4,7 @@
     .idx file           slot e, at byte 1024 + 8 e: location: i64
     location            entry log's id << 32 | where the entry begins; its size, i32, stands before it
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
-    digest              CRC32C 4 bytes, CRC32 8, HMAC 20, DUMMY none; of header and body together
+    digest              `auditor.codecs.bookie.entry_digest`
 
 For what applications keep in entries of their own bookkeeping, never for what their users wrote. An HMAC
 needs a password, and is not checked.
@@ -13,20 +13,17 @@ needs a password, and is not checked.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-import google_crc32c
-
 from auditor.codecs.bookie.entry import decode_header
+from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, digest_matches
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.errors import DecodeError, UnreadError
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb
 
 WHAT = "entry"
-DIGEST_BYTES = {"CRC32C": 4, "CRC32": 8, "HMAC": 20, "DUMMY": 0}
 MAX_ENTRY_BYTES = 16 << 20
 """Larger ones are refused: a bookie takes 5 MB by default."""
 
@@ -79,13 +76,9 @@ def read_body(
 
 def _check_digest(data: bytes, digest_type: str, begins: int) -> bytes:
     """What follows an entry's digest, if that is right."""
-    length = DIGEST_BYTES[digest_type]
-    head, digest, body = data[:_HEADER], data[_HEADER : _HEADER + length], data[_HEADER + length :]
-    if digest_type in ("CRC32C", "CRC32"):
-        crc = google_crc32c.value(head + body) if digest_type == "CRC32C" else zlib.crc32(head + body)
-        if int.from_bytes(digest, "big") != crc:
-            raise DecodeError(WHAT, begins + _HEADER, f"its {digest_type} does not match")
-    return body
+    if digest_matches(data, _HEADER, digest_type) is False:
+        raise DecodeError(WHAT, begins + _HEADER, f"its {digest_type} does not match")
+    return data[_HEADER + DIGEST_BYTES[digest_type] :]
 
 
 def _whole(path: Path, at: int, length: int) -> bytes:

@@ -73,7 +73,7 @@ def written(directory: Path, body: bytes, digest: bytes, ledger: int = 7, entry:
     ("digest_type", "digest"),
     [
         ("DUMMY", b""),
-        ("HMAC", bytes(20)),
+        ("MAC", bytes(20)),
         ("CRC32", zlib.crc32(struct.pack(">qqqq", 7, 2, 1, 9) + b"body").to_bytes(8, "big")),
     ],
 )

@@ -1,0 +1,96 @@
+"""Entries that are not what their digests say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
+from auditor.checks.samples import with_ledgers
+from auditor.model.finding import Severity
+from auditor.model.states import DigestState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(
+    Severity.ERROR,
+    group="storage",
+    rests_on=Basis.DIGESTS,
+    needs={Need.ENTRY_LOGS, Need.DIGESTS},
+    asks="digests",
+)
+def entry_digest_wrong(tables: Tables) -> DataFrame:
+    """A bookie holds entries that are not what their digests say.
+
+    What it finds:
+        Sampled entries that lie where the index has them, are that entry of that ledger, and do not match
+        their own digest: CRC32 and CRC32C, and HMAC where the credentials file has the password. One finding
+        a bookie, with how many entries of how many ledgers, and a few of these. Only in a run with `--deep`;
+        the report's notes say how many entries were looked at, and how many could not be checked and why.
+
+    Why it matters:
+        Each is a copy that no client accepts: it reads the next copy, and fails where there is none. Bookies
+        do not check digests, so nobody notices before; and a disk that turned one bit has turned others.
+
+    How sure:
+        Confirmed: entries do not change once they are written. Suspect where a directory's cookie and place
+        name two bookies. A ledger whose metadata says no digest type, and an HMAC under another password, are
+        not checked, never wrong.
+
+    What to do:
+        Look at the disk (SMART, kernel log). See that the ledgers have good copies elsewhere, then replace
+        the disk, and have the bookie's ledgers copied from the others.
+
+    Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
+        - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
+
+    Limits:
+        Only the sample is looked at: the first entries of each ledger, and a share of the others
+        (`--digest-entries`, `--digest-percent`), until `--digest-budget` is used up.
+    """
+    from pyspark.sql import functions as F
+
+    assert tables.digests is not None
+    wrong = tables.digests.where(F.col("state") == DigestState.WRONG.value)
+    of_ledgers = wrong.groupBy("bookie_id", "scope_id", "ledger_id").agg(
+        F.count("*").alias("wrong"), F.min(F.struct("entry_id", "log_id", "entry_offset")).alias("first")
+    )
+    rows = with_ledgers(
+        of_ledgers,
+        "bookie_id",
+        F.sum("wrong").alias("entries"),
+        F.min(F.struct("ledger_id", "scope_id", "first")).alias("where"),
+    )
+    return finding_rows(
+        with_attribution(rows, tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " holds ",
+            quantity(F.col("entries"), "sampled entry", "sampled entries"),
+            " of ",
+            quantity(F.col("total"), "ledger", "ledgers"),
+            " that ",
+            F.when(F.col("entries") == 1, "is not what its digest says").otherwise(
+                "are not what their digests say"
+            ),
+            "; such as of ledger ",
+            comma_list(F.col("sample")),
+        ),
+        evidence={
+            "entries": "entries",
+            "ledgers": "total",
+            "sample": "sample",
+            "entry_id": F.col("where.first.entry_id"),
+            "log_id": F.col("where.first.log_id"),
+            "entry_offset": F.col("where.first.entry_offset"),
+            "rows": F.lit("tables/digests"),
+        },
+    )

@@ -1,0 +1,100 @@
+"""Copies of one entry that differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, quantity, suspect_if, words
+from auditor.checks.samples import with_samples
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(
+    Severity.ERROR,
+    group="storage",
+    rests_on=Basis.DIGESTS,
+    needs={Need.ENTRY_LOGS, Need.DIGESTS},
+    asks="digests",
+)
+def replica_mismatch(tables: Tables) -> DataFrame:
+    """Bookies hold different payloads as one and the same entry.
+
+    What it finds:
+        Sampled entries whose copies have payloads of different length or checksum, while none of these is
+        refuted by its own digest. One finding a ledger, with how many entries differ, and of a few of them
+        which bookies hold which: the length and the CRC-32C of the payload, never a byte of it. Only in a
+        run with `--deep`.
+
+    Why it matters:
+        What a reader gets depends on which bookie answers, and every answer passes for the truth: replication
+        copies any of them. It happened where a client reused a buffer while it was sent (pulsar #22906).
+
+    How sure:
+        Confirmed: entries do not change once they are written. Suspect where a bookie that holds one of the
+        copies has a directory whose cookie and place name two bookies. A bookie that no ensemble of the
+        ledger names, and entries past its end, do not count.
+
+    What to do:
+        Find out from the application which payload is meant before anything copies the ledger: replication
+        takes what it reads first. Keep both, by reading from each bookie.
+
+    Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
+        - `bookkeeper shell ledgermetadata -l ID`.
+
+    Limits:
+        Only the sample is compared, and only copies that were read. Last add confirmed and digest are left
+        out: both differ between copies as a matter of course, once a ledger was recovered or copied. Copies
+        of a ledger whose digest type is not known are not compared.
+    """
+    from pyspark.sql import functions as F
+
+    from auditor.tables.digests import differing_copies
+
+    assert tables.digests is not None
+    found = differing_copies(tables.digests).withColumn("entry", F.struct("entry_id", "copies"))
+    rows = with_samples(
+        found,
+        ("scope_id", "ledger_id"),
+        "entry",
+        F.array_distinct(F.flatten(F.collect_set(F.flatten("copies.bookies")))).alias("bookies"),
+    )
+    suspects = tables.bookies.where("suspect").agg(F.collect_set("bookie_id").alias("suspects"))
+    first = F.col("sample")[0]
+    copies = F.transform(
+        first["copies"],
+        lambda one: words(
+            quantity(one["payload_bytes"], "byte", "bytes"),
+            " with CRC-32C ",
+            one["payload_crc32c"],
+            " on ",
+            comma_list(one["bookies"]),
+        ),
+    )
+    return finding_rows(
+        rows.crossJoin(F.broadcast(suspects)),
+        ledger_id="ledger_id",
+        confidence=suspect_if(F.arrays_overlap("bookies", "suspects")),
+        message=words(
+            "ledger ",
+            ledger_name(),
+            ": the copies of ",
+            quantity(F.col("total"), "sampled entry", "sampled entries"),
+            " differ, such as entry ",
+            first["entry_id"],
+            ": ",
+            F.array_join(copies, "; "),
+        ),
+        evidence={
+            "entries": "total",
+            "bookies": F.array_sort("bookies"),
+            "sample": "sample",
+            "rows": F.lit("tables/digests"),
+        },
+    )

@@ -1,0 +1,189 @@
+"""digests: whether sampled entries are what their digests say, and which copies of one entry differ.
+
+What an entry would have to be under each type of digest was found where it was read
+(`auditor.sources.bookies.entry_logs.whole_entries`); which type it is says the ledger's metadata. Metadata of
+format 1 says none: there a digest that matches is right, and one that does not is not known to be wrong.
+
+An HMAC that does not match is wrong only where another entry of the ledger matches under the same password:
+else the password is another ledger's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.codecs.bookie.entry_digest import DIGEST_BYTES
+from auditor.model.columns import LEDGER, schema_of
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import DigestState, NotChecked
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+DIGESTS = schema_of(
+    ("bookie_id", pa.string(), "the bookie that holds the copy"),
+    ("logger", pa.int32(), "as in entry_logs"),
+    ("log_id", pa.int64(), "the log that it lies in"),
+    ("entry_offset", pa.int64(), "where it begins there"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
+    ("ledger_id", pa.int64(), "the ledger; null: entries of a bookie that were in the sample and not read"),
+    ("entry_id", pa.int64(), "the entry"),
+    ("entry_bytes", pa.int64(), "its length, header and digest too"),
+    (
+        "digest_type",
+        pa.string(),
+        "CRC32, CRC32C, MAC or DUMMY; null: nothing says it",
+    ),
+    ("state", pa.string(), "right, wrong or not-checked"),
+    (
+        "reason",
+        pa.string(),
+        "why it was not checked: budget, log (unreadable, or something else lies there), metadata (lists no "
+        "such ledger, or cannot be read), type (unknown), dummy (no digest), no-password, other-password",
+    ),
+    ("payload_bytes", pa.int64(), "length of the payload; null where the digest type is not known"),
+    (
+        "payload_crc32c",
+        pa.int64(),
+        "CRC-32C of the payload alone, which all copies of an entry have in common",
+    ),
+    (
+        "comparable",
+        pa.bool_(),
+        "an ensemble of the ledger names the bookie, and the entry is not past its end",
+    ),
+    ("entries", pa.int64(), "1; of entries that were not read, how many"),
+)
+"""The table ``digests``."""
+
+
+def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
+    """Rows of `DIGESTS`; arguments are rows of `WHOLE_ENTRIES` and the table ledgers."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    named = ledgers.where(F.col("ledger_id").isNotNull()).select(
+        *LEDGER,
+        "digest_type",
+        F.when(F.col("state") == LedgerState.CLOSED.value, F.col("last_entry_id")).alias("end"),
+        F.coalesce(F.transform("replicas", lambda each: each["bookie_id"]), F.array()).alias("members"),
+        F.col("state").isNotNull().alias("listed"),
+    )
+    # Two records may say that they are one ledger: nothing is known of its entries then.
+    once = named.groupBy(*LEDGER).agg(
+        F.first("digest_type").alias("said"),
+        F.first("end").alias("end"),
+        F.first("members").alias("members"),
+        ((F.count("*") == 1) & F.first("listed")).alias("listed"),
+    )
+    rows = whole_entries.join(once, [*LEDGER], "left").withColumn(
+        "listed", F.coalesce("listed", F.lit(False))
+    )
+    # Under this password some entry of the ledger is right.
+    known = F.max(F.coalesce("mac_right", F.lit(False))).over(Window.partitionBy(*LEDGER))
+    typed = rows.withColumns({"digest_type": _type(), "password_known": known})
+    judged = typed.withColumn("reason", _reason()).withColumn("state", _state())
+    return judged.withColumns(
+        {"payload_bytes": _payload_bytes(), "payload_crc32c": _payload_crc32c(), "comparable": _comparable()}
+    ).select(*DIGESTS.names)
+
+
+def differing_copies(digests: DataFrame) -> DataFrame:
+    """Sampled entries whose copies differ: ``scope_id``, ``ledger_id``, ``entry_id`` and ``copies``.
+
+    ``copies`` are what they are, each with its ``bookies``, the most frequent first. A copy that its own
+    digest refutes is left out.
+    """
+    from pyspark.sql import functions as F
+
+    usable = digests.where(
+        (F.col("state") != DigestState.WRONG.value)
+        & F.col("payload_crc32c").isNotNull()
+        & F.col("comparable")
+    )
+    alike = usable.groupBy(*LEDGER, "entry_id", "payload_bytes", "payload_crc32c").agg(
+        F.array_sort(F.collect_set("bookie_id")).alias("bookies")
+    )
+    of = F.struct(
+        (-F.size("bookies")).alias("order"),
+        "payload_bytes",
+        F.lower(F.lpad(F.hex("payload_crc32c"), 8, "0")).alias("payload_crc32c"),
+        "bookies",
+    )
+    copies = alike.groupBy(*LEDGER, "entry_id").agg(F.array_sort(F.collect_list(of)).alias("copies"))
+    return copies.where(F.size("copies") > 1).withColumn(
+        "copies",
+        F.transform(
+            "copies",
+            lambda one: F.struct(*(one[name] for name in ("payload_bytes", "payload_crc32c", "bookies"))),
+        ),
+    )
+
+
+def _type() -> Column:
+    """The digest type that the metadata says; where it says none, that which matches."""
+    from pyspark.sql import functions as F
+
+    matching = (
+        F.when(F.col("crc32c_right"), "CRC32C")
+        .when(F.col("crc32_right"), "CRC32")
+        .when(F.col("mac_right"), "MAC")
+    )
+    return F.when(F.col("listed"), F.coalesce("said", matching))
+
+
+def _reason() -> Column:
+    from pyspark.sql import functions as F
+
+    of_mac = F.col("digest_type") == "MAC"
+    refuted = ~F.col("mac_right") & ~F.col("password_known")
+    return (
+        F.when(F.col("reason").isNotNull(), F.col("reason"))
+        .when(~F.col("listed"), NotChecked.METADATA.value)
+        .when(F.col("digest_type").isNull(), NotChecked.TYPE.value)
+        .when(F.col("digest_type") == "DUMMY", NotChecked.DUMMY.value)
+        .when(of_mac & F.col("mac_right").isNull(), NotChecked.NO_PASSWORD.value)
+        .when(of_mac & refuted, NotChecked.OTHER_PASSWORD.value)
+    )
+
+
+def _state() -> Column:
+    from pyspark.sql import functions as F
+
+    right = _by_type(lambda name: F.lit(None) if name == "DUMMY" else F.col(f"{name.lower()}_right"))
+    return (
+        F.when(F.col("reason").isNotNull(), DigestState.NOT_CHECKED.value)
+        .when(right, DigestState.RIGHT.value)
+        .otherwise(DigestState.WRONG.value)
+    )
+
+
+def _payload_bytes() -> Column:
+    from pyspark.sql import functions as F
+
+    digest = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
+    return F.greatest(F.col("entry_bytes") - F.col("header_bytes") - digest, F.lit(0)).cast("long")
+
+
+def _payload_crc32c() -> Column:
+    from pyspark.sql import functions as F
+
+    return _by_type(lambda name: F.col(f"payload_{name.lower()}"))
+
+
+def _comparable() -> Column:
+    from pyspark.sql import functions as F
+
+    named = F.array_contains("members", F.col("bookie_id"))
+    inside = F.col("end").isNull() | (F.col("entry_id") <= F.col("end"))
+    return F.coalesce(named & inside, F.lit(False))
+
+
+def _by_type(value: Callable[[str], Column]) -> Column:
+    """What holds of a row's digest type; null where that is not known."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(*(F.when(F.col("digest_type") == name, value(name)) for name in DIGEST_BYTES))

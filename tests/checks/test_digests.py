@@ -1,0 +1,127 @@
+"""Entries that their digests refute, and copies that differ: from what was read of them to the findings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from auditor.sources.bookies.entry_logs.whole_entries import WHOLE_ENTRIES
+from auditor.tables import Tables
+from auditor.tables.digests import digests
+from tests.checks.tables_builder import Row, find, ledger, tables
+
+TYPES = {1: "CRC32C", 2: "CRC32", 3: "MAC", 4: "DUMMY", 5: None, 6: "CRC32C", 7: "MAC"}
+"""Digest types of the ledgers; 6 is closed before entry 5."""
+
+
+def read(bookie: str, ledger_id: int | None, entry: int = 0, payload: int = 111, **more: Any) -> Row:
+    """A copy that matches under no type; its payload has this checksum whatever the type is."""
+    row: dict[str, Any] = dict.fromkeys(WHOLE_ENTRIES.names)
+    row |= {"bookie_id": bookie, "scope_id": 0, "ledger_id": ledger_id, "entry_id": entry, "entry_bytes": 100}
+    row |= {"crc32_right": False, "crc32c_right": False, "header_bytes": 32, "entries": 1}
+    row |= {f"payload_{name}": payload for name in ("crc32c", "crc32", "mac", "dummy")}
+    return row | more
+
+
+CRC32C, CRC32, MAC = {"crc32c_right": True}, {"crc32_right": True}, {"mac_right": True}
+NOT_MAC = {"mac_right": False}
+
+COPIES = [
+    read("bk1", 1, **CRC32C),
+    read("bk2", 1, **CRC32C, payload=222),  # right, and another payload
+    read("bk3", 1, **CRC32C),
+    read("bk4", 1, **CRC32C, payload=333),  # no ensemble names it
+    read("bk1", 1, 1, **CRC32C),
+    read("bk2", 1, 1, payload=222),  # refuted by its digest
+    read("bk1", 2, **CRC32),
+    read("bk2", 2, **CRC32C, payload=222),  # the digest of another type
+    read("bk1", 3, 0, **MAC),
+    read("bk2", 3, 0, **NOT_MAC),
+    read("bk1", 4),
+    read("bk2", 4, payload=222),
+    read("bk1", 5, 0, **CRC32),
+    read("bk1", 5, 1),
+    read("bk1", 6, 5, **CRC32C),
+    read("bk2", 6, 5, **CRC32C, payload=222),  # past the end
+    read("bk1", 7, 0, **NOT_MAC),
+    read("bk1", 8, 0, **CRC32C),  # gone
+    read("bk1", None, entries=40, reason="budget"),
+]
+
+
+@pytest.fixture(scope="module")
+def known(spark: SparkSession) -> Tables:
+    rows = [
+        ledger(number, "bk1", "bk2", "bk3", digest_type=kind, last_entry_id=4 if number == 6 else 99)
+        for number, kind in TYPES.items()
+    ]
+    every = tables(spark, ledgers=rows, bookies=[{"bookie_id": f"bk{number}"} for number in (1, 2, 3, 4)])
+    frame = spark.createDataFrame(
+        [tuple(row[name] for name in WHOLE_ENTRIES.names) for row in COPIES], from_arrow_schema(WHOLE_ENTRIES)
+    )
+    return replace(every, digests=digests(frame, every.ledgers).cache())
+
+
+def test_each_copy_is_judged_by_the_digest_type_that_the_metadata_says(known: Tables) -> None:
+    assert known.digests is not None
+    states = {
+        (row["ledger_id"], row["entry_id"], row["bookie_id"]): (row["state"], row["reason"])
+        for row in known.digests.collect()
+    }
+    wrong, right = ("wrong", None), ("right", None)
+    assert states == {
+        (1, 0, "bk1"): right,
+        (1, 0, "bk2"): right,
+        (1, 0, "bk3"): right,
+        (1, 0, "bk4"): right,
+        (1, 1, "bk1"): right,
+        (1, 1, "bk2"): wrong,
+        (2, 0, "bk1"): right,
+        (2, 0, "bk2"): wrong,
+        (3, 0, "bk1"): right,
+        (3, 0, "bk2"): wrong,
+        (4, 0, "bk1"): ("not-checked", "dummy"),
+        (4, 0, "bk2"): ("not-checked", "dummy"),
+        (5, 0, "bk1"): right,
+        (5, 1, "bk1"): ("not-checked", "type"),
+        (6, 5, "bk1"): right,
+        (6, 5, "bk2"): right,
+        (7, 0, "bk1"): ("not-checked", "other-password"),
+        (8, 0, "bk1"): ("not-checked", "metadata"),
+        (None, 0, "bk1"): ("not-checked", "budget"),
+    }
+
+
+def test_one_finding_a_bookie_counts_what_its_digests_refute(known: Tables) -> None:
+    [found] = find("entry-digest-wrong", known)
+    assert (found.where, found.severity, found.confidence) == ((None, "bk2"), "error", "confirmed")
+    assert (found.evidence["entries"], found.evidence["ledgers"]) == (3, 3)
+    assert found.evidence["sample"] == ["1", "2", "3"]
+    assert found.evidence["entry_id"] == 1
+
+
+def test_copies_that_differ_are_one_finding_a_ledger_and_say_who_holds_which(known: Tables) -> None:
+    found = {each.where: each for each in find("replica-mismatch", known)}
+    assert set(found) == {(1, None), (4, None)}
+    one = found[1, None]
+    assert (one.severity, one.confidence, one.evidence["entries"]) == ("error", "confirmed", 1)
+    assert one.evidence["sample"] == [
+        {
+            "entry_id": 0,
+            "copies": [
+                {"payload_bytes": 64, "payload_crc32c": "0000006f", "bookies": ["bk1", "bk3"]},
+                {"payload_bytes": 64, "payload_crc32c": "000000de", "bookies": ["bk2"]},
+            ],
+        }
+    ]
+
+
+def test_where_whose_disk_it_is_stands_in_doubt_both_are_suspects(known: Tables, spark: SparkSession) -> None:
+    bookies = [{"bookie_id": f"bk{number}", "suspect": number == 2} for number in (1, 2, 3, 4)]
+    doubted = replace(known, bookies=tables(spark, bookies=bookies).bookies)
+    for id in ("entry-digest-wrong", "replica-mismatch"):
+        assert {each.confidence for each in find(id, doubted)} == {"suspect"}
