@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from auditor.model.space_total import SpaceTotal
 from auditor.model.states import BookieRead
 
 
@@ -84,9 +85,11 @@ class BookieFigure:
 class Figures:
     """What `auditor.runs.figures` makes of a run. All of it is bounded, whatever the cluster's size.
 
-    ``bookies`` are the worst first, and no more than a bound of the ``bookies_total``.
+    ``bookies`` are the worst first, and no more than a bound of the ``bookies_total``. ``space`` is what each
+    bookie's entry logs are full of; empty where they were not read.
     """
 
     bookies: tuple[BookieFigure, ...] = ()
     bookies_total: int = 0
     histograms: tuple[Histogram, ...] = field(default=())
+    space: tuple[SpaceTotal, ...] = ()

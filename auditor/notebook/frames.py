@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from auditor.model.figures import BookieFigure
 from auditor.model.finding import Confidence, Severity
 from auditor.model.history import RunSummary
+from auditor.model.space_total import SpaceBy
+from auditor.model.states import SpaceClass
 from auditor.reports.stripes import replicas_of, stripes_of
 from auditor.runs.ledger_days import CLASSES, UNKNOWN, days_of
 from auditor.runs.standings import severities_by_day, standings_of
@@ -142,6 +144,21 @@ class Frames:
         kinds["availability"] = "float64"
         rows = [{**asdict(each), "availability": each.availability} for each in self._run.figures.bookies]
         return pd.DataFrame(rows, columns=list(kinds)).astype(kinds).set_index("bookie_id")
+
+    def space(self, by: SpaceBy = "bookie", top: int = 20) -> pd.DataFrame:
+        """What the entry logs are full of, the largest first, as ``bkaudit space`` adds it up.
+
+        Index: the bookie, ledger, application or age. Columns: bytes, and of these those of each class.
+        """
+        import pandas as pd
+
+        from auditor.runs.load_space import space_view
+
+        totals = space_view(self._run, by, top).totals
+        names = [str(each) for each in SpaceClass]
+        rows = [[each.bytes, *(each.classes.get(name, 0) for name in names)] for each in totals]
+        index = pd.Index([each.name for each in totals], name=by, dtype="object")
+        return pd.DataFrame(rows, index, ["bytes", *names], "int64")
 
     def history(self, limit: int = ROWS) -> pd.DataFrame:
         """The newest runs of this cluster in the directory that this one lies in, the oldest first.

@@ -36,6 +36,16 @@ CLASSES = {
     "not-closed": "#9fc5d8",
 }
 REPLICAS = {"whole": "#4c86a8", "lack entries": "#a50026", "unknown": "#b9b2d1"}
+SPACE = {
+    "live": "#4c86a8",
+    "surplus": "#9fc5d8",
+    "over-replicated": "#7b6ba8",
+    "orphan": "#a50026",
+    "superseded": "#fdc776",
+    "owner-unknown": "#b9b2d1",
+    "not-yet-mapped": "#545d69",
+    "headers-and-maps": "#f1f3f5",
+}
 CELLS = {
     Cell.HELD: ("#4c86a8", ""),
     Cell.MISSING: ("#a50026", "×"),
@@ -107,6 +117,19 @@ class Plots:
         name_rows(axes, frame.index)
         axes.set_xlabel("replicas that it should hold")
         _legend(figure, REPLICAS)
+        return figure
+
+    def space(self) -> Figure:
+        """What each bookie's entry logs are full of, in GB."""
+        frame = self._run.frames.space()
+        figure = new_figure(0.24 * min(len(frame), BARS) + 1.6)
+        axes = figure.add_subplot()
+        axes.set_title(_title("Bytes of entry logs by bookie, the fullest first", len(frame)), loc="left")
+        parts = frame.head(BARS)[list(SPACE)] / 1e9
+        stack_bars(axes, parts, SPACE, across=True)
+        name_rows(axes, parts.index)
+        axes.set_xlabel("GB")
+        _legend(figure, SPACE)
         return figure
 
     def ledgers(self) -> Figure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from auditor.errors import RunError
 from auditor.model.finding import Finding
@@ -10,6 +11,7 @@ from auditor.model.history import RunSummary
 from auditor.reports import html
 from auditor.runs.figures import figures_of
 from auditor.runs.load_ledger import ledger_view
+from auditor.runs.load_space import bookies_space
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import oldest_first, siblings
 from auditor.runs.standings import standings_of_report
@@ -26,7 +28,8 @@ def page_of(run: RunReader) -> str:
     standings = standings_of_report(run.path, report)
     runs, left_out = _beside(run)
     named = run.path.rstrip("/")
-    return html.render(report, figures_of(run), ledgers, runs, standings, named, left_out)
+    figures = replace(figures_of(run), space=bookies_space(run))
+    return html.render(report, figures, ledgers, runs, standings, named, left_out)
 
 
 def worst_ledgers(findings: Iterable[Finding], bound: int) -> list[tuple[int, int]]:

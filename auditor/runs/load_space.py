@@ -64,6 +64,15 @@ def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
     return SpaceView(by, totals, files, file_bytes, others, left)
 
 
+def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
+    """What each bookie's entry logs are full of, the fullest first; none where they were not read.
+
+    Raises:
+        RunError: the table space is broken.
+    """
+    return _totals(_by_bookie(run)) if "space" in run.table_names() else ()
+
+
 def _by_bookie(run: RunReader) -> _Sums:
     sums = GroupedBytes(["bookie_id", "class"])
     for batch in run.batches("tables/space", ["bookie_id", "class", "bytes"]):

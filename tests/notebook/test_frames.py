@@ -177,6 +177,19 @@ def test_bookies_are_those_of_the_figures(tmp_path: Path) -> None:
     assert frame["availability"].isna().to_list() == [False, False, True]
 
 
+def test_space_is_what_the_entry_logs_are_full_of(tmp_path: Path) -> None:
+    rows = [
+        {"bookie_id": "bk-a", "scope_id": 0, "ledger_id": 7, "class": "live", "bytes": 5},
+        {"bookie_id": "bk-b", "scope_id": 0, "ledger_id": 7, "class": "orphan", "bytes": 9},
+        {"bookie_id": "bk-a", "scope_id": 0, "ledger_id": 8, "class": "orphan", "bytes": 1},
+    ]
+    run = made_run(tmp_path, space=rows)
+    frame = run.frames.space()
+    assert frame["bytes"].to_dict() == {"bk-b": 9, "bk-a": 6}
+    assert frame.loc["bk-a", ["live", "orphan", "surplus"]].to_list() == [5, 1, 0]
+    assert run.frames.space("ledger", 1)["bytes"].to_dict() == {"7": 14}
+
+
 def test_history_is_of_the_runs_of_one_cluster_beside_this_one(tmp_path: Path) -> None:
     begun = report([tally("entry-lost", "critical", 2)], changes=None)
     begun = replace(begun, run=replace(begun.run, finished=MAY_3))

@@ -26,6 +26,7 @@ PLOTS: dict[str, Callable[[Plots], Figure]] = {
     "stripes": lambda plot: plot.stripes(42),
     "findings": lambda plot: plot.findings(),
     "bookies": lambda plot: plot.bookies(),
+    "space": lambda plot: plot.space(),
     "ledgers": lambda plot: plot.ledgers(),
     "days": lambda plot: plot.days(),
     "since": lambda plot: plot.since(),
@@ -62,6 +63,7 @@ def full(path: Path) -> Run:
             for name in ("bk-a", "bk-b")
         ],
         judged=[{"missing": [{"bookie_id": "bk-b", "count": 9}]}],
+        space=[{"bookie_id": name, "class": "live", "bytes": 10**9} for name in ("bk-a", "bk-b")],
     )
 
 

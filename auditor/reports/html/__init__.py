@@ -31,6 +31,7 @@ from auditor.reports.html.bookies import bookies_shown
 from auditor.reports.html.findings import finding_shown, rows_that_fit
 from auditor.reports.html.overview import overview
 from auditor.reports.html.pictures import picture
+from auditor.reports.html.space import space_shown
 from auditor.reports.html.trend import trend
 
 LIMIT = 2_000_000
@@ -87,6 +88,7 @@ def render(
         **bookies_shown(figures),
         pictures=[picture(ledger, report.findings, named) for ledger in ledgers[:LEDGERS_SHOWN]],
         histograms=figures.histograms,
+        **space_shown(figures.space),
         **trend(history),
     )
 

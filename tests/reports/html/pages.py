@@ -14,6 +14,7 @@ from auditor.model.history import RunSummary
 from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import LedgerView, ReplicaView
 from auditor.model.report import BookiesRead, Report
+from auditor.model.space_total import SpaceTotal
 from auditor.model.standing import Standing
 from auditor.reports.html import render
 from tests.reports.hostile import HOSTILE
@@ -38,6 +39,7 @@ FIGURES = Figures(
         Histogram("Ledgers by size", "ledgers", (Bar("under 1 kB", 3), Bar("1 to 50 kB", 1)), "One copy."),
         Histogram("Ledgers by quorum", "ledgers", (Bar(LOUD, 3),)),
     ),
+    (SpaceTotal("bk-a:3181", {"live": 900, "orphan": 100}), SpaceTotal(LOUD, {"owner-unknown": 500})),
 )
 
 

@@ -13,6 +13,7 @@ from auditor.codecs.availability import coverage as coverage_arithmetic
 from auditor.errors import CoverageLimitError
 from auditor.model.figures import BookieFigure, Figures
 from auditor.model.finding import Severity
+from auditor.model.space_total import SpaceTotal
 from auditor.reports.html import LIMIT, render
 from auditor.reports.html.findings import rows_that_fit
 from tests.reports.html.pages import FIGURES, LOUD, MARKUP, giant, history, small
@@ -146,6 +147,19 @@ def test_few_bookies_are_rows_and_many_are_a_map_as_well() -> None:
     assert "15 whole" in page
     assert 'class="map"' in page
     assert 'class="map"' not in small()
+
+
+def test_what_fills_the_disks_is_a_bar_for_each_of_the_fullest_bookies() -> None:
+    page = small()
+    assert '<path class="space-live" d="M0 0h900v10h-900z"/>' in page
+    assert '<path class="space-orphan" d="M900 0h100v10h-100z"/>' in page
+    assert '<path class="space-owner-unknown" d="M0 0h500v10h-500z"/>' in page
+    many = tuple(SpaceTotal(f"bk-{number:02}", {"live": number}) for number in range(1, 61))
+    shown = Elements(render(report(), replace(FIGURES, space=many)))
+    assert "10 more are not shown" in shown.text
+    assert "bk-60" in shown.text
+    assert "bk-10" not in shown.text
+    assert 'id="space"' not in render(report(), Figures())
 
 
 def test_a_share_is_never_rounded_to_all_or_nothing() -> None:
