@@ -2,19 +2,24 @@
 
 The scanned file is a log that was not closed: 2,000,000 entries of 1 kB, of fifty ledgers in turn. It is in
 the page cache: both sides read it from memory. The maps are those of 2,000 closed logs of 1 GB, made up:
-files with a hole where the entries would be, and 200 ledgers each.
+files with a hole where the entries would be, and 200 ledgers each. Then 100,000 such logs, 100 TB, are read
+to the rows of a run by one process, as a task does; its memory is told.
 """
 
 from __future__ import annotations
 
+import resource
 import struct
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from auditor.codecs.bookie.entry_log import HEADER_BYTES, MAGIC, NEWEST_VERSION
+from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
 from auditor.sources.bookies.entry_logs.reader import read_contents
+from auditor.sources.bookies.parts import IndexDirectory
 from benchmarks.measure import Line, alternate, cat
 
 ENTRIES = 2_000_000
@@ -23,6 +28,7 @@ LEDGERS = 50
 LOGS = 2000
 LOG_BYTES = 1_000_000_000
 LOG_LEDGERS = 200
+MANY = 100_000
 
 _HEAD = struct.Struct(">iqq")
 
@@ -41,6 +47,24 @@ def lines() -> Iterator[Line]:
         ours, opened = alternate(lambda: _maps(paths), lambda: _heads(paths))
         note = "beside opening each and reading 4 kB at its start and 4 kB at its end"
         yield Line("ledgers maps", LOGS, "logs", ours, "open", LOGS, opened, target=0.1, note=note)
+        yield _many(Path(folder), paths)
+
+
+def _many(folder: Path, paths: list[Path]) -> Line:
+    """Logs of one directory to rows: names of the same files, for so many of their own are a large disk."""
+    current = folder / "ledgers" / "current"
+    current.mkdir(parents=True)
+    for number in range(MANY):
+        (current / f"{number * 64 + 1:x}.log").hardlink_to(paths[number % len(paths)])  # none to be verified
+    part = LogPart("bk1", 0, str(current.parent), IndexDirectory.seen("", None).version_sha256)
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    rows = sum(batch.num_rows for batch in read_logs_of(part))
+    took = time.perf_counter() - started
+    if rows != MANY * (LOG_LEDGERS + 1):
+        sys.exit("entry log: ours are not the rows of the logs")
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    note = f"{rows:,} rows of {MANY * LOG_BYTES / 1e12:,.0f} TB; memory grew by {grown / 1024:.0f} MB"
+    return Line("entry logs of 1 GB, to rows", MANY, "logs", took, note=note)
 
 
 def generate(path: Path, entries: int) -> Path:

@@ -286,7 +286,8 @@ def test_a_flipped_byte_and_copies_that_differ_are_found_each_by_its_id_and_noth
         ("replica-mismatch", changed["ledger_id"], None),
     }
     assert {*databases.seen()} - {*found.seen()} == set()
-    [wrong], [mismatch] = found.of("entry-digest-wrong"), found.of("replica-mismatch")
+    [wrong] = found.of("entry-digest-wrong")
+    [mismatch] = [row for row in found.of("replica-mismatch") if row["ledger_id"] == changed["ledger_id"]]
     assert (wrong["severity"], wrong["confidence"]) == ("error", "confirmed")
     evidence = json.loads(wrong["evidence"])
     assert (evidence["entries"], evidence["entry_id"]) == (1, flipped["entry_id"])

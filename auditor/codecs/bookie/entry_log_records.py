@@ -97,8 +97,8 @@ class EntryLogRecords:
         while at < self.size and not self.cut:
             block = self._block(at, wanted)
             starts, stop = self._walk(block, at)
-            if starts:
-                yield from self._taken(block, at, np.array(starts, np.int64))
+            if len(starts):
+                yield from self._taken(block, at, starts)
             wanted = next_block(stop - len(block))
             at += stop
 
@@ -110,8 +110,9 @@ class EntryLogRecords:
             self.size = at + len(block)  # the file became shorter while it was read
         return block if at + len(block) < self.size else block + bytes(_BEFORE)
 
-    def _walk(self, block: bytes, base: int) -> tuple[list[int], int]:
+    def _walk(self, block: bytes, base: int) -> tuple[Longs, int]:
         """Where whole records start in a block, and where to go on."""
+        pieces: list[Longs] = []
         starts: list[int] = []
         add, unpack = starts.append, LENGTH.unpack_from
         at, last, rest = 0, len(block) - _BEFORE, self.size - base
@@ -121,7 +122,8 @@ class EntryLogRecords:
             if length == before and same == _SAME:
                 # Writers often write entries of one length: such a run needs no steps.
                 run = min(alike(block, at, length), (last - at) // (4 + length) + 1)
-                starts.extend(range(at, at + run * (4 + length), 4 + length))
+                pieces += [np.array(starts, np.int64), np.arange(at, at + run * (4 + length), 4 + length)]
+                starts.clear()
                 at += run * (4 + length)
                 same = 0
             elif length > 0:
@@ -132,10 +134,12 @@ class EntryLogRecords:
             else:
                 ahead = _SIZE_AHEAD.search(block, at)
                 at = min(ahead.start() if ahead else len(block), last + 1)
-        if at > rest and starts and _whole(block, starts[-1]) > rest:
-            at = starts.pop()
+        found = np.concatenate([*pieces, np.array(starts, np.int64)])
+        if at > rest and len(found) and _whole(block, int(found[-1])) > rest:
+            at = int(found[-1])
+            found = found[:-1]
             self.cut = True
-        return starts, at
+        return found, at
 
     def _taken(self, block: bytes, base: int, starts: Longs) -> Iterator[LogEntries]:
         """The entries that start in a block; counts what else does."""

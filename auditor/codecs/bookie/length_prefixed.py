@@ -23,9 +23,8 @@ RECORD_IDS = 16
 BEFORE = LENGTH.size + RECORD_IDS
 """Bytes from a record's start to the end of its ids."""
 
-BLOCK = 1 << 18
-"""Bytes read at once where records are small. Memory of this size is used again and stays in the cache; a
-block of a megabyte is mapped anew for each read, which took most of a scan."""
+BLOCK = 1 << 20
+"""Bytes read at once where records are small."""
 
 HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
 
@@ -43,7 +42,7 @@ def next_block(overshoot: int) -> int:
     Where payloads are long, little more than the ids behind each of them is read.
 
     >>> next_block(100), next_block(1 << 20)
-    (262144, 4096)
+    (1048576, 4096)
     """
     return BLOCK if overshoot < _LONG else _SPARSE
 

@@ -46,6 +46,25 @@ def test_a_closed_log_is_read_by_its_map_and_not_by_its_entries() -> None:
     assert asked == [0, 1090]
 
 
+GOLDEN = bytes.fromhex("424b4c4f 00000001 0000000000000442 00000002").ljust(1024, b"\0") + bytes.fromhex(
+    "00000012 0000000000000005 0000000000000000 6430"
+    "00000012 0000000000000005 0000000000000001 6431"
+    "00000012 0000000000000009 0000000000000002 6432"
+    "00000034 ffffffffffffffff fffffffffffffffe 00000002"
+    "0000000000000009 0000000000000016 0000000000000005 000000000000002c"
+)
+"""A whole log that the entry logger of a real server closed, to its last byte."""
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_log_that_a_server_closed_is_what_its_map_and_its_entries_say(verify: bool) -> None:
+    found = read(GOLDEN, verify=verify)
+    assert (found.counted, ledgers(found)) == ("scan" if verify else "map", {5: 44, 9: 22})
+    assert (found.size, found.header_bytes, found.map_bytes, found.tail_bytes) == (1146, 1024, 56, 0)
+    assert found.map_damage is None
+    assert found.damage is None
+
+
 def test_a_log_without_a_map_is_scanned_unless_that_is_not_wanted() -> None:
     data = log(ENTRIES, closed=False)
     found = read(data)
