@@ -105,6 +105,7 @@ def undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> DataF
     spark = orphans.sparkSession
     rows = [(number, each.next) for number, each in enumerate(ids)]
     generators = F.broadcast(spark.createDataFrame(rows, "generator long, next long"))
+    # The bucket is the top byte of the id, sign and all.
     which = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
 
     def with_next(rows: DataFrame) -> DataFrame:
@@ -119,6 +120,7 @@ def undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> DataF
         F.count("*").alias("listed"), F.count_if(above).alias("by_hand")
     )
     gaps = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
+    # One row, with or without what it says: where the generator is not believed, the join drops every bookie.
     believed = listed.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
     found = with_next(orphans.where("not in_m0 and not newer_than_scan")).where(above)
     by_bookie = found.groupBy("bookie_id").agg(

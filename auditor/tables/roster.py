@@ -80,6 +80,7 @@ class Roster:
 
         On disk ``bookie_id`` is whose place the directory lies in. A VERSION that is not there is no cookie.
         """
+        # One shape for both, so that a check asks one question of every cookie.
         stored = [{**row, "place": "metadata store"} for row in self.cookies]
         on_disk = [
             {**row, "bookie_id": row["place"], "place": row["path"]}

@@ -59,6 +59,7 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
     )
     # A mark is stale only where nothing could still be missing: the potential class is healthy too.
     rows = named.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered_ids(bookies))
+    # Nothing of a mark is done until all its bookies are back, or none of them counts any more.
     returned = F.size(F.array_except("replicas", "registered")) == 0
     repaired = ~F.arrays_overlap("replicas", "members")
     why = F.when(returned, "returned").when(repaired, "repaired")

@@ -129,6 +129,7 @@ def _testimony(rows: Sequence[Mapping[str, Any]]) -> Testimony:
     def of(*answers: WitnessAnswer) -> list[Mapping[str, Any]]:
         return [row for row in rows if row["answer"] in answers]
 
+    # The least of the reasons, so that the same answers in another order give the same row.
     unknown = of(WitnessAnswer.UNKNOWN)
     return Testimony(
         served=_entries(of(WitnessAnswer.SERVED)),

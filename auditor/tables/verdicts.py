@@ -90,6 +90,7 @@ def _confidence() -> Column:
     from pyspark.sql import functions as F
 
     return (
+        # Unknown copies leave a class sure as long as it would be the same without them.
         F.when(F.col("undecidable") | (_class("m") != _class("mu")), Confidence.UNKNOWN)
         .when(F.size(F.coalesce("doubts", F.array().cast("array<string>"))) > 0, Confidence.SUSPECT)
         .otherwise(Confidence.CONFIRMED)

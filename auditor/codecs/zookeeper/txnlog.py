@@ -139,6 +139,7 @@ def _all_zero(data: memoryview) -> bool:
 
 def _transaction(reader: JuteReader) -> Transaction:
     session = reader.int64()
+    # The cxid counts the requests of one client: it orders nothing here.
     reader.int32()
     zxid, time, kind = reader.int64(), reader.int64(), reader.int32()
     if kind == _MULTI:
@@ -176,6 +177,7 @@ def _operation(reader: JuteReader, kind: int, session: int) -> Operation | None:
 
 
 def _owner(reader: JuteReader, kind: int, session: int) -> int:
+    # Containers and TTLs are marked in the owner, which is no session then.
     if kind == 19:
         return CONTAINER_OWNER
     if kind == 21:
