@@ -31,7 +31,7 @@ from auditor.audit.manifest import REUSABLE
 from auditor.keys import index_path
 from auditor.model.options import AuditOptions
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
-from auditor.sources.bookies.parts import ROCKSDB, Earlier, IndexDirectory, IndexPart, parts
+from auditor.sources.bookies.parts import ROCKSDB, Earlier, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.reuse.file_stamp import RACY_NS
 from auditor.spark.session import build_session
 from benchmarks.cluster import Cluster
@@ -124,7 +124,7 @@ def _audits(folder: Path) -> Line:
 
 
 def _part(directory: Path, storage: str) -> IndexPart:
-    [part] = parts([("bookie", [IndexDirectory.seen(str(directory), VERSION, storage)])], 1)
+    [part] = plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION, storage)])], 1)
     return part
 
 

@@ -29,7 +29,7 @@ from auditor.sources.bookies.index_files.listing import PIECE_FILES
 from auditor.sources.bookies.index_files.row_builder import RowBuilder
 from auditor.sources.bookies.index_files.threads import read_files
 from auditor.sources.bookies.part_rows import read_part
-from auditor.sources.bookies.parts import IndexDirectory, IndexPart, parts
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from benchmarks.measure import Line, alternate, drop_pages
 
 FILES = 20_000
@@ -134,7 +134,7 @@ def _write(directory: Path, ledger: int, content: bytes) -> bytes:
 
 
 def _parts(directory: Path, count: int) -> list[IndexPart]:
-    return parts([("bookie", [IndexDirectory.seen(str(directory), VERSION)])], count)
+    return plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION)])], count)
 
 
 def _part(directory: Path) -> IndexPart:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.sources.bookies.part_rows import read_part
-from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, parts
+from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, plan_parts
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import StoreOptions, Tree
@@ -51,7 +51,7 @@ def _expected(uri: str) -> pa.Table:
 
 
 def _held(index_directories: Mapping[str, Path]) -> pa.Table:
-    cut = parts([(bookie, [_seen(path)]) for bookie, path in index_directories.items()], 1)
+    cut = plan_parts([(bookie, [_seen(path)]) for bookie, path in index_directories.items()], 1)
     batches = [batch.select([*_KEYS, "groups"]) for part in cut for batch in read_part(part)]
     return pa.Table.from_batches(batches)
 

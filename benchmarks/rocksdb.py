@@ -23,7 +23,7 @@ from rocksdict import DBCompressionType, Options, Rdict, WriteBatch
 
 from auditor.codecs.availability.fold import fold_entries
 from auditor.sources.bookies.part_rows import read_part
-from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, parts
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts
 from benchmarks.measure import Line, alternate
 
 ENTRIES = 3_000_000
@@ -101,7 +101,7 @@ def _entries(each: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
 
 
 def _part(directory: IndexDirectory) -> IndexPart:
-    [part] = parts([("bookie", [directory])], 1)
+    [part] = plan_parts([("bookie", [directory])], 1)
     return part
 
 

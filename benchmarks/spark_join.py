@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from auditor import register
 from auditor.spark.session import build_session
-from auditor.tables.unequal import expected, held, unequal
+from auditor.tables.unequal import expected_groups, held_groups, unequal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:
     scan = spark.read.format("bookkeeper_ledgers").option("metadata", uri)
     ledgers = scan.option("rate_limit", 0).option("parts", TASKS).load()
     indexes = spark.read.format("bookkeeper_indexes").option("bookies", bookies).option("tasks", TASKS).load()
-    return unequal(expected(ledgers), held(indexes, {}), []).count()
+    return unequal(expected_groups(ledgers), held_groups(indexes, {}), []).count()
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.checks import TableCheck
-from auditor.findings.table import found
+from auditor.findings.table import ask_table_checks
 from auditor.notebook.run import open_run
 from auditor.reports.forms import FORMS
 from tests.checks.tables_builder import ledger, tables
@@ -34,7 +34,7 @@ def test_the_check_of_the_page_finds_and_leaves_alone(spark: SparkSession) -> No
         spark,
         ledgers=[ledger(1, "bk1", write_quorum=1, ack_quorum=1), ledger(2, "bk1", "bk2", write_quorum=2)],
     )
-    rows = found([made], asked).collect()
+    rows = ask_table_checks([made], asked).collect()
     assert [(row["id"], row["ledger_id"], row["severity"]) for row in rows] == [
         ("ledger-unreplicated", 1, "note")
     ]

@@ -20,7 +20,7 @@ from auditor.sources.bookies.rpc.listing_rows import rpc_availability
 from auditor.sources.bookies.rpc.pairs import endpoints, every_replica, second_look
 from auditor.sources.metadata.store import StoreOptions
 from auditor.tables.registry import registered_modes, registrations
-from auditor.tables.unequal import expected, unequal
+from auditor.tables.unequal import expected_groups, unequal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,7 +52,7 @@ def query_bookies(
     seen = [name for name in named if name not in unseen and name not in bookies.foreign]
 
     def answers() -> DataFrame:
-        differing = unequal(expected(ledgers, indexes.tails.beside), indexes.replicas, bookies.foreign)
+        differing = unequal(expected_groups(ledgers, indexes.tails.beside), indexes.replicas, bookies.foreign)
         pairs = every_replica(ledgers.where("undecidable = false"), unseen).unionByName(
             second_look(differing, indexes.replicas, seen)
         )

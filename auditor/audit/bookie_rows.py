@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata
-from auditor.model.bookie_id import accepted
+from auditor.model.bookie_id import is_accepted
 from auditor.model.states import BookieRead
 from auditor.tables.judgement import BookieState
 from auditor.tables.starts import starts
@@ -23,7 +23,7 @@ def bookie_states(indexes: Indexes, asked: Mapping[str, str | None]) -> dict[str
     whole.
     """
     bookies = indexes.bookies
-    names = sorted({*filter(accepted, bookies.members), *bookies.attribution.bookies})
+    names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
     rows = (_row(indexes, name, None, asked) for name in names)
     return {
         row["bookie_id"]: BookieState(row["read"], row["suspect"], row["index_time"], row["foreign_instance"])
@@ -38,7 +38,7 @@ def bookie_rows(
     marked = _marked(marks)
     cookies = {cookie.bookie_id for cookie in metadata.cookies()}
     modes, twice = metadata.modes(), metadata.registered_twice()
-    members = {name: row for name, row in indexes.bookies.members.items() if accepted(name)}
+    members = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
     return [
         _row(indexes, name, members.get(name), asked)
         | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}

@@ -15,9 +15,9 @@ from auditor.sources.bookies.collections.places import (
     CollectedPlaces,
     SettledPlaces,
     collected_places,
-    settled,
+    settle_places,
 )
-from auditor.sources.bookies.collections.places import without as without_collections
+from auditor.sources.bookies.collections.places import without_collections as without_collections
 from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.places import find_places
@@ -70,7 +70,7 @@ class ClusterBookies:
     def without(self, damaged: Mapping[str, str]) -> ClusterBookies:
         """The same without collections, by path, that turned out to be damaged, and why."""
         collected = without_collections(self.collected, damaged)
-        return replace(self, collected=collected, settled=settled(self.attributed, collected))
+        return replace(self, collected=collected, settled=settle_places(self.attributed, collected))
 
 
 def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> ClusterBookies:
@@ -91,7 +91,7 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
         {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
         first.source.instance_id,
     )
-    whose = settled(attributed, collected)
+    whose = settle_places(attributed, collected)
     tail_parts = journal_scan.plan_tails(landing, whose.attribution.bookies, whose)
     return ClusterBookies(
         tuple(sources), kinds.rpc, members, registered, collected, attributed, whose, tail_parts

@@ -13,7 +13,7 @@ from auditor.audit.landing import Landing
 from auditor.audit.runs_before import RunsBefore
 from auditor.findings.confirm import confirm
 from auditor.findings.owners import with_owners
-from auditor.findings.table import FOUND, found, found_of_bookies, numbered
+from auditor.findings.table import FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.options import AuditOptions
 from auditor.spark.query_plans import partitions
 from auditor.tables import Tables
@@ -29,7 +29,7 @@ def run_checks(landing: Landing, tables: Tables, before: RunsBefore, options: Au
     def findings() -> DataFrame:
         sure = before.confirmed(landing, unsorted, tables, options.grace)
         named = sure if "ownership" in tables.known_empty else with_owners(sure, tables.ownership)
-        return numbered(named, tables.cluster.instance_id)
+        return add_fingerprints(named, tables.cluster.instance_id)
 
     landed = landing.land("findings", findings, ".")
     landing.run.remove("tables/checks")
@@ -45,12 +45,12 @@ def _unsorted(landing: Landing, tables: Tables) -> DataFrame:
 
     def of(group: str) -> DataFrame:
         asked = [check for check in checks.OF_TABLES if check.group == group]
-        rows = confirm(found(asked, tables), tables.moved)
+        rows = confirm(ask_table_checks(asked, tables), tables.moved)
         return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
 
     concerned = {check.group for check in checks.OF_TABLES if check.asks not in tables.known_empty}
     groups = [group for group in checks.GROUPS if group in concerned]
     parts = [landing.land(group, partial(of, group), "tables/checks") for group in groups]
-    rows = found_of_bookies(checks.OF_BOOKIES, tables.roster)
+    rows = ask_roster_checks(checks.OF_BOOKIES, tables.roster)
     parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
     return reduce(lambda some, more: some.unionByName(more), parts)

@@ -20,9 +20,9 @@ from auditor.model.options import AuditOptions
 from auditor.model.states import BookieRead
 from auditor.spark.query_plans import plan_for
 from auditor.tables.answers import merge_answers
-from auditor.tables.judged import judged
+from auditor.tables.judged import judge_ledgers
 from auditor.tables.judgement import BookieState
-from auditor.tables.unequal import PAIR, answered_ends, expected, unequal
+from auditor.tables.unequal import PAIR, answered_ends, expected_groups, unequal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,7 +52,7 @@ def compare_sides(
     plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in indexes.bookies.members.values()))
     states = bookie_states(indexes, answers.bookies if answers else {})
     pairs = landing.land("unequal", partial(_unequal, first, indexes, answers, states))
-    by_index = partial(judged, first.ledgers, pairs, states, round(options.grace * 1000))
+    by_index = partial(judge_ledgers, first.ledgers, pairs, states, round(options.grace * 1000))
     judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
     return SideComparison(pairs, judgement, states, witness)
 
@@ -61,7 +61,7 @@ def _unequal(
     first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, states: Mapping[str, BookieState]
 ) -> DataFrame:
     """Every pair of a ledger and a bookie in which expected and held differ."""
-    should_hold = expected(first.ledgers, indexes.tails.beside)
+    should_hold = expected_groups(first.ledgers, indexes.tails.beside)
     if answers is None:
         return unequal(should_hold, indexes.replicas, indexes.bookies.foreign)
     whole = [name for name in states if indexes.bookies.read_whole(name)]

@@ -78,7 +78,7 @@ def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) ->
     return found
 
 
-def resolved(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
+def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
     """Rows of owners in which these references stand as the entries have them, and are not stale."""
     from pyspark.sql import functions as F
 

@@ -19,10 +19,10 @@ from auditor.audit.runs_before import RunsBefore
 from auditor.tables import OF_ENTRY_LOGS, ClusterFacts, Roster, Tables
 from auditor.tables.contents import bookies_in_doubt, contents
 from auditor.tables.empty_directories import empty_directories
-from auditor.tables.id_generator import UNDRAWN, undrawn
-from auditor.tables.judged import unindexed
+from auditor.tables.id_generator import UNDRAWN, find_undrawn
+from auditor.tables.judged import find_unindexed
 from auditor.tables.marked import of_first_scan, stock
-from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
+from auditor.tables.orphans import find_over_replicated, holdings, orphans, vanished_ranges
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.stale_marks import STALE_MARKS, stale_marks
@@ -78,8 +78,8 @@ def derive_tables(
         holdings=landing.land("holdings", lambda: holdings(availability, gone, before.orphans(landing))),
         vanished_ranges=landing.land("vanished_ranges", lambda: vanished_ranges(availability, gone)),
         undrawn=_undrawn(landing, metadata, gone),
-        over_replicated=over_replicated(judged, ledgers, marked, locked, bookies),
-        unindexed=unindexed(judged, difference.moved),
+        over_replicated=find_over_replicated(judged, ledgers, marked, locked, bookies),
+        unindexed=find_unindexed(judged, difference.moved),
         stale_marks=_stale_marks(landing, marked, classes, ledgers, bookies),
         empty_directories=empty_directories(marks),
         ownership=nobodys if ownership is None else ownership,
@@ -143,7 +143,7 @@ def _undrawn(landing: Landing, metadata: ClusterMetadata, orphans: DataFrame) ->
     ids = metadata.ids_drawn()
     if not ids or "orphans" in landing.empty:
         return landing.rows("undrawn", [], UNDRAWN)
-    return landing.land("undrawn", lambda: undrawn(orphans, metadata.first.ledgers, ids))
+    return landing.land("undrawn", lambda: find_undrawn(orphans, metadata.first.ledgers, ids))
 
 
 def _stale_marks(landing: Landing, marks: DataFrame, *tables: DataFrame) -> DataFrame:

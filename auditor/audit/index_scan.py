@@ -16,7 +16,7 @@ from auditor.audit.landing import Landing
 from auditor.audit.manifest import note_files, note_indexes
 from auditor.audit.metadata_scan import FirstScan
 from auditor.errors import RunError
-from auditor.model.options import AuditOptions, moment
+from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import Taken
 from auditor.model.states import OF_PLACES, BookieRead, TailRead
 from auditor.sources.bookies import parts as index_parts
@@ -27,7 +27,7 @@ from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark.source_rows import source_rows
 from auditor.tables.answers import combine_pieces
 from auditor.tables.by_state import by_state
-from auditor.tables.unequal import held
+from auditor.tables.unequal import held_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -133,7 +133,7 @@ def read_indexes(
         landing, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
     )
     shapes, overlapping = _shapes(rows), _overlapping(bookies, rows)
-    replicas = combine_pieces(held(rows, shapes.pages, shapes.cut), overlapping)
+    replicas = combine_pieces(held_groups(rows, shapes.pages, shapes.cut), overlapping)
     others = rows.where(F.col("state").isin(*OF_PLACES))
     apart = replicas.unionByName(others) if overlapping else by_state(rows, shapes)
     given = options.index_time
@@ -150,7 +150,7 @@ def read_indexes(
         notes,
         first.source.live,
         first.source.scan_time,
-        None if given is None else moment(given),
+        None if given is None else parse_moment(given),
     )
 
 
@@ -169,7 +169,7 @@ def _availability(
     """What every bookie that has a readable directory says it holds, and what lies beside it."""
     found = [each for each in bookies.attribution.bookies.values() if each.index_directories]
     wanted = landing.spark.sparkContext.defaultParallelism * options.parts_per_core
-    parts = index_parts.parts(
+    parts = index_parts.plan_parts(
         [(each.bookie_id, each.index_directories) for each in found], wanted, threads=options.threads
     )
     note_indexes(landing, bookies.attribution.bookies)

@@ -64,12 +64,12 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
 
 def note_files(landing: Landing, table: str = "availability") -> None:
     """Note the files of a table of which something was noted, and which has landed."""
-    facts = noted(landing, table)
+    facts = reusable_facts(landing, table)
     if facts and "files" not in facts:
         _note(landing, table, {**facts, "files": files_of(f"{landing.run.path}/tables/{table}")})
 
 
-def noted(landing: Landing, table: str) -> dict[str, Any]:
+def reusable_facts(landing: Landing, table: str) -> dict[str, Any]:
     """What this run has noted of a table; nothing where it has not."""
     facts: dict[str, Any] = (landing.run.read_json(MANIFEST) or {}).get(REUSABLE, {}).get(table, {})
     return facts

@@ -14,7 +14,7 @@ from auditor.model.layout import LayoutKind
 from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
 from auditor.tables.doubtful_ids import doubtful_ids
 from auditor.tables.id_generator import Ids, ids_drawn, is_bare
-from auditor.tables.moved import moved
+from auditor.tables.moved import find_moves
 from auditor.tables.registry import (
     COOKIES,
     REGISTRATIONS,
@@ -147,7 +147,7 @@ def land_difference(metadata: ClusterMetadata) -> ScanDifference:
     doubtful = landing.land("doubtful_ids", lambda: doubtful_ids(first.ledgers, again, first.cut))
     if again is None:
         return ScanDifference(None, doubtful)
-    moves = landing.land("moved", lambda: moved(first.ledgers, again, doubtful))
+    moves = landing.land("moved", lambda: find_moves(first.ledgers, again, doubtful))
     return ScanDifference(moves, doubtful)
 
 

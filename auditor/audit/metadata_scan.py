@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.audit.earlier_run import EarlierRun, earlier_ledgers
 from auditor.audit.landing import Landing
-from auditor.audit.manifest import note_files, note_ledgers, noted
+from auditor.audit.manifest import note_files, note_ledgers, reusable_facts
 from auditor.errors import RunError, StoreError
 from auditor.model.layout import LayoutKind
-from auditor.model.options import AuditOptions, moment
+from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import Cluster
 from auditor.sources.metadata.comparable_store import ComparableStore
 from auditor.sources.metadata.layout import choose_layout
@@ -143,7 +143,7 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
             layout,
             layout_note,
             instance_id(nodes),
-            observed if given is None else moment(given),
+            observed if given is None else parse_moment(given),
         )
 
 
@@ -162,7 +162,7 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
         # The earlier table turned out to be damaged while it was read: this scan does without it.
         landed = _scanned(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
     note_files(source.landing, "ledgers")
-    notes = tuple(noted(source.landing, "ledgers").get("notes", ()))
+    notes = tuple(reusable_facts(source.landing, "ledgers").get("notes", ()))
     return FirstScan(source, landed.nodes, landed.rows, landed.restarts, notes)
 
 
@@ -178,7 +178,7 @@ def scan_second(first: FirstScan, earlier: EarlierRun) -> SecondScan:
     notes: tuple[str, ...] = ()
     if earlier.path is not None and isinstance(source.store, ComparableStore):
         table = source.landing.run.where("tables/ledgers")
-        facts = noted(source.landing, "ledgers")
+        facts = reusable_facts(source.landing, "ledgers")
         try:
             found = earlier_ledgers(table, facts, source.store.root, source.store.history())
             since = found.to_json()

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from auditor.audit.cursor_ledgers import newest_compactions, resolved
+from auditor.audit.cursor_ledgers import newest_compactions, resolve_references
 from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import WHOLE
 from auditor.audit.metadata import ClusterMetadata, ScanDifference
@@ -98,7 +98,9 @@ def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owner
     run = first.source.landing.run
     if owners.rows is None or run.exists(f"tables/ownership/{WHOLE}"):
         return owners
-    return replace(owners, rows=resolved(owners.rows, newest_compactions(owners.rows, first, indexes)))
+    return replace(
+        owners, rows=resolve_references(owners.rows, newest_compactions(owners.rows, first, indexes))
+    )
 
 
 def land_ownership(

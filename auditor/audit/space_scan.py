@@ -19,7 +19,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.states import EntryLogState
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.entry_logs.locations_source import LocationSource
-from auditor.sources.bookies.entry_logs.parts import LogPart, sliced, to_json
+from auditor.sources.bookies.entry_logs.parts import LogPart, slice_parts, to_json
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory
@@ -53,9 +53,9 @@ def read_entry_logs(landing: Landing, bookies: ClusterBookies, options: AuditOpt
     spark = landing.spark
     wanted = spark.sparkContext.defaultParallelism * options.parts_per_core
     found = [each for each in bookies.attribution.bookies.values() if each.index_directories]
-    indexes = index_parts.parts([(each.bookie_id, each.index_directories) for each in found], wanted)
+    indexes = index_parts.plan_parts([(each.bookie_id, each.index_directories) for each in found], wanted)
     homes = {each.bookie_id: _ledger_directories(bookies, each.bookie_id) for each in found}
-    parts = sliced(list(_directories(bookies, options.deep)), wanted)
+    parts = slice_parts(list(_directories(bookies, options.deep)), wanted)
 
     def locations() -> DataFrame:
         named = {"parts": index_parts.to_json(indexes), "ledger_directories": json.dumps(homes)}

@@ -217,7 +217,7 @@ def _tails(pieces: Sequence[Piece], progress: Progress) -> Iterator[pa.RecordBat
 
 def _parts(pieces: Sequence[Piece], wanted: int, options: AuditOptions) -> list[IndexPart]:
     """What is to be read, in about ``wanted`` parts; a part's ``bookie_id`` is the id of its piece."""
-    return index_parts.parts(
+    return index_parts.plan_parts(
         [(piece.id, piece.directories) for piece in pieces], wanted, threads=options.threads
     )
 

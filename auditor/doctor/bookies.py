@@ -17,9 +17,9 @@ from auditor.doctor.store import Metadata
 from auditor.model.amounts import age, duration, plural, size
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED
-from auditor.model.options import AuditOptions, moment
+from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, settled
+from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, settle_places
 from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.places import PlaceFound, find_places
@@ -118,7 +118,7 @@ def _attribution(
         known = {each.bookie_id for each in cookies} | {row["bookie_id"] for row in registrations(nodes)}
         by_id = {each.bookie_id: each.cookie for each in cookies if each.cookie is not None}
         attribution = attribute(places, known, by_id, instance_id(nodes))
-    return known, settled(attribution, collected).attribution.bookies
+    return known, settle_places(attribution, collected).attribution.bookies
 
 
 def _coverage_lines(
@@ -206,7 +206,7 @@ def _times(times: Mapping[str, int | None], metadata: Metadata | None, options: 
     unknown = sorted(name for name, each in times.items() if each is None)
     now = time.time_ns() // 1_000_000
     if options.index_time is not None:
-        said = f"--index-time says {age(moment(options.index_time), now)}"
+        said = f"--index-time says {age(parse_moment(options.index_time), now)}"
         return Line("bookies", "index time", State.OK, said)
     if unknown:
         return Line(

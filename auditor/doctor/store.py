@@ -12,7 +12,7 @@ from auditor.errors import StoreError, UsageError
 from auditor.model.amounts import age, duration, plural
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED, UNREACHABLE, USAGE
-from auditor.model.options import AuditOptions, moment
+from auditor.model.options import AuditOptions, parse_moment
 from auditor.sources.metadata.credentials import Credentials, read_credentials
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.options import polite
@@ -70,7 +70,7 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
         yield Line("store", "access", State.FAIL, str(error), way_out, UNREACHABLE)
         return
     told.nodes = nodes
-    told.scan_time = nodes.scan_time if options.scan_time is None else moment(options.scan_time)
+    told.scan_time = nodes.scan_time if options.scan_time is None else parse_moment(options.scan_time)
     seconds = time.monotonic() - begun
     said = f"{plural(len(nodes.nodes), 'znode or key', 'znodes or keys')} of the cluster itself read in "
     yield Line("store", "access", State.OK, f"{said}{duration(seconds)}, at {nodes.position}")

@@ -46,7 +46,7 @@ FOUND = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
 """What checks say, before it is named."""
 
 
-def found(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
+def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     """What all checks of tables say, one DataFrame.
 
     Most of the time of a small audit goes into preparing questions: those without an answer are not asked.
@@ -62,12 +62,12 @@ def found(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     return each[0]
 
 
-def found_of_bookies(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
+def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
     """What all checks of the roster say: rows of `FOUND`."""
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
-def numbered(findings: DataFrame, instance_id: str | None) -> DataFrame:
+def add_fingerprints(findings: DataFrame, instance_id: str | None) -> DataFrame:
     """Give each finding its fingerprint and its ledger's name, in the columns and the order of the table.
 
     The fingerprint is that of `auditor.model.finding.fingerprint`.

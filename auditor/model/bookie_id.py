@@ -22,7 +22,7 @@ _PORT = re.compile(r"[+-]?[0-9]{1,10}")
 _RESERVED = "readonly"
 
 
-def accepted(id: str) -> bool:
+def is_accepted(id: str) -> bool:
     """Whether BookKeeper's ``BookieId.parse`` takes an id; it refuses a whole ledger over one it does not.
 
     >>> accepted("bk1:3181"), accepted("[::1]:3181"), accepted("ReadOnly"), accepted("a b")

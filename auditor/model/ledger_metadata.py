@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from auditor.model.bookie_id import accepted
+from auditor.model.bookie_id import is_accepted
 
 NO_ENTRY = -1  # last entry of a ledger without entries, and of one that is not closed
 
@@ -99,7 +99,7 @@ def find_broken_rules(
         )
     named: set[str] = {rule.rule for rule in found}
     # Segments may be many, their bookies are few.
-    no_ids = {member for member in set().union(*ensembles) if not accepted(member)}
+    no_ids = {member for member in set().union(*ensembles) if not is_accepted(member)}
     previous: int | None = None
     for first, ensemble in zip(firsts, ensembles, strict=True):
         for rule in _segment_rules(ensemble_size, first, ensemble, previous, no_ids):

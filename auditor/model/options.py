@@ -243,7 +243,7 @@ def option_types() -> dict[str, tuple[Any, Option]]:
     return {name: get_args(hint) for name, hint in hints.items()}
 
 
-def moment(value: Moment) -> int:
+def parse_moment(value: Moment) -> int:
     """A moment as `AuditOptions` keeps it: milliseconds since 1970."""
     assert isinstance(value, int)
     return value

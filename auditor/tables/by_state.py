@@ -11,7 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
-from auditor.tables.unequal import held
+from auditor.tables.unequal import held_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def by_state(availability: DataFrame, shapes: IndexShapes) -> DataFrame:
-    """The rows of `auditor.tables.unequal.held`, and those of what is not an index of a ledger.
+    """The rows of `auditor.tables.unequal.held_groups`, and those of what is not an index of a ledger.
 
     ``shapes`` must be of these rows. A replica is one row: no bookie's index came in pieces that overlap.
     """
@@ -36,5 +36,7 @@ def by_state(availability: DataFrame, shapes: IndexShapes) -> DataFrame:
     parts = [of(state) for state in (*OF_REPLICAS, *OF_PLACES) if state in shapes.states]
     if shapes.cut:
         # No others than these are any longer when they are taken for cut.
-        parts.append(held(availability.where((F.col("state") == IndexState.OK) & may_be_cut), shapes.pages))
+        parts.append(
+            held_groups(availability.where((F.col("state") == IndexState.OK) & may_be_cut), shapes.pages)
+        )
     return reduce(lambda some, more: some.unionByName(more), parts or [availability.where(F.lit(False))])

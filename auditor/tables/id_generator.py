@@ -94,7 +94,7 @@ def _buckets(cluster: ClusterNodes) -> tuple[Ids, ...]:
     return tuple(ids)
 
 
-def undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> DataFrame:
+def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> DataFrame:
     """Orphans whose ids the store's generator has not given out, by bookie: rows of `UNDRAWN`.
 
     Ids can also be chosen by hand. So none is here unless the store lists ledgers, all of them with ids that

@@ -84,7 +84,7 @@ _NUMBERS = ("m", "mu", "past_end_last")
 _SETS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed")
 
 
-def judged(
+def judge_ledgers(
     ledgers: DataFrame, unequal: DataFrame, bookies: Mapping[str, BookieState], grace_ms: int
 ) -> DataFrame:
     """Judge every ledger that has an unequal pair and whose metadata can be judged.
@@ -224,7 +224,7 @@ def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]
     return rows
 
 
-def unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
+def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
     """Entries that a bookie serves and its index lacks, of ledgers that did not move between two scans.
 
     Returns scope_id, ledger_id, bookie_id, groups, count.

@@ -31,7 +31,7 @@ MOVED = schema_of(
 )
 
 
-def moved(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:
+def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:
     """Ledgers that only one of two scans of the store has, or both with other versions: rows of `MOVED`.
 
     ``doubtful`` are the ids that a scan may have missed (`auditor.tables.doubtful_ids`); None: none.

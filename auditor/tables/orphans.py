@@ -160,7 +160,7 @@ def _count_orphans(held: DataFrame, orphans: DataFrame, keys: list[str]) -> Data
     return ledgers.join(lost, keys, "left").fillna({"orphans": 0, "in_doubt": 0})
 
 
-def over_replicated(
+def find_over_replicated(
     judged: DataFrame, ledgers: DataFrame, marks: DataFrame, locks: DataFrame, bookies: DataFrame
 ) -> DataFrame:
     """Ledgers on a bookie that no ensemble of theirs names, one row per pair.

@@ -24,7 +24,7 @@ PAIR = ("ledger_id", "bookie_id", "scope_id")
 _COLUMNS = (*REPLICA, "expected", "held", "index_state", "answered")
 
 
-def expected(ledgers: DataFrame, tails: DataFrame | None = None) -> DataFrame:
+def expected_groups(ledgers: DataFrame, tails: DataFrame | None = None) -> DataFrame:
     """What metadata says each bookie holds: scope_id, ledger_id, bookie_id, groups.
 
     Nothing where nothing is judged. ``tails`` is what journals have besides the indexes, one row per pair
@@ -46,7 +46,7 @@ def expected(ledgers: DataFrame, tails: DataFrame | None = None) -> DataFrame:
     return both.withColumn("groups", F.when(F.length("groups") > 0, F.col("groups")))
 
 
-def held(
+def held_groups(
     availability: DataFrame, page_sizes: Mapping[str, int], cut: Collection[str] | None = None
 ) -> DataFrame:
     """What the indexes say each bookie holds, with an index cut inside a page recognised.
@@ -114,7 +114,7 @@ def answered_ends(ledgers: DataFrame, held: DataFrame, bookies: Collection[str])
     """
     from pyspark.sql import functions as F
 
-    left = expected(ledgers.where("state <> 'CLOSED'")).withColumnRenamed("groups", "expected")
+    left = expected_groups(ledgers.where("state <> 'CLOSED'")).withColumnRenamed("groups", "expected")
     answers = held.where(F.col("bookie_id").isin(list(bookies)) & F.col("answered").isNotNull())
     right = answers.where("state = 'ok'").select(
         *PAIR, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered"

@@ -19,7 +19,7 @@ from auditor.model.progress import Silent
 from auditor.model.report import Cluster, Report
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.owners import AttributedBookie
-from auditor.sources.bookies.parts import IndexDirectory, IndexPart, parts
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import History
 from tests.made_runs import write
@@ -58,7 +58,7 @@ def since(path: Path, cluster: Cluster = CLUSTER) -> EarlierRun:
 
 
 def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> IndexPlan:
-    wanted = parts([(name, each.index_directories) for name, each in bookies.items()], 1)
+    wanted = plan_parts([(name, each.index_directories) for name, each in bookies.items()], 1)
     return of.plan(wanted, bookies)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from auditor.tables.judged import unindexed
+from auditor.tables.judged import find_unindexed
 from auditor.tables.moved import MOVED
 from tests.checks.tables_builder import find, tables
 
@@ -28,8 +28,8 @@ def test_a_ledger_that_moved_between_the_scans_proves_nothing(spark: SparkSessio
         judged=[{"ledger_id": ledger, "unindexed": served} for ledger in (7, 8)] + [{"ledger_id": 9}],
     ).judged
     moved = spark.createDataFrame([(0, 8, True, 1, 2)], ", ".join(_columns()))
-    assert [row["ledger_id"] for row in unindexed(judged, moved).collect()] == [7]
-    assert {row["ledger_id"] for row in unindexed(judged, None).collect()} == {7, 8}
+    assert [row["ledger_id"] for row in find_unindexed(judged, moved).collect()] == [7]
+    assert {row["ledger_id"] for row in find_unindexed(judged, None).collect()} == {7, 8}
 
 
 def _columns() -> list[str]:

@@ -10,9 +10,9 @@ from auditor.checks.entry_lost import entry_lost
 from auditor.checks.ledger_not_indexed import ledger_not_indexed
 from auditor.checks.orphan_ledger import orphan_ledger
 from auditor.findings.confirm import confirm
-from auditor.findings.table import FINDINGS, FOUND, found, found_of_bookies, numbered
+from auditor.findings.table import FINDINGS, FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.finding import fingerprint
-from auditor.tables.moved import moved
+from auditor.tables.moved import find_moves
 from tests.checks.tables_builder import INSTANCE, entries, find, ledger, places, tables
 
 
@@ -41,9 +41,9 @@ def test_every_row_of_the_table_has_its_scope_and_its_name(spark: SparkSession) 
         bookies=[{"bookie_id": "bk1", "registered": None}],
         orphans=[{"bookie_id": "bk1", "ledger_id": 2}, {"bookie_id": "bk1", "scope_id": 1, "ledger_id": 2}],
     )
-    down = found_of_bookies([bookie_down], asked.roster)
+    down = ask_roster_checks([bookie_down], asked.roster)
     of_bookies = spark.createDataFrame(pa.Table.from_pylist(down, schema=FOUND))
-    table = numbered(found([orphan_ledger], asked).unionByName(of_bookies), INSTANCE)
+    table = add_fingerprints(ask_table_checks([orphan_ledger], asked).unionByName(of_bookies), INSTANCE)
     assert table.columns == FINDINGS.names
     rows = table.collect()
     named = {(row["scope_id"], row["ledger_id"], row["ledger_qualified_name"]) for row in rows}
@@ -95,7 +95,9 @@ def test_what_changed_between_the_scans_is_doubted_in_its_scope(spark: SparkSess
             ledger(2, "bk1", scope_id=2, version=2**40),
         ],  # that of scope 1 was deleted
     ).ledgers
-    rows = confirm(found([entry_lost, ledger_not_indexed], asked), moved(asked.ledgers, again)).collect()
+    rows = confirm(
+        ask_table_checks([entry_lost, ledger_not_indexed], asked), find_moves(asked.ledgers, again)
+    ).collect()
     assert {(row["id"], row["scope_id"], row["confidence"]) for row in rows} == {
         ("entry-lost", 0, "suspect"),
         ("entry-lost", 2, "confirmed"),

@@ -22,7 +22,7 @@ from auditor.sources.bookies.collections.writer import AVAILABILITY
 from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import read_part
-from auditor.sources.bookies.parts import parts
+from auditor.sources.bookies.parts import plan_parts
 from auditor.sources.bookies.places import find_places
 from tests.codecs.bookie.test_entry_log import HEADER, MAP, MAP_AT, filled
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
@@ -46,7 +46,7 @@ def read_on_disk(root: Path) -> list[dict[str, Any]]:
     places = find_places([str(root)])
     named = {row.cookie_bookie_id for row in attribute(places, set(), {}, None).directories}
     found = attribute(places, {each for each in named if each}, {}, None).bookies
-    planned = parts([(each.bookie_id, each.index_directories) for each in found.values()], 4)
+    planned = plan_parts([(each.bookie_id, each.index_directories) for each in found.values()], 4)
     return [row for part in planned for batch in read_part(part) for row in batch.to_pylist()]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from auditor.checks import OF_TABLES, TableCheck
-from auditor.findings.table import found
+from auditor.findings.table import ask_table_checks
 from auditor.tables import OF_ENTRY_LOGS, Tables
 from tests.corpora.audited import Asked
 
@@ -36,7 +36,8 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(audited: Asked) -
     there = [name for name in OF if getattr(tables, name) is not None]
     assert {*OF} - {*there} == {*OF_ENTRY_LOGS}, "which were not read"
     each = [
-        found([check for check in OF_TABLES if check.asks == name], _without(tables, name)) for name in there
+        ask_table_checks([check for check in OF_TABLES if check.asks == name], _without(tables, name))
+        for name in there
     ]
     rows: DataFrame = reduce(lambda some, more: some.union(more), each)
     assert [row["id"] for row in rows.select("id").collect()] == []
@@ -61,12 +62,16 @@ def test_what_is_known_to_find_nothing_is_not_asked(audited: Asked) -> None:
 
     checks = [noted(check) for check in OF_TABLES]
     empty = frozenset({"marks", "judged", *OF_ENTRY_LOGS})
-    found(checks, replace(audited.tables, known_empty=empty))
+    ask_table_checks(checks, replace(audited.tables, known_empty=empty))
     assert asked == [check.id for check in OF_TABLES if check.asks not in empty]
 
 
 def test_where_no_check_need_be_asked_the_table_has_its_columns_all_the_same(audited: Asked) -> None:
     of_marks = [check for check in OF_TABLES if check.asks == "marks"]
-    rows = found(of_marks, _without(replace(audited.tables, known_empty=frozenset({"marks"})), "marks"))
-    assert rows.columns == found(of_marks, replace(audited.tables, known_empty=frozenset())).columns
+    rows = ask_table_checks(
+        of_marks, _without(replace(audited.tables, known_empty=frozenset({"marks"})), "marks")
+    )
+    assert (
+        rows.columns == ask_table_checks(of_marks, replace(audited.tables, known_empty=frozenset())).columns
+    )
     assert rows.isEmpty()

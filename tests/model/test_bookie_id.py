@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.model.bookie_id import accepted, legacy_address, portable
+from auditor.model.bookie_id import is_accepted, legacy_address, portable
 from tests.codecs.metadata_vectors import Vector, vectors
 
 
 @pytest.mark.parametrize("vector", vectors("bookieIds"), ids=lambda vector: repr(vector["id"]))
 def test_we_accept_what_java_accepts(vector: Vector) -> None:
-    assert accepted(vector["id"]) == vector["valid"]
+    assert is_accepted(vector["id"]) == vector["valid"]
 
 
 @given(st.text(max_size=8))
 def test_a_portable_id_is_an_accepted_one(id: str) -> None:
-    assert accepted(id) or not portable(id)
+    assert is_accepted(id) or not portable(id)
 
 
 @pytest.mark.parametrize("id", ["bk-a.rack1", "10.0.0.1:3181", "BK_9"])

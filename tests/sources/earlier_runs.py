@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
-from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart, parts
+from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart, plan_parts
 
 BOOKIE = "bk-a:3181"
 TICK = 0.012
@@ -27,7 +27,7 @@ def quick_clocks(patch: pytest.MonkeyPatch) -> None:
 
 
 def cut(directories: Sequence[IndexDirectory], wanted: int) -> list[IndexPart]:
-    return parts([(BOOKIE, list(directories))], wanted)
+    return plan_parts([(BOOKIE, list(directories))], wanted)
 
 
 def read(all_parts: Sequence[IndexPart]) -> pa.Table:

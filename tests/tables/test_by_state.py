@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from auditor.sources.bookies.index_files.page_size import IndexShapes, index_shapes
 from auditor.tables.by_state import by_state
-from auditor.tables.unequal import held
+from auditor.tables.unequal import held_groups
 from tests.tables.rows import Row, availability, index
 
 WHOLE = [index(number, "bk1", {0}, page_bytes=8192, path=f"/bk1/{number}") for number in range(9)]
@@ -51,9 +51,9 @@ def told(frame: DataFrame) -> list[str]:
 )
 def test_the_rows_are_those_of_all_indexes_and_of_what_is_none(spark: SparkSession, rows: list[Row]) -> None:
     shapes, frame = shapes_of(rows), availability(spark, *rows)
-    plain = held(frame, shapes.pages).unionByName(frame.where("state in ('stray', 'gap', 'damaged')"))
+    plain = held_groups(frame, shapes.pages).unionByName(frame.where("state in ('stray', 'gap', 'damaged')"))
     assert told(by_state(frame, shapes)) == told(plain)
-    assert told(held(frame, shapes.pages, shapes.cut)) == told(held(frame, shapes.pages))
+    assert told(held_groups(frame, shapes.pages, shapes.cut)) == told(held_groups(frame, shapes.pages))
 
 
 def test_a_question_after_a_state_that_does_not_occur_reads_no_file(

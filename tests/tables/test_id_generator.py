@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from auditor.model.layout import LayoutKind
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, Znode
 from auditor.sources.metadata.stores import open_store
-from auditor.tables.id_generator import Ids, ids_drawn, is_bare, undrawn
+from auditor.tables.id_generator import Ids, find_undrawn, ids_drawn, is_bare
 
 DATA = Path(__file__).parents[1] / "data"
 LARGEST = 2**63 - 1
@@ -96,7 +96,7 @@ DRAWN = (Ids(0, LARGEST, 70),)
 
 
 def above(spark: SparkSession, listed: list[Any], orphans: list[Any], ids: Any = DRAWN) -> list[Any]:
-    rows = undrawn(spark.createDataFrame(orphans, ORPHAN), spark.createDataFrame(listed, LEDGER), ids)
+    rows = find_undrawn(spark.createDataFrame(orphans, ORPHAN), spark.createDataFrame(listed, LEDGER), ids)
     return sorted(tuple(row) for row in rows.collect())
 
 

@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.sources.bookies.rpc.read_rows import WITNESS
-from auditor.tables.judged import JUDGED, judged
+from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.judgement import BookieState
 from auditor.tables.rejudged import ANSWERS_KEPT, rejudge, requests
 from auditor.tables.testimony import BOUND
-from auditor.tables.unequal import expected, unequal
+from auditor.tables.unequal import expected_groups, unequal
 from tests.tables.rows import availability, index, ledger, ledgers, unpack
 
 BOOKIES = ("a", "b", "c")
@@ -32,8 +32,8 @@ def tables(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
             for bookie in BOOKIES
         ),
     )
-    pairs = unequal(expected(metadata), held, [])
-    return metadata, pairs, judged(metadata, pairs, STATES, 0)
+    pairs = unequal(expected_groups(metadata), held, [])
+    return metadata, pairs, judge_ledgers(metadata, pairs, STATES, 0)
 
 
 def said(spark: SparkSession, *rows: tuple[int, str, int, str]) -> DataFrame:

@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor.tables.doubtful_ids import doubtful_ids
-from auditor.tables.judged import judged
+from auditor.tables.judged import judge_ledgers
 from auditor.tables.judgement import BookieState
 from auditor.tables.marked import of_first_scan, stock
-from auditor.tables.moved import moved
-from auditor.tables.orphans import holdings, orphans, over_replicated, vanished_ranges
-from auditor.tables.unequal import answered_ends, expected, held, unequal
+from auditor.tables.moved import find_moves
+from auditor.tables.orphans import find_over_replicated, holdings, orphans, vanished_ranges
+from auditor.tables.unequal import answered_ends, expected_groups, held_groups, unequal
 from auditor.tables.verdicts import verdicts
 from tests.checks.tables_builder import tables
 from tests.tables.rows import Row, availability, index, ledger, ledgers, unpack
@@ -23,23 +23,25 @@ READ = {name: BookieState("read", index_time=SCAN) for name in ("bk1", "bk2", "b
 
 
 def pairs_of(spark: SparkSession, metadata: list[Row], indexes: list[Row]) -> DataFrame:
-    return unequal(expected(ledgers(spark, *metadata)), held(availability(spark, *indexes), {}), [])
+    return unequal(
+        expected_groups(ledgers(spark, *metadata)), held_groups(availability(spark, *indexes), {}), []
+    )
 
 
 def judged_of(spark: SparkSession, metadata: list[Row], indexes: list[Row]) -> dict[tuple[int, int], Any]:
     pairs = pairs_of(spark, metadata, indexes)
-    rows = judged(ledgers(spark, *metadata), pairs, READ, 0).collect()
+    rows = judge_ledgers(ledgers(spark, *metadata), pairs, READ, 0).collect()
     return {(row["scope_id"], row["ledger_id"]): row for row in rows}
 
 
 def orphans_of(
     spark: SparkSession, metadata: list[Row], indexes: list[Row], again: list[Row] | None = None, **said: Any
 ) -> list[Any]:
-    pairs, rows = pairs_of(spark, metadata, indexes), held(availability(spark, *indexes), {})
+    pairs, rows = pairs_of(spark, metadata, indexes), held_groups(availability(spark, *indexes), {})
     first = ledgers(spark, *metadata)
     second = None if again is None else ledgers(spark, *again)
     doubtful = doubtful_ids(first, second)
-    since = None if second is None else moved(first, second, doubtful)
+    since = None if second is None else find_moves(first, second, doubtful)
     times = said.get("index_times", {"bk1": SCAN, "bk2": SCAN})
     found = orphans(pairs, rows, first, second, since, SCAN, times, doubtful).collect()
     return sorted(found, key=lambda row: (row["scope_id"], row["ledger_id"], row["bookie_id"]))
@@ -63,7 +65,7 @@ def test_ledgers_of_two_scopes_never_meet(spark: SparkSession) -> None:
         (2, "bk1", "ok"),
     }
     frame = ledgers(spark, *metadata)
-    answers = judged(frame, pairs, READ, 0)
+    answers = judge_ledgers(frame, pairs, READ, 0)
     [row] = answers.collect()
     assert (row["scope_id"], row["ledger_id"], row["version"], row["m"]) == (1, 2, 2**40, 2)
     assert {(r["scope_id"], r["class"]) for r in verdicts(frame, answers).collect()} == {
@@ -74,7 +76,7 @@ def test_ledgers_of_two_scopes_never_meet(spark: SparkSession) -> None:
     assert [(row["scope_id"], row["ledger_id"], row["bookie_id"]) for row in gone] == [(2, 2, "bk1")]
     bare = tables(spark)
     marks = stock(spark.createDataFrame([(2,)], "ledger_id long"))
-    [surplus] = over_replicated(
+    [surplus] = find_over_replicated(
         answers, frame, marks, stock(bare.locks.drop("scope_id")), bare.bookies
     ).collect()
     assert (surplus["scope_id"], surplus["bookie_id"], surplus["marked"]) == (1, "bk3", False)
@@ -117,10 +119,11 @@ def test_marks_of_ledgers_made_since_are_found_by_scope(spark: SparkSession) -> 
     first = ledgers(spark, ledger(1, {"bk1": {0}}))
     second = ledgers(spark, ledger(1, {"bk1": {0}}), ledger(2, {"bk1": {0}}, scope_id=1))
     assert [
-        row["ledger_id"] for row in of_first_scan(marks, moved(first, second)).orderBy("ledger_id").collect()
+        row["ledger_id"]
+        for row in of_first_scan(marks, find_moves(first, second)).orderBy("ledger_id").collect()
     ] == [1, 2]
     second = ledgers(spark, ledger(1, {"bk1": {0}}), ledger(2, {"bk1": {0}}))
-    assert [row["ledger_id"] for row in of_first_scan(marks, moved(first, second)).collect()] == [1]
+    assert [row["ledger_id"] for row in of_first_scan(marks, find_moves(first, second)).collect()] == [1]
 
 
 @pytest.mark.parametrize(("state", "why"), [("limbo", "limbo"), ("cut", "unreadable")])
@@ -175,12 +178,12 @@ def test_an_answer_of_an_open_end_is_whole_where_the_disks_were_read_in_part(spa
         index(3, "bk1", {0, 1}, answered=SCAN),
     ]
     indexes += [index(number, "bk2", {0, 1, 2}) for number in (1, 2)] + [index(3, "bk2", {0, 1})]
-    rows = held(availability(spark, *indexes), {})
-    differing = unequal(expected(metadata), rows, [])
+    rows = held_groups(availability(spark, *indexes), {})
+    differing = unequal(expected_groups(metadata), rows, [])
     ends = answered_ends(metadata, rows, ["bk1"])
     assert [(row["ledger_id"], row["bookie_id"]) for row in ends.collect()] == [(1, "bk1")]
     states = READ | {"bk1": BookieState("partial", index_time=SCAN)}
-    answers = judged(metadata, differing.unionByName(ends), states, 0).collect()
+    answers = judge_ledgers(metadata, differing.unionByName(ends), states, 0).collect()
     lagging = {
         row["ledger_id"]: [(e["bookie_id"], unpack(e["groups"])) for e in row["lagging"]] for row in answers
     }
@@ -205,7 +208,7 @@ def test_of_a_ledger_that_is_not_indexed_every_copy_there_is_unknown(spark: Spar
     assert orphans_of(spark, metadata, indexes) == []
     deleted = orphans_of(spark, metadata, indexes, again=[])
     assert [(row["ledger_id"], row["bookie_id"]) for row in deleted] == [(1, "bk2"), (2, "bk2")]
-    gone = orphans(pairs_of(spark, metadata, indexes), held(availability(spark, *indexes), {}),
+    gone = orphans(pairs_of(spark, metadata, indexes), held_groups(availability(spark, *indexes), {}),
                    ledgers(spark, *metadata), None, None, SCAN, {})  # fmt: skip
     [counted] = holdings(availability(spark, *indexes), gone).collect()
     assert (counted["bookie_id"], counted["ledgers"], counted["orphans"]) == ("bk2", 2, 0)
@@ -248,7 +251,7 @@ def test_orphans_last_that_an_earlier_run_had_and_nothing_casts_a_doubt_on(spark
 
 
 def _frame_of(spark: SparkSession, indexes: list[Row]) -> DataFrame:
-    rows = held(availability(spark, *indexes), {})
+    rows = held_groups(availability(spark, *indexes), {})
     return orphans(pairs_of(spark, [], indexes), rows, ledgers(spark), None, None, SCAN, {})
 
 
@@ -256,7 +259,7 @@ def test_whole_ranges_vanish_in_one_scope(spark: SparkSession) -> None:
     there = [index(n, "bk1", {0}) for n in range(100)]
     gone = [index(n, "bk1", {0}, scope_id=1) for n in range(100)]
     metadata = [ledger(n, {"bk1": {0}}) for n in range(100)]
-    frame = held(availability(spark, *there, *gone), {})
+    frame = held_groups(availability(spark, *there, *gone), {})
     lost = orphans(
         pairs_of(spark, metadata, [*there, *gone]), frame, ledgers(spark, *metadata), None, None, SCAN, {}
     )
@@ -278,7 +281,7 @@ def test_a_range_is_of_negative_ids_or_of_others_and_ends_where_ids_do(
     gone = [index(first + n, "bk1", {0}, scope_id=-1) for n in range(100)]
     near = [index(n, "bk1", {0}, scope_id=-1) for n in (0, -10_001)]
     metadata = [ledger(row["ledger_id"], {"bk1": {0}}, scope_id=-1) for row in near]
-    frame = held(availability(spark, *gone, *near), {})
+    frame = held_groups(availability(spark, *gone, *near), {})
     lost = orphans(
         pairs_of(spark, metadata, [*gone, *near]), frame, ledgers(spark, *metadata), None, None, SCAN, {}
     )

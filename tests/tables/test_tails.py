@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.codecs.availability.groups import GroupBatch
-from auditor.tables.unequal import expected, unequal
+from auditor.tables.unequal import expected_groups, unequal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def found(spark: SparkSession) -> dict[int, dict[str, Any]]:
         if index
     ]
     tails = [(0, number, "bk1", tail) for number, (_, tail, _) in enumerate(PAIRS.values()) if tail]
-    left = expected(spark.createDataFrame(ledgers, LEDGERS), spark.createDataFrame(tails, TAILS))
+    left = expected_groups(spark.createDataFrame(ledgers, LEDGERS), spark.createDataFrame(tails, TAILS))
     rows = unequal(left, spark.createDataFrame(held, HELD), []).collect()
     assert len({row["ledger_id"] for row in rows}) == len(rows)
     return {row["ledger_id"]: row.asDict() for row in rows}
@@ -84,7 +84,7 @@ def test_nothing_comes_of_a_journal_alone(spark: SparkSession) -> None:
         (0, 9, "bk1", HEAD, "not-indexed", None),
     ]
     tails = [(0, 2, "bk1", ALL), (0, 3, "bk1", ALL), (0, 8, "bk1", ALL), (0, 9, "bk1", ALL)]
-    left = expected(ledgers, spark.createDataFrame(tails, TAILS))
+    left = expected_groups(ledgers, spark.createDataFrame(tails, TAILS))
     [row] = unequal(left, spark.createDataFrame(held, HELD), []).collect()
     assert (row["ledger_id"], row["index_state"], bytes(row["held"])) == (9, "not-indexed", HEAD)
 
@@ -94,7 +94,7 @@ def test_the_open_end_of_a_ledger_is_held_by_the_journal(spark: SparkSession) ->
     ledgers = spark.createDataFrame([(0, 1, False, [("bk1", b""), ("bk2", b"")])], LEDGERS)
     tails = spark.createDataFrame([(0, 1, "bk1", HEAD)], TAILS)
     held = spark.createDataFrame([], HELD)
-    [row] = unequal(expected(ledgers, tails), held, []).collect()
+    [row] = unequal(expected_groups(ledgers, tails), held, []).collect()
     assert (row["bookie_id"], row["expected"], bytes(row["held"]), row["index_state"]) == (
         "bk1",
         None,
@@ -106,4 +106,4 @@ def test_the_open_end_of_a_ledger_is_held_by_the_journal(spark: SparkSession) ->
 def test_what_a_foreign_bookie_holds_equals_nothing(spark: SparkSession) -> None:
     ledgers = spark.createDataFrame([(0, 1, False, [("bk1", ALL)])], LEDGERS)
     tails = spark.createDataFrame([(0, 1, "bk1", ALL)], TAILS)
-    assert unequal(expected(ledgers, tails), spark.createDataFrame([], HELD), ["bk1"]).count() == 1
+    assert unequal(expected_groups(ledgers, tails), spark.createDataFrame([], HELD), ["bk1"]).count() == 1

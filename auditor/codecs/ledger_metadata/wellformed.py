@@ -20,7 +20,7 @@ from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, Bo
 from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, LedgerFields, SegmentField
 from auditor.codecs.protobuf.fields import Blobs
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
-from auditor.model.bookie_id import accepted
+from auditor.model.bookie_id import is_accepted
 from auditor.model.ledger_metadata import NO_ENTRY
 
 CLOSED = LedgerMetadataFormat.CLOSED
@@ -166,4 +166,4 @@ def _is_text(word: bytes) -> bool:
 
 
 def _is_bookie(word: bytes) -> bool:
-    return _is_text(word) and accepted(word.decode())
+    return _is_text(word) and is_accepted(word.decode())

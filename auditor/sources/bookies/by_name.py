@@ -20,7 +20,7 @@ from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead, IndexState
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.owners import Attribution, attribute
-from auditor.sources.bookies.parts import IndexPart, parts
+from auditor.sources.bookies.parts import IndexPart, plan_parts
 from auditor.sources.bookies.places import PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.credentials import credentials_file
@@ -74,7 +74,7 @@ def find_indexes(options: Mapping[str, str]) -> Found:
         store = _store_at(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
     attribution = attribute(places, known | store.ids, store.cookies, store.instance_id)
     wanted = [(name, each.index_directories) for name, each in attribution.bookies.items()]
-    return Found(parts(wanted, _tasks(options)), _unread(places, attribution))
+    return Found(plan_parts(wanted, _tasks(options)), _unread(places, attribution))
 
 
 def gaps_of(unread: Sequence[Unread]) -> pa.RecordBatch:

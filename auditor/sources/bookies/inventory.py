@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.errors import UsageError
-from auditor.model.bookie_id import accepted
+from auditor.model.bookie_id import is_accepted
 
 ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 """The lists of an inventory entry, and the role of the directories in each."""
@@ -47,7 +47,7 @@ def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
 
 def _directories(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
     where = f'--bookies {file}: [bookies."{bookie_id}"]'
-    if not accepted(bookie_id):
+    if not is_accepted(bookie_id):
         raise UsageError(
             f"{where}: BookKeeper takes no such bookie id: it has letters, digits and : - . only, "
             "and is not the word readonly"

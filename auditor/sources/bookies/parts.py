@@ -91,7 +91,7 @@ class IndexPart:
         return self.directories[0].storage
 
 
-def parts(
+def plan_parts(
     bookies: Sequence[tuple[str, Sequence[IndexDirectory]]],
     wanted: int,
     threads: int = 1,

@@ -17,7 +17,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.page_size import page_sizes
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
-from auditor.sources.bookies.parts import IndexDirectory, IndexPart, parts
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from tests.corpora.cluster import index_bytes
 from tests.sources.bookie_corpora import make_directory, oracle, unpack_bookies
 
@@ -47,7 +47,7 @@ def corpus_parts(corpus: str, folder: Path, wanted: int) -> list[IndexPart]:
         return IndexDirectory.seen(str(directory), (directory / "current" / "VERSION").read_bytes())
 
     bookies = [(bookie, [seen(bookie, name) for name in names]) for bookie, names in BOOKIES[corpus].items()]
-    return parts(bookies, wanted)
+    return plan_parts(bookies, wanted)
 
 
 def read_all(all_parts: list[IndexPart]) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ def test_rows_have_the_scope_of_their_ledger(tmp_path: Path) -> None:
     wrong.parent.mkdir()
     wrong.touch()
     (directory / "current" / "notes.txt").touch()
-    rows = read_all(parts([("bk", [IndexDirectory.seen(str(directory), b"5\n...")])], 3))
+    rows = read_all(plan_parts([("bk", [IndexDirectory.seen(str(directory), b"5\n...")])], 3))
     assert {
         LedgerId(row["ledger_id"], row["scope_id"]): entries(row["groups"])
         for row in rows

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
-from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, parts, to_json
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts, to_json
 from auditor.sources.bookies.spark_source import FORMAT, SPARK_SCHEMA, register
 from tests.sources.bookie_corpora import unpack_bookies
 
@@ -23,7 +23,7 @@ def test_spark_reads_what_the_parts_say(spark: SparkSession, tmp_path: Path) -> 
         IndexDirectory.seen(str(place / name), (place / name / "current" / "VERSION").read_bytes())
         for name in ("ledgers0", "ledgers1")
     ]
-    planned = parts([("127.0.101.3:3181", directories)], wanted=3)
+    planned = plan_parts([("127.0.101.3:3181", directories)], wanted=3)
     register(spark)
     table = spark.read.format(FORMAT).option("parts", to_json(planned)).load()
     expected = rows(planned)
@@ -41,7 +41,7 @@ def test_spark_reads_databases_part_by_part_as_well(spark: SparkSession, tmp_pat
         )
         for position, name in enumerate(("ledgers0", "ledgers1"))
     ]
-    planned = parts([("bk-a.rack1", directories)], wanted=1)
+    planned = plan_parts([("bk-a.rack1", directories)], wanted=1)
     register(spark)
     table = spark.read.format(FORMAT).option("parts", to_json(planned)).load()
     counted = table.groupBy("storage", "state").count().collect()

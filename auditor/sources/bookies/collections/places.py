@@ -129,7 +129,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     )
 
 
-def without(collected: CollectedPlaces, reasons: Mapping[str, str]) -> CollectedPlaces:
+def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) -> CollectedPlaces:
     """The same with some collections, by path, among the broken ones: damage that showed late."""
     return replace(
         collected,
@@ -142,7 +142,7 @@ def without(collected: CollectedPlaces, reasons: Mapping[str, str]) -> Collected
     )
 
 
-def settled(attribution: Attribution, collected: CollectedPlaces) -> SettledPlaces:
+def settle_places(attribution: Attribution, collected: CollectedPlaces) -> SettledPlaces:
     """Take the collected index directories out of an attribution, and say whose each piece is instead.
 
     ``attribution`` is of the places on disk and the collected ones together. A bookie with an index directory

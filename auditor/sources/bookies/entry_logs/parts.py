@@ -59,7 +59,7 @@ class LogPart:
     verify: bool = False
 
 
-def sliced(parts: Sequence[LogPart], wanted: int) -> list[LogPart]:
+def slice_parts(parts: Sequence[LogPart], wanted: int) -> list[LogPart]:
     """Cut parts, one a directory, into about ``wanted``.
 
     >>> [part.number for part in sliced([LogPart("bk1", 0, "/l0", None)], 3)]

@@ -20,7 +20,7 @@ from auditor.sources.bookies.entry_logs.parts import (
     LogPart,
     from_json,
     read_logs_of,
-    sliced,
+    slice_parts,
 )
 from auditor.sources.bookies.parts import IndexDirectory
 
@@ -50,7 +50,7 @@ class EntryLogSource(DataSource):
             return EntryLogSourceReader(from_json(self.options["parts"]))
         if "directory" not in self.options:
             raise UsageError(f"{FORMAT}: give the option directory: a ledger directory of a bookie")
-        return EntryLogSourceReader(sliced([directory_part(self.options["directory"])], TASKS))
+        return EntryLogSourceReader(slice_parts([directory_part(self.options["directory"])], TASKS))
 
 
 def directory_part(path: str) -> LogPart:

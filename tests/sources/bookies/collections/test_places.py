@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from auditor.collect.collect import collect
 from auditor.model.cookie import Cookie
 from auditor.sources.bookies.collections.index import collected_availability
-from auditor.sources.bookies.collections.places import collected_places, settled
+from auditor.sources.bookies.collections.places import collected_places, settle_places
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
-from auditor.sources.bookies.parts import parts
+from auditor.sources.bookies.parts import plan_parts
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
@@ -51,9 +51,9 @@ def read(spark: SparkSession) -> Any:
         found = split_sources([str(source) for source in sources])
         collected = collected_places(found.collections)
         places = [*find_places(found.directories), *collected.places]
-        whole = settled(attribute(places, known, cookies or {}, None), collected)
+        whole = settle_places(attribute(places, known, cookies or {}, None), collected)
         bookies = whole.attribution.bookies
-        planned = parts([(each.bookie_id, each.index_directories) for each in bookies.values()], 4, True)
+        planned = plan_parts([(each.bookie_id, each.index_directories) for each in bookies.values()], 4, True)
         rows = [tuple(row.values()) for part in planned for b in read_part(part) for row in b.to_pylist()]
         table = collected_availability(spark, collected.whole, whole.owner_of_piece)
         assert table.columns == SCHEMA.names

@@ -13,7 +13,7 @@ from auditor.keys import index_names
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions, list_part
-from auditor.sources.bookies.parts import IndexDirectory, IndexPart, from_json, parts, to_json
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart, from_json, plan_parts, to_json
 from tests.sources.bookie_corpora import make_directory
 
 VERSION = b"5\n..."
@@ -44,7 +44,7 @@ def directories(tmp_path: Path) -> list[Path]:
 
 
 def plan(directories: list[Path], wanted: int = 1) -> list[IndexPart]:
-    return parts([("bk", [IndexDirectory.seen(str(each), VERSION) for each in directories])], wanted)
+    return plan_parts([("bk", [IndexDirectory.seen(str(each), VERSION) for each in directories])], wanted)
 
 
 def listed(
@@ -213,7 +213,7 @@ def test_parts_are_about_as_many_as_wanted_and_none_is_empty(tmp_path: Path) -> 
         for n in range(units):
             (directory / "current" / f"{n:x}").mkdir()
         bookies.append((bookie, [IndexDirectory.seen(str(directory), VERSION)]))
-    planned = parts([*bookies, ("unread", [])], wanted=8)
+    planned = plan_parts([*bookies, ("unread", [])], wanted=8)
     assert [part.bookie_id for part in planned] == ["large"] * 8 + ["small", "bare"]
     assert max(len(part.names) for part in planned) == 4
     assert sum(len(part.names) for part in planned) == 32

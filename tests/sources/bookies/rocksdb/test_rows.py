@@ -18,7 +18,7 @@ from auditor.codecs.availability import incremental_fold
 from auditor.codecs.availability.fold import fold_entries
 from auditor.sources.bookies import part_rows
 from auditor.sources.bookies.availability_schema import SCHEMA
-from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, parts
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.bookies.rocksdb import rows as rocksdb_rows
 from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
 from auditor.sources.bookies.rocksdb.locations import fold_locations
@@ -228,7 +228,7 @@ def test_each_directory_is_a_part_of_its_own_and_index_files_are_parted_as_befor
     (tmp_path / "files/current/0").mkdir(parents=True)
     files = IndexDirectory.seen(str(tmp_path / "files"), None)
     databases = [IndexDirectory.seen(f"/l{n}", VERSION, ROCKSDB, n, 2) for n in (0, 1)]
-    planned = parts([("bk1", databases), ("bk2", [files]), ("bk3", [])], 4)
+    planned = plan_parts([("bk1", databases), ("bk2", [files]), ("bk3", [])], 4)
     assert [(part.bookie_id, part.storage, len(part.directories)) for part in planned] == [
         ("bk1", "rocksdb", 1),
         ("bk1", "rocksdb", 1),
