@@ -183,7 +183,7 @@ def _read(source: MetadataSource, uri: OwnersUri, options: AuditOptions) -> Data
 
 def _zxid(first: FirstScan) -> int | None:
     """Where a running ZooKeeper stood at the first scan; None of other stores."""
-    in_zookeeper = first.source.live and first.source.store.keeps_marks
+    in_zookeeper = first.source.live and first.source.store.keeps_times
     return int(first.nodes.position, 16) if in_zookeeper else None
 
 

@@ -19,7 +19,7 @@ from auditor.sources.metadata.options import polite
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, StoreOptions
 from auditor.sources.metadata.store_facts import Server
 from auditor.sources.metadata.stores import count_ledgers, open_store, probe_servers
-from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.sources.metadata.uri import PATHS_ETCD, parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing, store_cookies
 
 PROBES = 5
@@ -112,7 +112,7 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
 
 
 def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
-    etcd = parse_metadata_uri(uri).scheme == "etcd"
+    etcd = parse_metadata_uri(uri).scheme in ("etcd", PATHS_ETCD)
     if path is None:
         return Line("store", "credentials", State.OK, "none: an unnamed client, without TLS")
     parts = []
@@ -205,7 +205,7 @@ def _clock(store: MetadataStore, nodes: ClusterNodes) -> Line:
 
 def _latency(store: MetadataStore) -> Line:
     assert isinstance(store, OnePathStore)
-    part = store.part_of(f"{store.root}/{'LAYOUT' if store.keeps_times else 'layout'}")
+    part = store.part_of(f"{store.root}/{'LAYOUT' if store.keeps_marks else 'layout'}")
     times = []
     for _ in range(PROBES):
         begun = time.monotonic()

@@ -72,6 +72,9 @@ OWNERSHIP = schema_of(
 GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
 """With more places of the owners' trees unlisted, or unread, than this, no ledger is called unowned."""
 
+AGELESS = "nothing says when it was made"
+"""Why a ledger without an owner is unknown where the store keeps no times (etcd)."""
+
 DANGLING, UNOWNED = "owner-dangling", "ledger-unowned"
 LENGTH, MISATTRIBUTED, UNREADABLE = "owner-length-mismatch", "ledger-misattributed", "owner-unreadable"
 INCOMPLETE, NOT_TRIMMED = "offload-incomplete", "offload-not-trimmed"
@@ -125,7 +128,7 @@ def ownership(
     # A ledger may be unseen by either scan; what the first could not read is the reason that is told.
     both = with_doubts(both, doubtful, 1).withColumnRenamed("doubt", "first")
     both = with_doubts(both, doubtful, 2).withColumn("doubt", F.coalesce("first", "doubt"))
-    both = _seen_before(both.withColumn("standing", _standing(applications, moments)), earlier)
+    both = _seen_before(both, earlier).withColumn("standing", _standing(applications, moments))
     both = both.withColumns(
         {
             "why": _why(moments),
@@ -205,12 +208,16 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
-    """With ``seen_before``: an earlier run found the ledger unowned too."""
+    """With ``seen_before``: an earlier run found the ledger unowned too, or nothing but its age unknown.
+
+    A ledger that was there in a run which is older by the grace is older than the grace.
+    """
     from pyspark.sql import functions as F
 
     if earlier is None:
         return rows.withColumn("seen_before", F.lit(False))
-    known = earlier.where("standing = 'unowned'").select("ledger_id").distinct()
+    ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS)
+    known = earlier.where((F.col("standing") == "unowned") | ageless).select("ledger_id").distinct()
     both = rows.join(known.withColumn("before", F.lit(True)), "ledger_id", "left")
     return both.withColumn("seen_before", F.coalesce("before", F.lit(False)))
 
@@ -223,7 +230,10 @@ def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
     absent = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
     age = F.lit(moments.now) - F.col("ctime")
     undecided = (
-        F.col("claim").isNull() | F.col("ctime").isNull() | F.col("blocked").isNotNull() | ~F.col("settled")
+        F.col("claim").isNull()
+        | (F.col("ctime").isNull() & ~F.col("seen_before"))
+        | F.col("blocked").isNotNull()
+        | ~F.col("settled")
     )
     alone = (
         F.when(F.col("said").isNull(), "unnamed")
@@ -251,8 +261,8 @@ def _why(moments: Moments) -> Column:
         F.when(F.col("borrowed"), "a shadow topic may list what its source has given up"),
         F.when(~F.col("settled"), "it was made or deleted while the metadata was read"),
         F.when(F.col("claim").isNull(), "its custom metadata does not name its owner"),
-        F.when(F.col("ctime").isNull(), "nothing says when it was made"),
         F.col("blocked"),
+        F.when(F.col("ctime").isNull(), AGELESS),
     )
     return (
         F.when(F.col("standing") == "unknown", unknown)

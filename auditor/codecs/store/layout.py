@@ -17,6 +17,8 @@ WHAT = "layout"
 _NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
 _PACKAGE = "org.apache.bookkeeper.meta."
 _ETCD_FACTORY = "org.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory"
+_PULSAR_FACTORY = "org.apache.pulsar.metadata.bookkeeper.PulsarLedgerManagerFactory"
+"""What Pulsar's own driver makes, whatever LAYOUT names: both hierarchical trees, by the size of the id."""
 _FACTORIES = {
     "FlatLedgerManagerFactory": LayoutKind.FLAT,
     "LegacyHierarchicalLedgerManagerFactory": LayoutKind.LEGACY_HIERARCHICAL,
@@ -78,6 +80,8 @@ def _kind_of(manager: str) -> LayoutKind | None:
     """A manager's class may be a shaded copy: any package may stand in front of the real one."""
     if f".{manager}".endswith(f".{_ETCD_FACTORY}"):
         return LayoutKind.ETCD
+    if f".{manager}".endswith(f".{_PULSAR_FACTORY}"):
+        return LayoutKind.HIERARCHICAL
     package, dot, factory = manager.rpartition(".")
     return _FACTORIES.get(factory) if (package + dot).endswith(_PACKAGE) else None
 

@@ -12,21 +12,19 @@ from auditor.sources.metadata.uri import parse_metadata_uri
 def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
     """The layout, and a sentence for the report that says where it comes from.
 
-    In ZooKeeper LAYOUT decides. In etcd there is one layout, and LAYOUT may only agree.
+    At ZooKeeper's paths LAYOUT decides. BookKeeper's etcd driver has one layout, and LAYOUT may only agree.
 
     Raises:
         UsageError: the URI says another layout than the LAYOUT znode; the message names both.
         StoreError: the LAYOUT znode cannot be read or understood, so that no path means anything; or LAYOUT
             names the ledger manager of another kind of store.
     """
-    if store.keeps_times:
-        kind, said = _in_zookeeper(store.uri, cluster)
-    else:  # etcd; ZooKeeper has times for every znode
-        kind, said = _in_etcd(store.uri, cluster)
-    return kind, said
+    if store.keeps_marks:  # at ZooKeeper's paths, in whatever store
+        return _by_paths(store.uri, cluster)
+    return _in_etcd(store.uri, cluster)
 
 
-def _in_zookeeper(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+def _by_paths(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
     asked = parse_metadata_uri(uri).layout
     znode = cluster.nodes.get("LAYOUT")
     for path, reason in cluster.gaps:
@@ -42,8 +40,8 @@ def _in_zookeeper(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
         raise StoreError(f"--metadata {uri}: its LAYOUT znode cannot be understood: {error}") from error
     if kind is LayoutKind.ETCD:
         raise StoreError(
-            f"--metadata {uri}: this is ZooKeeper, and its LAYOUT znode names etcd's ledger manager, whose "
-            "ledgers lie in etcd"
+            f"--metadata {uri}: its paths are ZooKeeper's, and its LAYOUT znode names etcd's ledger manager, "
+            "whose ledgers lie in etcd"
         )
     if asked is not None and asked is not kind:
         raise UsageError(f"--metadata {uri}: the URI says {asked.value}, the LAYOUT znode says {kind.value}")
@@ -64,6 +62,6 @@ def _in_etcd(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
     if kind is not LayoutKind.ETCD:
         raise StoreError(
             f"--metadata {uri}: this is etcd, and {key.path} names {said.manager}, which keeps its "
-            "ledgers in ZooKeeper"
+            "ledgers in ZooKeeper, or at its paths: metadata-store:etcd://host:2379/ledgers"
         )
     return kind, "the layout key says etcd"

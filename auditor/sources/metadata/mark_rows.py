@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from auditor.codecs.store import underreplication
 from auditor.errors import DecodeError
 from auditor.keys import marks
 from auditor.model.columns import schema_of
 from auditor.model.states import MarkRow
-from auditor.sources.metadata.store import UNCOUNTED, ZnodeBatch
+from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
 
 MARKS = schema_of(
     ("kind", pa.string(), "mark, lock, directory (of marks, in which none was seen) or gap (not listed)"),
@@ -41,8 +42,8 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     for path, data, ctime, mtime, version, below_it in zip(
         batch.paths,
         batch.data,
-        batch.ctime.tolist(),
-        batch.mtime.tolist(),
+        _times(batch.ctime),
+        _times(batch.mtime),
         batch.version.tolist(),
         children.tolist(),
         strict=True,
@@ -57,6 +58,11 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
             rows.append({**row, "kind": MarkRow.DIRECTORY, "ctime": ctime})
     rows += [{"kind": MarkRow.GAP, "path": path, "damage": reason} for path, reason in batch.gaps]
     return pa.RecordBatch.from_pylist(rows, schema=MARKS)
+
+
+def _times(values: NDArray[np.int64]) -> list[int | None]:
+    """Times in ms; None where the store keeps none (etcd)."""
+    return [None if value == NO_TIME else value for value in values.tolist()]
 
 
 def _mark(place: marks.MarkPlace, data: bytes) -> dict[str, Any]:

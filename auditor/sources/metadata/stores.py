@@ -16,7 +16,7 @@ from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import MetadataStore, StoreOptions
 from auditor.sources.metadata.store_facts import LedgerCount, Server
-from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
+from auditor.sources.metadata.uri import PATHS_ETCD, PATHS_SNAPSHOT, MetadataUri, parse_metadata_uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,16 @@ STORES = {
     ),
     "etcd-snapshot": StoreKind(
         "auditor.sources.metadata.etcd.snapshot:EtcdSnapshotStore",
+        recogniser="auditor.sources.metadata.etcd.snapshot:recognise",
+    ),
+    PATHS_ETCD: StoreKind(
+        "auditor.sources.metadata.etcd.paths:PathEtcdStore",
+        live=True,
+        counter="auditor.sources.metadata.etcd.paths:count_path_ledgers",
+        prober="auditor.sources.metadata.etcd.facts:probe",
+    ),
+    PATHS_SNAPSHOT: StoreKind(
+        "auditor.sources.metadata.etcd.snapshot:PathEtcdSnapshotStore",
         recogniser="auditor.sources.metadata.etcd.snapshot:recognise",
     ),
     "dump": StoreKind(

@@ -6,6 +6,9 @@
     etcd://h1:2379,h2:2379/scope              the path is the scope, in front of every key
     etcd-snapshot:///dir/file.db?scope=/scope      what ``etcdctl snapshot save`` wrote
     dump:///dir/metadata.jsonl?root=/ledgers       one JSON object per znode, or per key of etcd
+    metadata-store:etcd://h1:2379,h2:2379/ledgers  ZooKeeper's paths as keys of etcd: Pulsar's own driver
+    metadata-store:etcd-snapshot:///dir/file.db?root=/ledgers    the same, saved
+    metadata-store:etcd:http://h1:2379, metadata-store:zk:h1:2181/chroot    as bookie and broker have them
 
 Hosts are separated by ``;`` (BookKeeper's way) or ``,`` (ZooKeeper's). The forms of live stores are those of
 BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``, ``EtcdMetadataDriverBase``); the layout of old
@@ -32,7 +35,8 @@ FORMS = (
     "zk://host:2181/ledgers, zk+hierarchical://h1:2181;h2:2181/ledgers (or zk+longhierarchical, "
     "zk+longlonghierarchical, zk+flat, zk+null), zk-snapshot:///path/to/version-2?root=/ledgers, "
     "etcd://h1:2379,h2:2379/scope, "
-    "etcd-snapshot:///path/to/file.db?scope=/scope, dump:///path/to/metadata.jsonl?root=/ledgers"
+    "etcd-snapshot:///path/to/file.db?scope=/scope, dump:///path/to/metadata.jsonl?root=/ledgers, "
+    "metadata-store:etcd://host:2379/ledgers, metadata-store:etcd-snapshot:///path/to/file.db?root=/ledgers"
 )
 
 _LAYOUTS = {
@@ -43,7 +47,10 @@ _LAYOUTS = {
     "zk+longhierarchical": LayoutKind.LONG_HIERARCHICAL,
     "zk+longlonghierarchical": LayoutKind.LONG_HIERARCHICAL,  # BP-35
 }
-SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope"}
+METADATA_STORE = "metadata-store:"
+"""Before the URIs of Pulsar's own drivers."""
+PATHS_ETCD, PATHS_SNAPSHOT = f"{METADATA_STORE}etcd", f"{METADATA_STORE}etcd-snapshot"
+SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope", PATHS_SNAPSHOT: "root"}
 """The forms of saved metadata, and the parameter that says below what everything is kept."""
 
 _USER = re.compile(r"://[^/]*@")
@@ -54,7 +61,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
 class MetadataUri:
     """A metadata URI, taken apart; ``text`` is what was written.
 
-    ``scheme`` is zk, zk-snapshot, etcd, etcd-snapshot or dump, without a layout suffix; ``hosts`` are
+    ``scheme`` is a key of `auditor.sources.metadata.stores.STORES`, without a layout suffix; ``hosts`` are
     ``host:port`` (none for saved metadata), ``path`` the file or directory of saved metadata (empty for live
     ones), ``root`` the absolute path or scope below which BookKeeper keeps everything, ``layout`` what a
     suffix asked for, or the only one there is.
@@ -84,6 +91,8 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
     """
     if isinstance(uri, MetadataUri):
         return uri
+    if uri.startswith(METADATA_STORE):
+        return _metadata_store(uri)
     scheme, separator, rest = uri.partition("://")
     if not separator:
         raise UsageError(f"{redact(uri)!r} is not a metadata URI; known forms: {FORMS}")
@@ -91,11 +100,7 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
     authority, slash, path = rest.partition("/")
     path = slash + path
     query = dict(parse_qsl(query_text, keep_blank_values=True))
-    if "@" in authority:
-        raise UsageError(
-            f"{redact(uri)!r}: a URI takes no user and no password; write them into a credentials file, and "
-            "name that with --credentials"
-        )
+    _refuse_user(uri, authority)
     if scheme in _LAYOUTS:
         return _live(uri, scheme, authority, path, query)
     if scheme in SAVED:
@@ -120,6 +125,44 @@ def redact(uri: str) -> str:
     'zk://***@h1:2181/ledgers'
     """
     return _USER.sub("://***@", uri)
+
+
+def _refuse_user(uri: str, authority: str) -> None:
+    if "@" in authority:
+        raise UsageError(
+            f"{redact(uri)!r}: a URI takes no user and no password; write them into a credentials file, and "
+            "name that with --credentials"
+        )
+
+
+def _metadata_store(uri: str) -> MetadataUri:
+    """A URI of Pulsar's own drivers: in this program's form, or as bookies and brokers have it."""
+    kind, _, rest = uri.removeprefix(METADATA_STORE).partition(":")
+    if kind == "zk":  # below its chroot Pulsar has no other root
+        authority, _, chroot = rest.removeprefix("//").partition("/")
+        _refuse_user(uri, authority)
+        root = chroot if chroot.rpartition("/")[2] == "ledgers" else f"{chroot}/ledgers".strip("/")
+        return _live(uri, "zk", authority, f"/{root}", {})
+    if kind == "etcd":
+        rest, _, query = rest.partition("?")
+        if rest.startswith("//"):
+            authority, slash, path = rest[2:].partition("/")
+        else:
+            authority, slash, path = re.sub("https?://", "", rest), "", ""
+        _refuse_user(uri, authority)
+        if query:
+            raise UsageError(f"{redact(uri)!r}: a live store takes no query; its root is the path")
+        hosts = tuple(_host(uri, host, DEFAULT_ETCD_PORT) for host in re.split("[;,]", authority))
+        root = _root(uri, unquote(slash + path) or DEFAULT_ROOT)
+        return MetadataUri(PATHS_ETCD, hosts, "", root, None, uri)
+    if kind == "etcd-snapshot" and rest.startswith("//"):
+        path, _, query = rest[2:].partition("?")
+        authority, slash, below = path.partition("/")
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        return _parse_saved(uri, PATHS_SNAPSHOT, authority, unquote(slash + below), parameters)
+    if kind == "oxia":
+        raise UsageError(f"{redact(uri)!r}: Oxia is read through a dump; docs/dumps.md says how one is made")
+    raise UsageError(f"{redact(uri)!r}: unknown metadata store {kind!r}; known forms: {FORMS}")
 
 
 def _live(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:

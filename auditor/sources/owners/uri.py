@@ -5,6 +5,7 @@ pulsar:zk://h1:2181/chroot             below a chroot
 pulsar:zk-snapshot:///dir/version-2    a server's own files; ?root=/chroot
 pulsar:dump:///dir/metadata.jsonl      a dump of ZooKeeper or etcd; ?root=/chroot
 pulsar:etcd://h1:2379                  a running etcd whose keys are paths, as Pulsar has them
+pulsar:etcd-snapshot:///dir/file.db    the same, saved; ?root=/chroot
 """
 
 from __future__ import annotations
@@ -13,11 +14,8 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote
 
 from auditor.errors import UsageError
-from auditor.sources.metadata.uri import SAVED, parse_metadata_uri, redact
+from auditor.sources.metadata.uri import METADATA_STORE, SAVED, parse_metadata_uri, redact
 from auditor.sources.owners.applications import APPLICATIONS
-
-_BY_ROOT = tuple(scheme for scheme, parameter in SAVED.items() if parameter == "root")
-_NOT_READ = "etcd-snapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +63,8 @@ def parse_owners_uri(text: str) -> OwnersUri:
             f"known applications: {', '.join(APPLICATIONS)}"
         )
     scheme, _, rest = uri.partition("://")
-    if scheme == _NOT_READ:
-        raise UsageError(
-            f"{redact(text)!r}: owners are not read from an etcd snapshot; name the running etcd, or a dump"
-        )
     body, _, query = rest.partition("?")
-    if scheme in _BY_ROOT:
+    if scheme in SAVED:
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         chroot = parameters.pop("root", "/")
         if parameters:
@@ -97,8 +91,10 @@ def beside(application: str, metadata: str) -> OwnersUri:
     """
     parsed = parse_metadata_uri(metadata)
     where = quote(parsed.path) if parsed.path else ",".join(parsed.hosts)
-    return OwnersUri(application, f"{parsed.scheme}://{where}", parsed.root.rpartition("/")[0])
+    scheme = parsed.scheme.removeprefix(METADATA_STORE)
+    return OwnersUri(application, f"{scheme}://{where}", parsed.root.rpartition("/")[0])
 
 
 def _with_root(store: str, root: str) -> str:
-    return f"{store}?root={quote(root)}" if store.startswith(_BY_ROOT) else f"{store}{root}"
+    scheme = store.partition(":")[0]
+    return f"{store}?{SAVED[scheme]}={quote(root)}" if scheme in SAVED else f"{store}{root}"

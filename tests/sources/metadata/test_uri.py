@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.sources.metadata.uri import PATHS_ETCD, parse_metadata_uri
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,54 @@ def test_an_etcd_is_named_as_bookkeeper_names_it(separator: str) -> None:
     parsed = parse_metadata_uri(f"etcd://h1:2380{separator}[::1]/bk/cluster%201")
     assert (parsed.scheme, parsed.hosts) == ("etcd", ("h1:2380", "[::1]:2379"))
     assert (parsed.root, parsed.layout, parsed.path) == ("/bk/cluster 1", LayoutKind.ETCD, "")
+
+
+@pytest.mark.parametrize(
+    ("uri", "scheme", "hosts", "root"),
+    [
+        (
+            "metadata-store:etcd://h1,h2:2380/east/ledgers",
+            "metadata-store:etcd",
+            ("h1:2379", "h2:2380"),
+            "/east/ledgers",
+        ),
+        (
+            "metadata-store:etcd:http://h1:2379,http://h2",
+            "metadata-store:etcd",
+            ("h1:2379", "h2:2379"),
+            "/ledgers",
+        ),
+        ("metadata-store:etcd:https://h1:2379", PATHS_ETCD, ("h1:2379",), "/ledgers"),
+        ("metadata-store:zk:h1:2181,h2:2181", "zk", ("h1:2181", "h2:2181"), "/ledgers"),
+        ("metadata-store:zk:h1:2181/east", "zk", ("h1:2181",), "/east/ledgers"),
+        ("metadata-store:zk://h1/east/ledgers", "zk", ("h1:2181",), "/east/ledgers"),
+        (
+            "metadata-store:etcd-snapshot:///s/a.db?root=/east/ledgers",
+            "metadata-store:etcd-snapshot",
+            (),
+            "/east/ledgers",
+        ),
+    ],
+)
+def test_pulsars_own_drivers_are_named_as_bookies_name_them(
+    uri: str, scheme: str, hosts: tuple[str, ...], root: str
+) -> None:
+    parsed = parse_metadata_uri(uri)
+    assert (parsed.scheme, parsed.hosts, parsed.root, parsed.layout) == (scheme, hosts, root, None)
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("metadata-store:oxia://h1:6648/bookkeeper", "Oxia is read through a dump"),
+        ("metadata-store:rocksdb:///data", "unknown metadata store 'rocksdb'"),
+        ("metadata-store:etcd://me:secret@h1/ledgers", "no user and no password"),
+        ("metadata-store:etcd://h1/ledgers?root=/x", "takes no query"),
+    ],
+)
+def test_other_stores_of_pulsar_are_refused_with_the_way_out(uri: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_metadata_uri(uri)
 
 
 def test_a_scope_is_taken_as_it_is_written() -> None:

@@ -138,7 +138,7 @@ def test_a_running_server_tells_what_lies_beside_its_root(tmp_path: Path) -> Non
         "kafka:zk://host:2181",
         "pulsar:",
         "pulsar:file:///x",
-        "pulsar:etcd-snapshot:///x.db",
+        "pulsar:etcd-snapshot:///x.db?scope=/x",
         "pulsar:zk://user@host:2181",
         "pulsar:dump:///a.jsonl?scope=/x",
     ],

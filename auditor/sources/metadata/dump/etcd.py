@@ -10,6 +10,7 @@ file's own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from auditor.errors import StoreError
@@ -23,9 +24,18 @@ from auditor.sources.metadata.dump.records import (
     int64s_of,
     json_record,
 )
-from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name, is_ledger, key_znode
-from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode
+from auditor.sources.metadata.etcd.nodes import (
+    NOTE,
+    PATHS_NOTE,
+    by_node_name,
+    is_ledger,
+    key_znode,
+    own_nodes,
+)
+from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode, tree_of
 
+_PATHS_ONLY = ("LAYOUT", "INSTANCEID", "available", "idgen", "idgen-long")
+_OWN_ONLY = ("layout", "instanceid", "ledgers", "bookies", "buckets")
 _NUMBERS = ("createRevision", "modRevision", "lease", "version")
 
 
@@ -65,8 +75,9 @@ class EtcdDumpStore(LineStore):
 
     keeps_marks = False
     keeps_times = False
-    always_there = ("layout", "bookies", "cookies", "underreplication")
-    bookies_below = ("bookies", "cookies")
+    note = NOTE
+    always_there: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
+    bookies_below: tuple[str, ...] = ("bookies", "cookies")
 
     def parse(self, line: bytes) -> Znode:
         """Read one line; see `parse_line`."""
@@ -91,6 +102,48 @@ class EtcdDumpStore(LineStore):
                 gaps,
             )
         revision = f"revision {max(newest.czxid, newest.mzxid)}"
-        nodes, complete, cut = by_node_name(self.root, whole.nodes), whole.frame.complete, self._cut(whole)
+        nodes, complete, cut = self.names(whole.nodes), whole.frame.complete, self._cut(whole)
         modified = self._modified() if whole.frame.time is None else whole.frame.time
-        return ClusterNodes(nodes, modified, revision, gaps, (NOTE,), proves_absence=complete, cut=cut)
+        return ClusterNodes(nodes, modified, revision, gaps, (self.note,), proves_absence=complete, cut=cut)
+
+    def names(self, keys: list[Znode]) -> dict[str, Znode]:
+        """The cluster's own keys under ZooKeeper's names."""
+        return by_node_name(self.root, keys)
+
+
+class PathEtcdDumpStore(EtcdDumpStore):
+    """Keys that are ZooKeeper's paths, as Pulsar's own driver keeps them in etcd; lines as of any etcd."""
+
+    keeps_marks = True
+    note = PATHS_NOTE
+    always_there = ("LAYOUT", "cookies")  # no key stands for available itself
+    bookies_below = ("available", "cookies")
+
+    def tree_of(self, path: str) -> Tree | None:
+        """See `auditor.sources.metadata.store.tree_of`."""
+        return tree_of(path[len(self.root) + 1 :])
+
+    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
+        """Equal byte ranges; see `MetadataStore.parts`."""
+        return LineStore.parts(self, tree, layout, wanted)
+
+    def names(self, keys: list[Znode]) -> dict[str, Znode]:
+        """The cluster's own keys, whose names are ZooKeeper's."""
+        return own_nodes(self.root, keys)
+
+
+def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
+    """Whether keys of a dump are ZooKeeper's paths, by the first that only one of the two layouts has.
+
+    >>> has_paths([{"path": "/ledgers/cookies/b:3181"}, {"path": "/ledgers/LAYOUT"}], "/ledgers")
+    True
+    """
+    for record in records:
+        path = record["path"]
+        if path.startswith(f"{root}/"):
+            top = path[len(root) + 1 :].partition("/")[0]
+            if top in _PATHS_ONLY or top.isdigit():
+                return True
+            if top in _OWN_ONLY:
+                return False
+    return False

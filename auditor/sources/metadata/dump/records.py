@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -123,14 +124,14 @@ def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
     return None, length
 
 
-def first_record(path: Path) -> dict[str, Any] | None:
-    """The first line of a file that is a record of a dump; None where none is. Raises OSError.
+def records_of(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file that are records of a dump, without its frame. Raises OSError.
 
     A file that is known to be of another format is not read to its end.
     """
     with open_packed(path) as (file, _):
         if is_binary(kind_of_bytes(file.peek(HEAD))):
-            return None
+            return
         length = -1
         while length:
             line, length = next_line(file)
@@ -139,8 +140,12 @@ def first_record(path: Path) -> dict[str, Any] | None:
             except DamagedLineError:
                 continue
             if "modRevision" in record or "czxid" in record:
-                return record
-    return None
+                yield record
+
+
+def first_record(path: Path) -> dict[str, Any] | None:
+    """The first line of a file that is a record of a dump; None where none is. Raises OSError."""
+    return next(records_of(path), None)
 
 
 def recognise(parsed: MetadataUri) -> None:

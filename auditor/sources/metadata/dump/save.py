@@ -21,10 +21,12 @@ from auditor.sources.metadata.dump.frame import first_line, last_line
 from auditor.sources.metadata.dump.records import UNREAD, line_of
 from auditor.sources.metadata.dump.save_request import Reader, SaveRequest
 from auditor.sources.metadata.packed_file import GZIP, ZSTD
+from auditor.sources.metadata.uri import PATHS_ETCD
 
 READERS = {
     "zk": "auditor.sources.metadata.dump.save_zookeeper:read_zookeeper",
     "etcd": "auditor.sources.metadata.dump.save_etcd:read_etcd",
+    PATHS_ETCD: "auditor.sources.metadata.dump.save_etcd:read_etcd",
 }
 """By the scheme of the store, as ``module:function``; what is not here is saved already."""
 

@@ -13,11 +13,15 @@ from auditor.sources.metadata.etcd.client import EtcdClient
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.etcd.nodes import is_ledger
 from auditor.sources.metadata.etcd.pages import EtcdPages
+from auditor.sources.metadata.etcd.paths import PathEtcdStore
+from auditor.sources.metadata.store import Tree, tree_of
+from auditor.sources.metadata.uri import PATHS_ETCD, MetadataUri
 
 
 def read_etcd(wanted: SaveRequest) -> StoreRecords:
     """See `auditor.sources.metadata.dump.save_request.Reader`."""
-    store = EtcdStore(wanted.uri, wanted.parsed, wanted.options)
+    kind = PathEtcdStore if wanted.parsed.scheme == PATHS_ETCD else EtcdStore
+    store = kind(wanted.uri, wanted.parsed, wanted.options)
     try:
         cluster = store.cluster()
     finally:
@@ -37,7 +41,7 @@ def _batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
             for start, end in ((key, key + b"\0"), etcd.children(above, name)):
                 for page in pages.read(start, end, revision):
                     records = [
-                        key_record(key, _kept(key, data, root, wanted.passwords), *numbers)
+                        key_record(key, _kept(key, data, wanted), *numbers)
                         for key, data, *numbers in zip(*page.keys, strict=True)
                     ]
                     yield records + [unread_record(*gap) for gap in page.gaps]
@@ -45,7 +49,13 @@ def _batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
         client.close()
 
 
-def _kept(key: bytes, data: bytes, root: str, passwords: bool) -> bytes:
-    if passwords or not data or not is_ledger(root, etcd.key_text(key)):
+def _kept(key: bytes, data: bytes, wanted: SaveRequest) -> bytes:
+    if wanted.passwords or not data or not _is_ledger(etcd.key_text(key), wanted.parsed):
         return data
     return without_password(data)
+
+
+def _is_ledger(path: str, parsed: MetadataUri) -> bool:
+    if parsed.scheme != PATHS_ETCD:
+        return is_ledger(parsed.root, path)
+    return path.startswith(f"{parsed.root}/") and tree_of(path[len(parsed.root) + 1 :]) is Tree.LEDGERS

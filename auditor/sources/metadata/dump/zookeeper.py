@@ -11,11 +11,12 @@ Other keys (``pzxid``) are ignored. etcd's lines are those of `auditor.sources.m
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.dump.etcd import EtcdDumpStore
+from auditor.sources.metadata.dump.etcd import EtcdDumpStore, PathEtcdDumpStore, has_paths
 from auditor.sources.metadata.dump.lines import LineStore
 from auditor.sources.metadata.dump.records import (
     base64_of,
@@ -23,9 +24,13 @@ from auditor.sources.metadata.dump.records import (
     first_record,
     int64s_of,
     json_record,
+    records_of,
 )
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, MetadataStore, Tree, Znode, tree_of
 from auditor.sources.metadata.uri import MetadataUri
+
+RECORDS_LOOKED_AT = 10_000
+"""So many records of a dump of etcd are looked at for which layout it has."""
 
 _NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
 
@@ -33,13 +38,17 @@ _NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
 def open_dump(uri: str, parsed: MetadataUri) -> MetadataStore:
     """The store for a dump, by the first record that can be read: ZooKeeper's has czxid, etcd's modRevision.
 
-    A file that is none is taken for ZooKeeper's: whoever reads it says what it seems to be.
+    Of etcd the first `RECORDS_LOOKED_AT` records say whether keys are ZooKeeper's paths: those sort first. A
+    file that is none is taken for ZooKeeper's: whoever reads it says what it seems to be.
     """
     try:
         record = first_record(Path(parsed.path))
+        if not record or "modRevision" not in record:
+            return DumpStore(uri, parsed)
+        first = islice(records_of(Path(parsed.path)), RECORDS_LOOKED_AT)
+        return (PathEtcdDumpStore if has_paths(first, parsed.root) else EtcdDumpStore)(uri, parsed)
     except OSError:
-        record = None
-    return EtcdDumpStore(uri, parsed) if record and "modRevision" in record else DumpStore(uri, parsed)
+        return DumpStore(uri, parsed)
 
 
 def parse_line(line: bytes) -> Znode:

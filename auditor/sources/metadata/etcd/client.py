@@ -66,6 +66,11 @@ class Keys(NamedTuple):
     leases: list[int]
     written: list[int]
 
+    def taken(self, rows: Sequence[int]) -> Keys:
+        """Some of the keys."""
+        numbers = ([column[row] for row in rows] for column in self[2:])
+        return Keys([self.names[row] for row in rows], [self.values[row] for row in rows], *numbers)
+
 
 @dataclass(frozen=True, slots=True)
 class EtcdQuestion:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from auditor.keys import etcd
-from auditor.sources.metadata.store import NO_TIME, Znode
+from auditor.sources.metadata.store import NO_TIME, Znode, tree_of
 
 NOTE = "etcd keeps no times and no under-replication marks"
+PATHS_NOTE = "etcd keeps no times"
 
 
 def key_znode(
@@ -42,3 +43,14 @@ def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
         if name is not None:
             nodes[name] = znode
     return nodes
+
+
+def own_nodes(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
+    """Keys that are ZooKeeper's paths, by their names below the root: those that are no ledger and no mark.
+
+    >>> names = ("available/b:3181", "00/0000/L0001")
+    >>> list(own_nodes("/ledgers", [key_znode(f"/ledgers/{name}", b"", 2, 2, 7, 1) for name in names]))
+    ['available/b:3181']
+    """
+    below = ((znode.path[len(root) + 1 :], znode) for znode in keys if len(znode.path) > len(root) + 1)
+    return {name: znode for name, znode in below if tree_of(name) is None}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from auditor.codecs.etcd.bbolt import Meta, PageSpan, elements, read_meta
 from auditor.codecs.etcd.mvcc import decode_key_value, key_spans, revisions
-from auditor.errors import DecodeError, StoreError
+from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name, key_znode
-from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, build_index
+from auditor.sources.metadata.etcd.nodes import NOTE, PATHS_NOTE, by_node_name, key_znode, own_nodes
+from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, KeyKind, build_index
 from auditor.sources.metadata.file_kind import BBOLT, file_kind, not_a
 from auditor.sources.metadata.saved_store import SavedStore
-from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch
+from auditor.sources.metadata.store import BATCH_ZNODES, ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file
 
@@ -53,6 +53,7 @@ class LeavesPart(Part):
     changes: int
     holds: bytes  # a bit for every change
     unsure: int
+    tree: Tree = Tree.WHOLE  # of what holds, what counts; WHOLE: all of it
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,13 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
 
     keeps_marks = False
     keeps_times = False
+    kind = KeyKind.UUIDS
+    note = NOTE
 
     def __init__(self, uri: str, parsed: MetadataUri) -> None:
         super().__init__(uri, parsed)
+        self._parsed = parsed
+        self._kind = self.kind
         self._keys = 0
 
     def cluster(self) -> ClusterNodes:
@@ -88,17 +93,18 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
 
         ``nodes`` has ZooKeeper's names (`auditor.keys.etcd.node_name`). See `MetadataStore.cluster`.
         """
-        loaded = self._load()
+        loaded = self._load_keys(self.kind)
         position = f"revision {loaded.index.revision}"
         return ClusterNodes(loaded.nodes, loaded.changed, position, loaded.gaps, loaded.notes)
 
     def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
         """Neighbouring leaves, those without a ledger left out; see `MetadataStore.parts`."""
-        if tree is not Tree.LEDGERS:
+        if tree is Tree.MARKS and not self.keeps_marks:
             return []
-        loaded = self._load()
+        loaded = self._load_keys(KeyKind.WHOLE if tree is Tree.WHOLE else self.kind)
         gaps: list[Part] = [GapsPart(loaded.gaps)] if loaded.gaps else []
-        return [*gaps, *self._cut(loaded, wanted)]
+        counted = tree if loaded.index.kind is KeyKind.PATHS else Tree.WHOLE
+        return [*gaps, *self._cut(loaded, wanted, counted)]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -124,23 +130,29 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 columns = (taken.value_at, taken.value_end, revisions(data, taken).main, *keys)
                 rows = zip(*(column[here].tolist() for column in columns), strict=True)
                 unsure = (here + seen < part.unsure).tolist()
-                yield from self._batches(data, rows, unsure)
+                yield from self._batches(data, rows, unsure, part.tree)
                 seen += len(taken.leaf)
             if seen != part.changes:
                 raise StoreError(f"{part.file} changed while it was read")
+
+    def names(self, keys: list[Znode]) -> dict[str, Znode]:
+        """The cluster's own keys under ZooKeeper's names."""
+        return by_node_name(self.root, keys)
 
     def operations(self) -> dict[str, int]:
         """Keys read."""
         return {"keys": self._keys}
 
     def _batches(
-        self, data: memoryview, rows: Iterator[tuple[int, ...]], unsure: list[bool]
+        self, data: memoryview, rows: Iterator[tuple[int, ...]], unsure: list[bool], tree: Tree
     ) -> Iterator[ZnodeBatch]:
         znodes: list[Znode] = []
         gaps: list[tuple[str, str]] = []
         for (value_at, value_end, main, begin, stop), before_damage in zip(rows, unsure, strict=True):
             self._keys += 1
             path = etcd.key_text(bytes(data[begin:stop]))
+            if tree is not Tree.WHOLE and tree_of(path[len(self.root) + 1 :]) is not tree:
+                continue
             try:
                 znode = _znode(data, PageSpan(value_at, value_end), main)
             except DecodeError as damage:
@@ -156,7 +168,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         if znodes or gaps:
             yield ZnodeBatch.of(znodes, gaps)
 
-    def _cut(self, loaded: _DriverState, wanted: int) -> Iterator[Part]:
+    def _cut(self, loaded: _DriverState, wanted: int, tree: Tree) -> Iterator[Part]:
         pages = loaded.index.leaves
         ends = np.cumsum(pages.counts)
         useful = np.flatnonzero(pages.counts)
@@ -178,15 +190,23 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 len(holds),
                 np.packbits(holds).tobytes(),
                 unsure,
+                tree,
             )
 
+    def _load_keys(self, kind: KeyKind) -> _DriverState:
+        """What was read of the files, with these keys as the many; read anew where others were."""
+        if self._kind is not kind:
+            self._kind, self._content = kind, None
+        return self._load()
+
     def _read_files(self) -> _DriverState:
+        kind = self._kind
         try:
             with map_file(self._path) as data:
                 changed = self._path.stat().st_mtime_ns // 1_000_000
                 meta = read_meta(data)
                 reasons, notes = _doubts(data, meta)
-                index = build_index(data, meta, self.root)
+                index = build_index(data, meta, self.root, kind)
                 notes += index.notes
                 if index.damage:
                     more = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
@@ -196,14 +216,38 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         except DecodeError as damage:
             raise _unreadable(self._path, damage) from damage
         gaps = tuple([(self.root, f"{self._path.name}: {reason}") for reason in reasons] + unread)
-        if not (nodes or index.leaves.holds.any()):
+        if not (nodes or index.leaves.holds.any()) and not (kind is KeyKind.WHOLE and gaps):
             also = f" ({gaps[0][1]})" if gaps else ""
+            if kind is KeyKind.WHOLE:
+                raise NoRootError(f"{self._path} has no key below {self.root}")
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._path}; name its scope with "
                 f"?scope=/path, taken as it is written{also}"
             )
-        said = (NOTE, *(f"{self._path.name}: {said}" for said in (*notes, *reasons)))
-        return _DriverState(size, meta, index, by_node_name(self.root, nodes), gaps, said, changed)
+        said = (self.note, *(f"{self._path.name}: {said}" for said in (*notes, *reasons)))
+        return _DriverState(size, meta, index, self.names(nodes), gaps, said, changed)
+
+
+class PathEtcdSnapshotStore(EtcdSnapshotStore):
+    """ZooKeeper's paths in a saved etcd, as Pulsar's own driver keeps them; see the module."""
+
+    keeps_marks = True
+    kind = KeyKind.PATHS
+    note = PATHS_NOTE
+
+    def names(self, keys: list[Znode]) -> dict[str, Znode]:
+        """The cluster's own keys, whose names are ZooKeeper's."""
+        return own_nodes(self.root, keys)
+
+    def has_beside(self, name: str) -> bool:
+        """Whether there is a key below it; see `NeighbourStore.has_beside`."""
+        beside = EtcdSnapshotStore(
+            self.uri, replace(self._parsed, root=f"{self.root.rpartition('/')[0]}/{name}")
+        )
+        try:
+            return bool(beside.parts(Tree.WHOLE, LayoutKind.ETCD, 1))
+        except NoRootError:
+            return False
 
 
 def recognise(parsed: MetadataUri) -> None:

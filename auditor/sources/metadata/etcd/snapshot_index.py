@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -31,6 +33,7 @@ from auditor.codecs.etcd.mvcc import (
 )
 from auditor.errors import DecodeError
 from auditor.keys import etcd
+from auditor.sources.metadata.store import MARK_ROOTS, tree_of
 
 CHUNK_LEAVES = 4096
 """Leaves taken apart at a time: 16 MB of a file with pages of 4 KiB."""
@@ -45,6 +48,14 @@ _NO_DIGIT = 16
 _NIBBLES = np.full(256, _NO_DIGIT, np.uint8)
 _NIBBLES[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
 _OTHER, _SET, _DELETED = range(3)  # what a change is: none of a ledger's, or which
+
+
+class KeyKind(Enum):
+    """Which keys below a scope are many, so that of each only a number is kept."""
+
+    UUIDS = "ledgers of BookKeeper's own layout"
+    PATHS = "ledgers and marks where keys are ZooKeeper's paths"
+    WHOLE = "all of them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,7 @@ class EtcdSnapshotIndex:
     could not be read of the changes, in their order. ``notes`` are doubts about ``revision`` alone.
     """
 
+    kind: KeyKind
     leaves: Leaves
     keys: dict[bytes, PageSpan]
     revision: int
@@ -81,6 +93,7 @@ class _Pass:
     """What is gathered on the way."""
 
     scope: bytes
+    kind: KeyKind
     at: list[NDArray[np.int64]] = field(default_factory=list)
     end: list[NDArray[np.int64]] = field(default_factory=list)
     counts: list[NDArray[np.int64]] = field(default_factory=list)
@@ -100,7 +113,7 @@ class _Pass:
         self.unsure_leaves = max(self.unsure_leaves, leaves_before)
 
 
-def build_index(data: memoryview, meta: Meta, scope: str) -> EtcdSnapshotIndex:
+def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKind.UUIDS) -> EtcdSnapshotIndex:
     """Pass over a whole snapshot.
 
     Raises:
@@ -109,7 +122,7 @@ def build_index(data: memoryview, meta: Meta, scope: str) -> EtcdSnapshotIndex:
     root = bucket(data, meta, KEY_BUCKET)
     if root is None:
         raise DecodeError("etcd snapshot", 0, "the database has no bucket of keys, so it is not etcd's")
-    found = _Pass(etcd.key_bytes(scope))
+    found = _Pass(etcd.key_bytes(scope), kind)
     pages = leaves(data, meta, root)
     while batch := list(islice(pages, CHUNK_LEAVES)):
         spans: list[PageSpan] = []
@@ -140,7 +153,10 @@ def _add(data: memoryview, found: _Pass, spans: list[PageSpan]) -> None:
     kinds = np.full(len(good), _OTHER, np.uint8)
     rows = np.flatnonzero(good)
     rows = rows[_below(data, found.scope, begin[rows], stop[rows])]
-    is_ledger, high, low = _uuids(data, found.scope, begin[rows], stop[rows])
+    identities = (
+        _uuids if found.kind is KeyKind.UUIDS else partial(_hashes, whole=found.kind is KeyKind.WHOLE)
+    )
+    is_ledger, high, low = identities(data, found.scope, begin[rows], stop[rows])
     ledgers = rows[is_ledger]
     kinds[ledgers] = np.where(stamps.deleted[ledgers], _DELETED, _SET)
     # Copies: a column keeps alive the array of both halves that it is taken from.
@@ -201,6 +217,35 @@ def _uuids(
     return is_ledger, halves[:, 0], halves[:, 1]
 
 
+def _hashes(
+    data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64], *, whole: bool
+) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
+    """Which keys are many, and for these two numbers that no two of them have alike (2^-64 for any pair)."""
+    octets = np.frombuffer(data, np.uint8)
+    inside = stop - begin > len(scope) + 1
+    if whole:
+        many = inside
+    else:
+        after = octets[np.where(inside, begin + len(scope) + 1, 0)]
+        many = inside & (after >= ord("0")) & (after <= ord("9"))
+        for root in MARK_ROOTS:
+            prefix = np.frombuffer(b"/" + root.encode() + b"/", np.uint8)
+            rows = np.flatnonzero(stop - begin - len(scope) > len(prefix))
+            alike = windows(data, begin[rows] + len(scope), len(prefix)) == prefix
+            many[rows] |= alike.all(axis=1)
+    at, lengths = begin[many], (stop - begin)[many]
+    high, low = np.zeros(len(at), np.uint64), np.zeros(len(at), np.uint64)
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        names = windows(data, at[rows], length)
+        # Seeded, so that one file gives one answer; a sum of bytes times random numbers, once for each half.
+        factors = np.random.default_rng(length).integers(0, 2**64, (2, length), np.uint64, endpoint=False)
+        for half, numbers in ((high, factors[0]), (low, factors[1])):
+            for place in range(length):
+                half[rows] += names[:, place].astype(np.uint64) * numbers[place]
+    return many, high, low
+
+
 def _others(
     data: memoryview,
     found: _Pass,
@@ -231,12 +276,11 @@ def _finish(data: memoryview, meta: Meta, found: _Pass) -> EtcdSnapshotIndex:
     holds = np.zeros(len(kinds), bool)
     holds[kinds != _OTHER] = _last_of_each(found)
     holds &= kinds == _SET
-    below = found.scope + f"/{etcd.LEDGERS}/".encode()
     keys: dict[bytes, PageSpan] = {}
     for key, (change, span, deleted) in found.others.items():
         if deleted:
             continue
-        if key.startswith(below):
+        if _is_of_tree(key, found):
             holds[change] = True  # no ledger's key, and what it stands for is for others to say
         else:
             keys[key] = span
@@ -249,7 +293,15 @@ def _finish(data: memoryview, meta: Meta, found: _Pass) -> EtcdSnapshotIndex:
     )
     notes: list[str] = []
     revision = max([found.last[0], *_compacted_revisions(data, meta, notes)])
-    return EtcdSnapshotIndex(pages, keys, revision, found.damage, notes)
+    return EtcdSnapshotIndex(found.kind, pages, keys, revision, found.damage, notes)
+
+
+def _is_of_tree(key: bytes, found: _Pass) -> bool:
+    """Whether a key of another making lies among what tasks read."""
+    if found.kind is KeyKind.UUIDS:
+        return key.startswith(found.scope + f"/{etcd.LEDGERS}/".encode())
+    below = etcd.key_text(key[len(found.scope) + 1 :])
+    return found.kind is KeyKind.PATHS and below != "" and tree_of(below) is not None
 
 
 def _last_of_each(found: _Pass) -> NDArray[np.bool_]:

@@ -18,9 +18,10 @@ from auditor.errors import CompactedError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.metadata.etcd import live as etcd_live
+from auditor.sources.metadata.etcd import pinned as etcd_pinned
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Pending
-from auditor.sources.metadata.etcd.live import EtcdPart, EtcdStore
+from auditor.sources.metadata.etcd.live import EtcdStore
+from auditor.sources.metadata.etcd.pinned import EtcdPart
 from auditor.sources.metadata.store import NO_TIME, RESTARTS, StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
@@ -272,7 +273,7 @@ def test_the_clusters_own_keys_are_read_again_when_compacted_meanwhile(
     server: Etcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.load([("/bk/layout", b"2\nx:0")])
-    monkeypatch.setattr(etcd_live, "EtcdClient", Meddler)
+    monkeypatch.setattr(etcd_pinned, "EtcdClient", Meddler)
     monkeypatch.setattr(Meddler, "server", server, raising=False)
     monkeypatch.setattr(Meddler, "times", 2)
     store = opened(server, scope="/bk")

@@ -1,0 +1,186 @@
+"""ZooKeeper's paths as keys of etcd: live, saved and dumped they are the cluster that ZooKeeper had."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from auditor.errors import NoRootError, StoreError
+from auditor.keys.etcd import key_text
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.etcd.paths import PathEtcdStore
+from auditor.sources.metadata.layout import choose_layout
+from auditor.sources.metadata.store import MetadataStore, NeighbourStore, StoreOptions, Tree, tree_of
+from auditor.sources.metadata.stores import count_ledgers, open_store
+from tests.codecs.bbolt_writer import History
+from tests.servers.etcd import running
+from tests.sources.owners.pulsar_stores import owners, znodes
+
+LAYOUT = LayoutKind.HIERARCHICAL
+MARK = "/ledgers/underreplication/ledgers/0000/0000/0000/0007/urL0000000007"
+LOCK = "/ledgers/underreplication/locks/urL0000000007"
+Held = dict[str, bytes]
+
+
+def values() -> Held:
+    """The corpus's values, with a mark and a lock besides."""
+    held = {node.path: node.data for node in znodes("managed-ledgers", "schemas", "ledgers") if node.data}
+    return held | {
+        MARK: b'replica: "b1:3181"\nctime: 5\n',
+        LOCK: b"bookieId: h\n",
+        "/ledgersX/00/0000/L0001": b"no",
+    }
+
+
+class Stores(NamedTuple):
+    """The three forms, and what they hold."""
+
+    uris: tuple[str, ...]
+    held: Held
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
+    folder = tmp_path_factory.mktemp("paths")
+    held = values()
+    with running(folder / "etcd") as server:
+        server.load([("/ledgers/00/0000/L0001", b"before")])
+        server.load([*held.items(), ("/ledgers/00/0000/L9999", b"gone")])
+        server.delete("/ledgers/00/0000/L9999")
+        server.save(folder / "saved.db")
+        said = json.loads(server.ctl("get", "--prefix", "/", "-w", "json"))
+        (folder / "dump.jsonl").write_text("".join(line(each) for each in said["kvs"]))
+        yield Stores(
+            (
+                f"metadata-store:etcd://{server.host}/ledgers",
+                f"metadata-store:etcd-snapshot://{folder / 'saved.db'}?root=/ledgers",
+                f"dump://{folder / 'dump.jsonl'}",
+            ),
+            held,
+        )
+
+
+def line(each: dict[str, object]) -> str:
+    record = {
+        "path": base64.b64decode(str(each["key"])).decode(),
+        "key": each["key"], "data": each.get("value", ""),
+        "createRevision": each["create_revision"], "modRevision": each["mod_revision"],
+        "version": each["version"], "lease": 0,
+    }  # fmt: skip
+    return json.dumps(record) + "\n"
+
+
+def read(store: MetadataStore, tree: Tree, wanted: int = 3) -> Held:
+    held: Held = {}
+    for part in store.parts(tree, LAYOUT, wanted):
+        for batch in store.read(part):
+            assert not batch.gaps
+            assert (batch.ctime == -1).all()
+            for path, data in zip(batch.paths, batch.data, strict=True):
+                assert path not in held
+                held[path] = bytes(data)
+    return held
+
+
+@pytest.mark.parametrize("form", range(3))
+def test_each_tree_is_what_lies_there(stores: Stores, form: int) -> None:
+    store = open_store(stores.uris[form])
+    below = {path: data for path, data in stores.held.items() if path.startswith("/ledgers/")}
+    cluster = store.cluster()
+    for tree in (Tree.LEDGERS, Tree.MARKS):
+        wanted = {path: data for path, data in below.items() if tree_of(path[9:]) is tree}
+        assert wanted
+        assert read(store, tree) == wanted
+    own = {path: data for path, data in below.items() if tree_of(path[9:]) is None}
+    assert {node.path: node.data for node in cluster.nodes.values()} == own
+    assert choose_layout(store, cluster) == (LAYOUT, "LAYOUT says hierarchical")
+    assert (cluster.gaps, cluster.notes) == ((), ("etcd keeps no times",))
+    assert (store.keeps_marks, store.keeps_times) == (True, False)
+    store.close()
+
+
+@pytest.mark.parametrize("form", range(3))
+def test_owners_lie_beside_it(stores: Stores, form: int) -> None:
+    store = open_store(stores.uris[form])
+    assert isinstance(store, NeighbourStore)
+    store.cluster()
+    assert (store.has_beside("managed-ledgers"), store.has_beside("managed")) == (True, False)
+    store.close()
+
+
+def test_owners_of_a_snapshot_are_those_of_the_dump(stores: Stores) -> None:
+    snapshot = stores.uris[1].removeprefix("metadata-store:").partition("?")[0]
+    found = [
+        sorted((str(row["path"]), row["kind"], row["ledger_id"]) for row in owners(uri) if row["path"])
+        for uri in (f"pulsar:{snapshot}", f"pulsar:dump://{stores.uris[2].removeprefix('dump://')}")
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) > 150
+    with pytest.raises(NoRootError, match="no key below"):
+        open_store(f"{snapshot}?scope=/nothing").parts(Tree.WHOLE, LAYOUT, 1)
+
+
+def test_a_running_one_counts_its_ledgers_and_says_where_there_is_none(stores: Stores) -> None:
+    options = StoreOptions()
+    counted = count_ledgers(stores.uris[0], LAYOUT, options)
+    ledgers = sum(tree_of(path[9:]) is Tree.LEDGERS for path in stores.held if path.startswith("/ledgers/"))
+    assert (counted.ledgers, counted.exact) == (ledgers, False)
+    with pytest.raises(StoreError, match="no BookKeeper cluster below /nothing"):
+        open_store(stores.uris[0].replace("/ledgers", "/nothing")).cluster()
+    one = open_store(stores.uris[0])
+    assert isinstance(one, PathEtcdStore)
+    one.cluster()
+    (batch,) = one.read(one.part_of("/ledgers/00/0000/L0188"))
+    assert list(batch.paths) == ["/ledgers/00/0000/L0188"]
+
+
+names = st.sampled_from(
+    [
+        *(f"/ledgers/00/000{leaf}/L000{digit}".encode() for leaf in "01" for digit in "012"),
+        *(f"/ledgers/{name}".encode() for name in ("LAYOUT", "cookies/b:1", "available/b:1", "notes", "00")),
+        *(
+            path.encode()
+            for path in (MARK, LOCK, "/ledgers", "/ledgers2/00/0000/L0000", "/managed-ledgers/a")
+        ),
+    ]
+)
+transactions = st.lists(
+    st.lists(
+        st.tuples(names, st.one_of(st.none(), st.binary(max_size=60))),
+        min_size=1,
+        max_size=4,
+        unique_by=lambda change: change[0],
+    ),
+    max_size=60,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(transactions, st.integers(1, 5))
+def test_the_last_change_of_every_key_holds_in_a_snapshot(
+    tmp_path: Path, made: list[list[tuple[bytes, bytes | None]]], wanted: int
+) -> None:
+    history = History()
+    for changes in made:
+        history.change(*changes)
+    history.change((b"/ledgers/INSTANCEID", b"x"))
+    (tmp_path / "saved.db").write_bytes(history.database())
+    uri = f"metadata-store:etcd-snapshot://{tmp_path / 'saved.db'}?root=/ledgers"
+    store = open_store(uri)
+    state = {key_text(name): record.value for name, record in history.state.items()}
+    below = {path: data for path, data in state.items() if path.startswith("/ledgers/")}
+    for tree in (Tree.LEDGERS, Tree.MARKS):
+        assert read(store, tree, wanted) == {
+            path: data for path, data in below.items() if tree_of(path[9:]) is tree
+        }
+    own = {path[9:] for path in below if tree_of(path[9:]) is None}
+    assert set(store.cluster().nodes) == own
+    whole = open_store(f"etcd-snapshot://{tmp_path / 'saved.db'}?scope=/ledgers")
+    assert read(whole, Tree.WHOLE, wanted) == below
