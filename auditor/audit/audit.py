@@ -35,6 +35,7 @@ from auditor.audit.landing import Landing, RunDirectory
 from auditor.audit.lock import run_lock
 from auditor.audit.metadata import ClusterMetadata, land_difference, land_registry
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first, scan_marks, scan_second
+from auditor.audit.offload_scan import check_offloads, with_offloads
 from auditor.audit.owner_scan import check_owners, land_ownership, read_owners, resolve_cursors
 from auditor.audit.resumption import resumption_of, run_identity
 from auditor.audit.runs_before import find_runs_before
@@ -119,6 +120,7 @@ class Audit:
         if entry_logs is not None:
             tables = with_space(landing, entry_logs, indexes.rows, tables)
         tables = with_foresight(metadata, tables, before, options.bookie_conf)
+        tables = with_offloads(landing, owners, tables, options)
         findings = run_checks(landing, tables, before, options)  # check, confirm
         landing.progress.stage("report")
         holes = find_holes(metadata, difference.doubtful_ids)
@@ -167,6 +169,7 @@ class Audit:
         check_since(self.options.since)
         check_owners(self.options)
         collector_settings(self.options.bookie_conf)
+        check_offloads(self.options)
         recognise(uri)
         # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
         find_places(split_sources(self.bookies).directories)

@@ -166,6 +166,7 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
 
 
 def _coverage_of(tables: Tables, holes: bool) -> RunCoverage:
+    owners_read = "ownership" not in tables.known_empty
     return RunCoverage(
         tables.verdicts,
         tables.bookies,
@@ -173,6 +174,8 @@ def _coverage_of(tables: Tables, holes: bool) -> RunCoverage:
         bool(tables.roster.unread),
         entry_logs=tables.space is not None,
         digests=tables.digests is not None,
+        owners=owners_read and tables.ownership.where("fault = 'owner-unreadable'").isEmpty(),
+        objects=tables.offload_objects is not None,
     )
 
 

@@ -16,7 +16,7 @@ from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
 from auditor.audit.runs_before import RunsBefore
-from auditor.tables import OF_ENTRY_LOGS, ClusterFacts, Roster, Tables
+from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
 from auditor.tables.contents import bookies_in_doubt, contents
 from auditor.tables.empty_directories import empty_directories
 from auditor.tables.id_generator import UNDRAWN, find_undrawn
@@ -155,7 +155,7 @@ def _stale_marks(landing: Landing, marks: DataFrame, *tables: DataFrame) -> Data
 
 def _known_empty(landing: Landing, bookies: list[dict[str, Any]], has_owners: bool) -> frozenset[str]:
     """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
-    empty = {*landing.empty, *OF_ENTRY_LOGS}  # until they were read
+    empty = {*landing.empty, *OF_ENTRY_LOGS, *OF_OFFLOADS}  # until they were read
     if not has_owners:
         empty.add("ownership")
     if "judged" in empty:

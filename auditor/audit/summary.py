@@ -16,6 +16,7 @@ from auditor.audit.ids_in_doubt import count_ids_in_doubt
 from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.offload_scan import offload_notes
 from auditor.audit.owner_scan import Owners, owner_notes
 from auditor.audit.space_scan import EntryLogScan, space_notes
 from auditor.audit.witness import Witness
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 ON_ABSENCE = frozenset(
     {each.id for each in ALL if each.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
-    | {each.id for each in OF_TABLES if each.asks in ("orphans", "ownership")}
+    | {each.id for each in OF_TABLES if each.asks in ("orphans", "ownership", "offload_objects")}
 )
 """Checks that find what the metadata does not have."""
 
@@ -104,6 +105,7 @@ def summarise(audited: Audited, options: AuditOptions) -> Report:
             *indexes.notes(),
             *witness_notes,
             *owner_notes(audited.owners, tables.ownership),
+            *offload_notes(tables),
             *(space_notes(audited.entry_logs, tables) if audited.entry_logs else []),
             *foresight_notes(tables),
             *changes.notes,

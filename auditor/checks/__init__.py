@@ -58,8 +58,10 @@ from auditor.checks.mark_unreadable import mark_unreadable
 from auditor.checks.metadata_misplaced import metadata_misplaced
 from auditor.checks.metadata_suspect import metadata_suspect
 from auditor.checks.metadata_unreadable import metadata_unreadable
+from auditor.checks.object_orphan import object_orphan
 from auditor.checks.offload_incomplete import offload_incomplete
 from auditor.checks.offload_not_trimmed import offload_not_trimmed
+from auditor.checks.offload_object_missing import offload_object_missing
 from auditor.checks.on_unregistered_bookie import on_unregistered_bookie
 from auditor.checks.orphan_ledger import orphan_ledger
 from auditor.checks.orphan_ledger_deleting import orphan_ledger_deleting
@@ -162,6 +164,8 @@ ALL: tuple[Check, ...] = (
     ledger_unowned,
     offload_incomplete,
     offload_not_trimmed,
+    offload_object_missing,
+    object_orphan,
 )
 # Aliases too: an id that a check once had leads to it for ever.
 BY_ID: dict[str, Check] = {name: check for check in ALL for name in (check.id, *check.aliases)}

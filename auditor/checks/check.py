@@ -48,6 +48,8 @@ class Basis(StrEnum):
     """What lies in a bookie's entry logs, which are read only where a run is asked to."""
     DIGESTS = "digests"
     """What sampled entries are, which are read whole only where a run is asked to look deep."""
+    OBJECTS = "objects"
+    """What a bucket has, by the inventory that a run is given, and who refers to it."""
 
 
 class Need(StrEnum):

@@ -22,6 +22,9 @@ it is *unseen*, and stays known until a run can tell.
 ``digests``
     What sampled entries are. Looked at as disks are, by a run that looked deep.
 
+``objects``
+    What a bucket has. Looked at as owners are, by a run that was given the bucket's inventory.
+
 Holes are parts of the metadata that could not be read, and ids that these or a misplaced record leave in
 doubt. What marks show needs a listing without them.
 """

@@ -28,7 +28,8 @@ _KNOWN = ("known_severity", "known_missing", "known_confidence")
 @dataclass(frozen=True)
 class RunCoverage:
     """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
-    bookie was not read whole, and whether entry logs were read, and sampled entries in them."""
+    bookie was not read whole, and whether entry logs, sampled entries in them, all owners, and a bucket's
+    inventory were read."""
 
     verdicts: DataFrame
     bookies: DataFrame
@@ -36,6 +37,8 @@ class RunCoverage:
     some_unread: bool
     entry_logs: bool = False
     digests: bool = False
+    owners: bool = False
+    objects: bool = False
 
 
 def findings_with_changes(
@@ -198,6 +201,7 @@ def _was_looked_at(looked: RunCoverage) -> Column:
     of_copies = F.col("id").isin(*_ids(Basis.COPIES))
     of_logs = F.col("id").isin(*_ids(Basis.ENTRY_LOGS))
     of_digests = F.col("id").isin(*_ids(Basis.DIGESTS))
+    of_owners, of_objects = (F.col("id").isin(*_ids(each)) for each in (Basis.OWNERS, Basis.OBJECTS))
     marked = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
     gone = ~listed & no_holes
     ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", no_holes))
@@ -210,6 +214,8 @@ def _was_looked_at(looked: RunCoverage) -> Column:
         F.when(marked & ~no_holes, False)
         .when(of_logs & F.lit(not looked.entry_logs), False)
         .when(of_digests & F.lit(not looked.digests), False)
+        .when(of_owners, no_holes & F.lit(looked.owners))
+        .when(of_objects, no_holes & F.lit(looked.owners and looked.objects))
         .when(of_store, listed | no_holes)
         # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
         .when(of_copies & F.col("ledger_id").isNull(), no_holes & F.lit(not looked.some_unread))

@@ -31,6 +31,7 @@ class Subjects:
     of_owners: Flags
     of_logs: Flags
     of_digests: Flags
+    of_objects: Flags
     has_ledger: Flags
     ledger: NDArray[np.bytes_]
     scope_id: NDArray[np.int64]
@@ -50,21 +51,22 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
                 np.array([_basis(id) == Basis.METADATA for id in kinds], np.bool_),
                 np.array([_basis(id) == Basis.COPIES for id in kinds], np.bool_),
                 np.array([of_marks(id) for id in kinds], np.bool_),
-                np.array([_basis(id) == Basis.OWNERS for id in kinds], np.bool_),
+                np.array([_basis(id) in (Basis.OWNERS, Basis.OBJECTS) for id in kinds], np.bool_),
                 np.array([_basis(id) == Basis.ENTRY_LOGS for id in kinds], np.bool_),
                 np.array([_basis(id) == Basis.DIGESTS for id in kinds], np.bool_),
+                np.array([_basis(id) == Basis.OBJECTS for id in kinds], np.bool_),
                 batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False),
                 whole(batch["scope_id"]),
                 whole(batch["ledger_id"]),
                 _to_numbers(batch["bookie_id"], numbers),
             )
         )
-    kinds = (*[np.bool_] * 7, *[np.int64] * 3)
+    kinds = (*[np.bool_] * 8, *[np.int64] * 3)
     columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
-    store, copies, marks, owners, logs, digests, has, scope, ledger, bookie = (
+    store, copies, marks, owners, logs, digests, objects, has, scope, ledger, bookie = (
         np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
     )
-    flags = (store, copies, marks, owners, logs, digests, has)
+    flags = (store, copies, marks, owners, logs, digests, objects, has)
     return Subjects(*flags, keys(scope, ledger), scope, ledger, bookie, list(numbers))
 
 
@@ -111,16 +113,20 @@ def looked_at(run: Batches, holes: bool, found: Subjects) -> Flags:
     answer[found.of_marks & holes] = False
     if found.of_owners.any():
         answer[found.of_owners] = not holes and _owners_read(run)
-    for rows, table in ((found.of_logs, "entry_logs"), (found.of_digests, "digests")):
-        if rows.any() and not _has_table(run, table):
+    for rows, table, column in (
+        (found.of_logs, "entry_logs", "bookie_id"),
+        (found.of_digests, "digests", "bookie_id"),
+        (found.of_objects, "offload_objects", "uid"),
+    ):
+        if rows.any() and not _has_table(run, table, column):
             answer[rows] = False
     return answer.astype(np.bool_)
 
 
-def _has_table(run: Batches, name: str) -> bool:
+def _has_table(run: Batches, name: str, column: str) -> bool:
     """Whether the run has a table that is made only where it was asked to."""
     try:
-        return next(iter(run(f"tables/{name}", ["bookie_id"])), None) is not None
+        return next(iter(run(f"tables/{name}", [column])), None) is not None
     except RunError:
         return False
 

@@ -128,6 +128,13 @@ class AuditOptions:
             1e9,
         ),
     ] = 86_400.0
+    offload_listing: Annotated[
+        str | None,
+        Option(
+            "An inventory of the bucket that ledgers are offloaded to: CSV or Parquet of names and sizes. Without "
+            "it nothing is said of its objects (docs/owners.md)."
+        ),
+    ] = None
     rate_limit: Annotated[
         float, Option("Reads a second from a live store, all tasks together; 0: as fast as it goes.", 0)
     ] = 20_000.0

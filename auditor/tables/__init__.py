@@ -12,10 +12,13 @@ from auditor.tables.roster import Roster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["OF_ENTRY_LOGS", "ClusterFacts", "Roster", "Tables"]
+__all__ = ["OF_ENTRY_LOGS", "OF_OFFLOADS", "ClusterFacts", "Roster", "Tables"]
 
 OF_ENTRY_LOGS = ("space", "entry_logs", "misplaced", "digests", "log_foresight")
 """Tables that a run has only where entry logs were read; ``digests`` only with --deep."""
+
+OF_OFFLOADS = ("offload_objects",)
+"""Tables that a run has only with the inventory of a bucket (``--offload-listing``)."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,8 @@ class Tables:
 
     collector: CollectorSettings = field(default_factory=CollectorSettings)
     """How the bookies' garbage collectors are taken to be set."""
+    offload_objects: DataFrame | None = None
+    """Copies in an object store (`auditor.tables.offload_objects`); None where no listing was given."""
 
     known_empty: frozenset[str] = frozenset()
     """Tables, those of the properties too, of which the driver knows that they have no rows."""

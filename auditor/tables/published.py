@@ -30,6 +30,7 @@ from auditor.tables.judged import JUDGED
 from auditor.tables.log_foresight import LOG_FORESIGHT
 from auditor.tables.misplaced import MISPLACED
 from auditor.tables.moved import MOVED
+from auditor.tables.offload_objects import OFFLOAD_OBJECTS
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.space import SPACE
@@ -124,6 +125,7 @@ TABLES: dict[str, pa.Schema] = {
     "log_foresight": LOG_FORESIGHT,
     "owners": OWNERS,
     "ownership": OWNERSHIP,
+    "offload_objects": OFFLOAD_OBJECTS,
     "stale_marks": STALE_MARKS,
     "changes": CHANGES,
 }

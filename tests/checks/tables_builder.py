@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
 from auditor.model.collector_settings import CollectorSettings
-from auditor.tables import OF_ENTRY_LOGS, ClusterFacts, Roster, Tables
+from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
 from auditor.tables.published import TABLES
 from auditor.tables.roster import ROSTER_TABLES
 
@@ -87,6 +87,10 @@ _USUAL: dict[str, Row] = {
         "scope_id": 0, "seen_before": False, "application": "pulsar", "tenant": "shop", "namespace": "orders",
         "borrowed": False, "state": "CLOSED",
     },
+    "offload_objects": {
+        "scope_id": 0, "uid": "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed", "objects": 2, "bytes": 700,
+        "has_data": True, "has_index": True, "kind": "data",
+    },
     "over_replicated": {"scope_id": 0, "state": "CLOSED", "marked": False, "locked": False, "exposed": False},
 }  # fmt: skip
 
@@ -101,15 +105,16 @@ def facts(**said: Any) -> ClusterFacts:
 
 def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Sequence[Row]) -> Tables:
     """Tables with these rows, columns not said being the usual ones or null; all other tables are empty."""
-    assert set(rows) <= {*SCHEMAS, *ROSTER_TABLES}, f"no check asks {set(rows)}"
-    frames = {name: frame(spark, name, rows.get(name, ())) for name in SCHEMAS}
+    assert set(rows) <= {*SCHEMAS, *ROSTER_TABLES, *OF_OFFLOADS}, f"no check asks {set(rows)}"
+    named = [*SCHEMAS, *(name for name in OF_OFFLOADS if name in rows)]
+    frames = {name: frame(spark, name, rows.get(name, ())) for name in named}
     cluster = cluster or facts()
     roster = Roster.read(lambda name: _full(name, TABLES[name].names, rows.get(name, ())), cluster)
     return Tables(
         cluster=cluster,
         roster=roster,
         collector=CollectorSettings(),
-        known_empty=frozenset(OF_ENTRY_LOGS),
+        known_empty=frozenset((*OF_ENTRY_LOGS, *(name for name in OF_OFFLOADS if name not in rows))),
         **frames,
     )
 

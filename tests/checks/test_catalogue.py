@@ -102,6 +102,8 @@ CATALOGUE = {
         "ledger-unowned": "note",
         "offload-incomplete": "note",
         "offload-not-trimmed": "note",
+        "offload-object-missing": "error",
+        "object-orphan": "note",
     },
 }
 # Commands of BookKeeper 4.17.2's shell, as its BookieShell registers them: options without a value, options

@@ -41,6 +41,28 @@ ROWS = [
     row(14, None, standing="young", claim=PATH),
     row(15, None, standing="unknown", claim=PATH, why="a gap"),
 ]
+UID = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
+OBJECTS = [
+    row(21, "object-orphan", standing=None, objects=2, bytes=700, path=None),
+    row(22, "object-orphan", standing=None, path=None, why=f"{PATH}: cut (at byte 3)"),
+    row(
+        23,
+        "offload-object-missing",
+        **TOPIC,
+        standing=None,
+        offload="deleted",
+        has_data=False,
+        has_index=False,
+    ),
+    row(24, "offload-object-missing", **TOPIC, standing=None, offload="complete", has_index=False),
+    row(
+        25, "offload-object-missing", **TOPIC, standing=None, offload="deleted", has_data=False, why="too new"
+    ),
+    row(26, None, **TOPIC, standing=None, offload="complete"),
+]
+for each in OBJECTS:
+    del each["standing"]
+    each |= {"application": "pulsar", "tenant": "shop", "namespace": "orders"} if each["path"] else {}
 FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
     "owner-dangling": {
         2: ("error", "confirmed", "topic shop/orders/returns names ledger 2 (1 of 3 in its list), which is"),
@@ -66,12 +88,22 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
         13: ("note", "confirmed", "was not given up for it, and is still there"),
     },
     "owner-unreadable": {None: ("error", "confirmed", f"{PATH}: cut (at byte 3)")},
+    "object-orphan": {
+        21: ("note", "suspect", f"the bucket has a copy of ledger 21 (700 bytes, {UID}) that no topic's list"),
+        22: ("note", "unknown", f"names; in doubt: {PATH}: cut (at byte 3)"),
+    },
+    "offload-object-missing": {
+        23: ("critical", "confirmed", "the copy of ledger 23 of topic shop/orders/returns is not whole in the "
+             "bucket: both objects are not in the listing, and BookKeeper has given the ledger up for it"),
+        24: ("error", "confirmed", "their index is not in the listing"),
+        25: ("critical", "suspect", "the data are not in the listing, and BookKeeper has given the ledger up"),
+    },
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def owned(spark: SparkSession) -> Tables:
-    return tables(spark, ownership=ROWS)
+    return tables(spark, ownership=ROWS, offload_objects=OBJECTS)
 
 
 @pytest.mark.parametrize("check", FOUND)
@@ -81,5 +113,5 @@ def test_a_check_finds_its_faults_and_nothing_else(check: str, owned: Tables) ->
     for ledger, (severity, confidence, words) in FOUND[check].items():
         assert (found[ledger].severity, found[ledger].confidence) == (severity, confidence)
         assert words in found[ledger].message
-        assert found[ledger].evidence["application"] == "pulsar"
+        assert check == "object-orphan" or found[ledger].evidence["application"] == "pulsar"
         assert found[ledger].bookie_id is None

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.checks import OF_TABLES, TableCheck
 from auditor.findings.table import ask_table_checks
-from auditor.tables import OF_ENTRY_LOGS, Tables
+from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, Tables
 from tests.corpora.audited import Asked
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(audited: Asked) -
     tables = replace(audited.tables, known_empty=frozenset())  # so that every check is asked
     assert {each.id for each in audited.seen()} & {check.id for check in OF_TABLES if check.asks}
     there = [name for name in OF if getattr(tables, name) is not None]
-    assert {*OF} - {*there} == {*OF_ENTRY_LOGS}, "which were not read"
+    assert {*OF} - {*there} == {*OF_ENTRY_LOGS, *OF_OFFLOADS}, "which were not read"
     each = [
         ask_table_checks([check for check in OF_TABLES if check.asks == name], _without(tables, name))
         for name in there
@@ -61,7 +61,7 @@ def test_what_is_known_to_find_nothing_is_not_asked(audited: Asked) -> None:
         return replace(check, find=find)
 
     checks = [noted(check) for check in OF_TABLES]
-    empty = frozenset({"marks", "judged", *OF_ENTRY_LOGS})
+    empty = frozenset({"marks", "judged", *OF_ENTRY_LOGS, *OF_OFFLOADS})
     ask_table_checks(checks, replace(audited.tables, known_empty=empty))
     assert asked == [check.id for check in OF_TABLES if check.asks not in empty]
 

@@ -1,0 +1,63 @@
+"""The inventory of a bucket (``--offload-listing``), joined with the offload contexts of the topics' lists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from auditor.audit.landing import Landing
+from auditor.audit.owner_scan import Owners
+from auditor.errors import UsageError
+from auditor.model.options import AuditOptions
+from auditor.sources.owners.object_listing import check_listing, listing_rows
+from auditor.tables import OF_OFFLOADS
+from auditor.tables.offload_objects import offload_objects
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+def check_offloads(options: AuditOptions) -> None:
+    """Say that ``--offload-listing`` cannot be meant before anything is read.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    if options.offload_listing is not None:
+        check_listing(options.offload_listing)
+
+
+def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: AuditOptions) -> Tables:
+    """``tables`` with what the listing and the contexts say; as they are where no listing was given.
+
+    Raises:
+        UsageError: nobody's owners were read, or the listing has no names.
+    """
+    listing, rows = options.offload_listing, owners.rows
+    if listing is None:
+        return tables
+    if rows is None:
+        raise UsageError(
+            f"--offload-listing {listing}: no owner was found, whose offloads it could hold; --owners names them"
+        )
+    objects = landing.land("offload_objects", partial(_joined, landing, listing, rows, options))
+    empty = (tables.known_empty - {*OF_OFFLOADS}) | (landing.empty & {*OF_OFFLOADS})
+    return replace(tables, offload_objects=objects, known_empty=frozenset(empty))
+
+
+def offload_notes(tables: Tables) -> list[str]:
+    """Whether copies in an object store were looked for, where a topic has any."""
+    if tables.offload_objects is not None or "ownership" in tables.known_empty:
+        return []
+    offloaded = tables.ownership.where("offload in ('complete', 'deleted') and not borrowed").count()
+    if not offloaded:
+        return []
+    return [f"{offloaded:,} ledgers were offloaded; --offload-listing says whether their objects are there"]
+
+
+def _joined(landing: Landing, listing: str, owners: DataFrame, options: AuditOptions) -> DataFrame:
+    rows = listing_rows(landing.spark, listing)
+    return offload_objects(rows, owners, round(options.owner_grace * 1000))

@@ -1,0 +1,68 @@
+"""Objects of offloaded ledgers that no topic's list names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.model.finding import Confidence, Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.NOTE, group="owner", rests_on=Basis.OBJECTS, asks="offload_objects")
+def object_orphan(tables: Tables) -> DataFrame:
+    """The bucket has a copy of a ledger that no topic's list names.
+
+    What it finds:
+        Objects of the listing whose name has the UUID and the ledger of no offload context. One finding per
+        copy: its data and its index together.
+
+    Why it matters:
+        They cost money for ever: the broker deletes only what a list names. A topic that was deleted, or an
+        offload that failed and was begun anew, leaves them.
+
+    How sure:
+        Suspect: another cluster may offload into the same bucket, and an offload that was begun after the
+        owners were read is in a newer listing. Unknown where a topic's list could not be read: it may name
+        the copy (`doubt` says which).
+
+    What to do:
+        See that no other cluster uses the bucket. Look whether the ledger belongs to a topic now (`bkaudit
+        explain ledger`), and whether its topic was deleted. Keep the copy until two listings that are days
+        apart both have it without a context.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          It shows whether the ledger is in BookKeeper as well.
+
+    Limits:
+        Only with `--offload-listing`. Objects of streaming offloads name no ledger and are not looked at, nor
+        is what else lies in the bucket.
+    """
+    from pyspark.sql import functions as F
+
+    assert tables.offload_objects is not None
+    doubt = F.when(F.col("why").isNotNull(), F.col("why"))
+    return finding_rows(
+        tables.offload_objects.where(F.col("fault") == "object-orphan"),
+        ledger_id="ledger_id",
+        confidence=F.when(F.col("why").isNotNull(), Confidence.UNKNOWN.value).otherwise(
+            Confidence.SUSPECT.value
+        ),
+        message=words(
+            "the bucket has a copy of ledger ",
+            ledger_name(),
+            " (",
+            F.col("bytes"),
+            " bytes, ",
+            F.col("uid"),
+            ") that no topic's list names",
+            F.coalesce(words("; in doubt: ", doubt), F.lit("")),
+        ),
+        evidence={"uid": "uid", "objects": "objects", "bytes": "bytes", "doubt": "why"},
+    )

@@ -1,0 +1,74 @@
+"""Offload contexts without their objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.check import Basis, check
+from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.checks.owner_words import owner_evidence, owner_name
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.ERROR, group="owner", rests_on=Basis.OBJECTS, asks="offload_objects")
+def offload_object_missing(tables: Tables) -> DataFrame:
+    """A topic's list says that a ledger was offloaded, and the bucket lacks its data or their index.
+
+    What it finds:
+        Complete offload contexts without both objects in the listing. Critical where BookKeeper has given the
+        ledger up for the copy: then nobody has its entries.
+
+    Why it matters:
+        Readers of that part of the topic fail: the broker reads an offloaded ledger from the bucket as soon as
+        BookKeeper's copy is gone, and prefers the bucket before that if it is told to.
+
+    How sure:
+        Confirmed where the listing has the objects of an offload that became complete `--owner-grace` or more
+        after this one. Suspect where it may have been made before the copy was, or the context has no time.
+
+    What to do:
+        Look for the object in the bucket, in its older versions, and in the log of its lifecycle rules: these
+        delete what is old, and offloaded data are. Where BookKeeper still has the ledger, offload it again
+        before its trim.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`
+          It shows whether BookKeeper still has the ledger.
+
+    Limits:
+        Only with `--offload-listing`. That an object is there does not say that it can be read. Streaming
+        offloads are not looked at.
+    """
+    from pyspark.sql import functions as F
+
+    assert tables.offload_objects is not None
+    lacking = (
+        F.when(F.col("has_index"), "the data are")
+        .when(F.col("has_data"), "their index is")
+        .otherwise("both objects are")
+    )
+    given_up = F.when(F.col("offload") == "deleted", ", and BookKeeper has given the ledger up for it")
+    doubt = F.when(F.col("why").isNotNull(), F.col("why"))
+    return finding_rows(
+        tables.offload_objects.where(F.col("fault") == "offload-object-missing"),
+        ledger_id="ledger_id",
+        severity=F.when(F.col("offload") == "deleted", Severity.CRITICAL.value),
+        confidence=suspect_if(F.col("why").isNotNull()),
+        message=words(
+            "the copy of ledger ",
+            ledger_name(),
+            " of ",
+            owner_name(),
+            " is not whole in the bucket: ",
+            lacking,
+            " not in the listing",
+            F.coalesce(given_up, F.lit("")),
+            F.coalesce(words("; in doubt: ", doubt), F.lit("")),
+        ),
+        evidence={**owner_evidence("offload", "uid", "has_data", "has_index"), "doubt": "why"},
+    )

@@ -1,0 +1,104 @@
+"""offload_objects: copies of ledgers in an object store, by the topics' lists and by the bucket's inventory.
+
+    UUID-ledger-ID          the data of ledger ID; UUID is the one in its offload context
+    UUID-ledger-ID-index    where its entries lie in that
+
+Names may have a path before them. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger, and are
+left out, as is whatever else lies in the bucket. Source: DataBlockUtils of Pulsar's tiered storage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from auditor.model.columns import schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OFFLOAD_OBJECTS = schema_of(
+    ("uid", pa.string(), "the UUID in the names of the objects, and in the offload context"),
+    ("scope_id", pa.int64(), "0: applications know no scopes"),
+    ("ledger_id", pa.int64(), "the ledger that was copied"),
+    ("objects", pa.int64(), "objects that the listing has of this copy"),
+    ("bytes", pa.int64(), "bytes of these"),
+    ("has_data", pa.bool_(), "the listing has the data"),
+    ("has_index", pa.bool_(), "the listing has their index"),
+    ("fault", pa.string(), "object-orphan, offload-object-missing; null: nothing is wrong"),
+    ("why", pa.string(), "what leaves the fault in doubt"),
+    ("application", pa.string(), "whose the ledger is; null: no context names the copy"),
+    ("kind", pa.string(), "data"),
+    ("tenant", pa.string(), "tenant"),
+    ("namespace", pa.string(), "namespace"),
+    ("topic", pa.string(), "local name of the topic"),
+    ("cursor", pa.string(), "null: a topic's data are offloaded"),
+    ("detail", pa.string(), "null"),
+    ("path", pa.string(), "the topic's znode"),
+    ("offload", pa.string(), "incomplete, complete, or deleted (from BookKeeper)"),
+    ("offload_time", pa.int64(), "when the offload was begun or became complete, ms"),
+)
+
+ORPHAN, MISSING = "object-orphan", "offload-object-missing"
+_NAME = "^(?:.*/)?([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})-ledger-([0-9]{1,19})(-index)?$"
+_OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path")
+
+
+def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFrame:
+    """Rows of `OFFLOAD_OBJECTS`: every context with a UUID, and every copy that the listing has.
+
+    ``listing`` has columns name and bytes, ``owners`` is that table. A listing is as old as the newest context
+    whose objects it has: what was offloaded later than ``grace`` (ms) before that may be missing from it.
+    """
+    from pyspark.sql import functions as F
+
+    both = _copies(listing).join(_contexts(owners), ["uid", "ledger_id"], "full_outer")
+    unread = owners.where("status != 'ok'").agg(
+        F.min(F.concat("path", F.lit(": "), "damage")).alias("unread")
+    )
+    seen = both.where("has_data and has_index").agg(F.max("offload_time").alias("reached"))
+    both = both.crossJoin(F.broadcast(unread)).crossJoin(F.broadcast(seen))
+    whole = F.coalesce(F.col("has_data") & F.col("has_index"), F.lit(False))
+    fault = F.when(F.col("path").isNull(), ORPHAN).when(
+        F.col("offload").isin("complete", "deleted") & ~whole, MISSING
+    )
+    old = F.coalesce(F.col("offload_time") <= F.col("reached") - grace, F.lit(False))
+    why = F.when((F.col("fault") == ORPHAN) & F.col("unread").isNotNull(), F.col("unread"))
+    why = why.when((F.col("fault") == MISSING) & ~old, "the listing may be older than the copy")
+    both = both.withColumn("fault", fault).withColumns({"why": why, "scope_id": F.lit(0).cast("bigint")})
+    both = both.fillna(0, ["objects", "bytes"]).fillna(False, ["has_data", "has_index"])
+    return both.select(*OFFLOAD_OBJECTS.names)
+
+
+def _copies(listing: DataFrame) -> DataFrame:
+    """One row for each copy that the listing has."""
+    from pyspark.sql import functions as F
+
+    parts = {
+        name: F.regexp_extract("name", _NAME, group)
+        for group, name in enumerate(("uid", "ledger_id", "index"), 1)
+    }
+    rows = listing.withColumns(parts).where("uid != ''")
+    rows = rows.withColumns({"uid": F.lower("uid"), "ledger_id": F.expr("try_cast(ledger_id as bigint)")})
+    is_index = F.col("index") != ""
+    return (
+        rows.where("ledger_id is not null")
+        .groupBy("uid", "ledger_id")
+        .agg(
+            F.count("*").alias("objects"),
+            F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
+            F.max(~is_index).alias("has_data"),
+            F.max(is_index).alias("has_index"),
+        )
+    )
+
+
+def _contexts(owners: DataFrame) -> DataFrame:
+    """One row for each context that names a copy; a shadow topic's are its source's."""
+    from pyspark.sql import functions as F
+
+    rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
+    one = F.min(F.struct("path", "offload", "offload_time", *(name for name in _OWNER if name != "path")))
+    grouped = rows.groupBy(F.lower("offload_uid").alias("uid"), "ledger_id").agg(one.alias("one"))
+    return grouped.select("uid", "ledger_id", "one.*")
