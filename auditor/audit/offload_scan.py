@@ -1,4 +1,4 @@
-"""The inventory of a bucket (``--offload-listing``), joined with the offload contexts of the topics' lists."""
+"""The inventory of a bucket (``--offload-listing``), joined with the offload contexts of topics' lists."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
     if listing is None:
         return tables
     if rows is None:
-        raise UsageError(
-            f"--offload-listing {listing}: no owner was found, whose offloads it could hold; --owners names them"
-        )
+        raise UsageError(f"--offload-listing {listing}: no owner was found, and none named with --owners")
     objects = landing.land("offload_objects", partial(_joined, landing, listing, rows, options))
     empty = (tables.known_empty - {*OF_OFFLOADS}) | (landing.empty & {*OF_OFFLOADS})
     return replace(tables, offload_objects=objects, known_empty=frozenset(empty))

@@ -70,7 +70,9 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         evidence={
             "application": "application",
             "claim": "claim",
+            "state": "state",
             "length": "length",
+            "last_entry_id": "last_entry_id",
             "made": "ctime",
             "seen_before": "seen_before",
             "doubt": "why",

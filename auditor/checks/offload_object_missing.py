@@ -24,8 +24,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         ledger up for the copy: then nobody has its entries.
 
     Why it matters:
-        Readers of that part of the topic fail: the broker reads an offloaded ledger from the bucket as soon as
-        BookKeeper's copy is gone, and prefers the bucket before that if it is told to.
+        Readers of that part of the topic fail: the broker reads an offloaded ledger from the bucket as soon
+        as BookKeeper's copy is gone, and prefers the bucket before that if it is told to.
 
     How sure:
         Confirmed where the listing has the objects of an offload that became complete `--owner-grace` or more

@@ -24,6 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "report": (
         "bkaudit report runs/A --severity critical --severity error",
         "bkaudit report runs/A --check 'entry-*' --bookie bk1:3181 --format csv",
+        "bkaudit report runs/A --leaks --format csv > leaks.csv",
         "bkaudit report runs/A --all | grep ' ledger 42:'",
     ),
     "diff": ("bkaudit diff runs/A runs/B", "bkaudit diff runs/A runs/B --format jsonl"),

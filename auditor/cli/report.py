@@ -26,6 +26,7 @@ CHANGES = ("new", "worse", "better", "same")
 @runs_options
 @outputs_option
 @click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
+@click.option("--leaks", is_flag=True, help="List the ledgers that belong to nobody, in the order to look.")
 @click.option("--all", "every", is_flag=True, help="text: every finding, not only the report's samples.")
 @click.option("--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only findings this severe.")
 @click.option(
@@ -46,6 +47,7 @@ def report(
     conf: Path | None,
     forms: tuple[str, ...],
     by: Level | None,
+    leaks: bool,
     every: bool,
     severity: tuple[str, ...],
     check: tuple[str, ...],
@@ -71,6 +73,9 @@ def report(
 
         click.echo(telling.render(owner_totals(RunReader(run), by), by))
         return
+    if leaks:
+        _list_leaks(run, forms)
+        return
     from auditor.notebook.run import open_run
 
     wanted = outputs(forms, run)
@@ -81,6 +86,24 @@ def report(
         show(SelectedRun(opened, selection), wanted, TextChoice(every, selection, show_suppressed))
         return
     show(opened, wanted, TextChoice(every, selection, show_suppressed))
+
+
+def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
+    """Print the leaks of a run in one form.
+
+    Raises: UsageError.
+    """
+    from auditor.reports.leaks import LISTINGS
+    from auditor.runs.leaks import Leaks
+    from auditor.runs.reader import RunReader
+
+    form = forms[0] if forms else "text"
+    if len(forms) > 1 or form not in LISTINGS:
+        raise UsageError(f"--leaks: one --format of {', '.join(LISTINGS)}, to standard output")
+    opened = RunReader(run)
+    found = Leaks(opened)
+    for part in LISTINGS[form](found.totals(), found, opened.report.run.scan_time):
+        click.echo(part, nl=False)
 
 
 def _check(wanted: tuple[Output, ...], selection: Selection) -> None:

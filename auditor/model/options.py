@@ -131,8 +131,8 @@ class AuditOptions:
     offload_listing: Annotated[
         str | None,
         Option(
-            "An inventory of the bucket that ledgers are offloaded to: CSV or Parquet of names and sizes. Without "
-            "it nothing is said of its objects (docs/owners.md)."
+            "An inventory of the bucket that ledgers are offloaded to: CSV or Parquet of names and sizes. "
+            "Without it nothing is said of its objects (docs/owners.md)."
         ),
     ] = None
     rate_limit: Annotated[

@@ -13,10 +13,10 @@ NOBODY = ""
 
 @dataclass(slots=True)
 class OwnerTotal:
-    """One tenant, namespace or topic: ``bytes`` are those of closed ledgers, each copy counted once.
+    """One tenant, namespace or topic: ``bytes`` and ``entries`` are of closed ledgers, one copy of each.
 
     ``dangling`` counts references to ledgers that are gone, ``unowned`` ledgers that are leaked, with their
-    ``leaked_bytes``. ``findings`` counts by severity those about its ledgers.
+    ``leaked_bytes`` and ``leaked_entries``. ``findings`` counts by severity those about its ledgers.
     """
 
     name: str
@@ -25,4 +25,6 @@ class OwnerTotal:
     dangling: int = 0
     unowned: int = 0
     leaked_bytes: int = 0
+    entries: int = 0
+    leaked_entries: int = 0
     findings: dict[str, int] = field(default_factory=dict)

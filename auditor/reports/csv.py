@@ -70,15 +70,15 @@ def _row(finding: Finding, standings: Standings) -> list[str | int]:
         _number(finding.scope_id),
         _number(finding.ledger_id),
         finding.ledger_qualified_name or "",
-        _text(finding.bookie_id or ""),
-        _text(finding.message),
+        escape_formula(finding.bookie_id or ""),
+        escape_formula(finding.message),
         sum(part.count for part in finding.missing),
-        _text(missing_text(finding, BOOKIES_SHOWN)),
-        _text(", ".join(unknown[:BOOKIES_SHOWN]) + more),
+        escape_formula(missing_text(finding, BOOKIES_SHOWN)),
+        escape_formula(", ".join(unknown[:BOOKIES_SHOWN]) + more),
         standing.change if standing else "",
         _time(standing.first_seen) if standing else "",
-        _text((standing.suppressed if standing else None) or ""),
-        _text(json.dumps(finding.evidence, ensure_ascii=False, sort_keys=True)),
+        escape_formula((standing.suppressed if standing else None) or ""),
+        escape_formula(json.dumps(finding.evidence, ensure_ascii=False, sort_keys=True)),
         finding.fingerprint,
     ]
 
@@ -87,10 +87,10 @@ def _number(id: int | None) -> int | str:
     return "" if id is None else id
 
 
-def _text(text: str) -> str:
+def escape_formula(text: str) -> str:
     """A cell that is not a formula, whatever was written into the metadata.
 
-    >>> [_text(text) for text in ("bk:3181", "=HYPERLINK(0)", " @x")]
+    >>> [escape_formula(text) for text in ("bk:3181", "=HYPERLINK(0)", " @x")]
     ['bk:3181', "'=HYPERLINK(0)", "' @x"]
     """
     text = printable(text)

@@ -14,11 +14,14 @@ from auditor.reports.text_table import text_table
 def render(totals: Sequence[OwnerTotal], level: Level) -> str:
     """One line per tenant, namespace or topic.
 
-    >>> print(render([OwnerTotal("shop", 2, 700, 1, findings={"error": 1})], "tenant"))
-    tenant  ledgers  bytes  dangling  leaked  leaked bytes  findings
-    shop    2        700 B  1         0       0 B           1 error
+    >>> print(render([OwnerTotal("shop", 2, 700, 1, entries=9, findings={"error": 1})], "tenant"))
+    tenant  ledgers  bytes  entries  dangling  leaked  leaked bytes  leaked entries  findings
+    shop    2        700 B  9        1         0       0 B           0               1 error
     """
-    head = (level, "ledgers", "bytes", "dangling", "leaked", "leaked bytes", "findings")
+    head = (
+        *(level, "ledgers", "bytes", "entries", "dangling", "leaked", "leaked bytes", "leaked entries"),
+        "findings",
+    )
     return "\n".join(text_table(head, map(_row, totals)))
 
 
@@ -32,8 +35,10 @@ def _row(total: OwnerTotal) -> tuple[str, ...]:
         "(no known owner)" if total.name == NOBODY else printable(total.name),
         f"{total.ledgers:,}",
         size(total.bytes),
+        f"{total.entries:,}",
         f"{total.dangling:,}",
         f"{total.unowned:,}",
         size(total.leaked_bytes),
+        f"{total.leaked_entries:,}",
         ", ".join(found) or "-",
     )

@@ -14,7 +14,10 @@ from auditor.model.finding import Severity
 from auditor.model.owner_total import LEVELS, NOBODY, Level, OwnerTotal
 from auditor.runs.reader import RunReader
 
-_OWN = ("scope_id", "ledger_id", "standing", "tenant", "namespace", "topic", "borrowed", "length", "size")
+_OWN = (
+    *("scope_id", "ledger_id", "standing", "tenant", "namespace", "topic", "borrowed", "length"),
+    "last_entry_id",
+)
 
 
 def owner_totals(run: RunReader, level: Level) -> list[OwnerTotal]:
@@ -35,14 +38,17 @@ def owner_totals(run: RunReader, level: Level) -> list[OwnerTotal]:
     for row in _rows(run):
         found = total((row["tenant"], row["namespace"], row["topic"]))
         length = max(row["length"] or 0, 0)
+        entries = max(row["last_entry_id"] + 1, 0) if row["last_entry_id"] is not None else 0
         if row["standing"] == "owned" and not row["borrowed"]:
             found.ledgers += 1
             found.bytes += length
+            found.entries += entries
         elif row["standing"] == "dangling":
             found.dangling += 1
         elif row["standing"] == "unowned":
             found.unowned += 1
             found.leaked_bytes += length
+            found.leaked_entries += entries
     for severity, owner in _owners_of_findings(run):
         counts = total((owner.get("tenant"), owner.get("namespace"), owner.get("topic"))).findings
         counts[severity] = counts.get(severity, 0) + 1

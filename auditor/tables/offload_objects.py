@@ -3,8 +3,8 @@
     UUID-ledger-ID          the data of ledger ID; UUID is the one in its offload context
     UUID-ledger-ID-index    where its entries lie in that
 
-Names may have a path before them. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger, and are
-left out, as is whatever else lies in the bucket. Source: DataBlockUtils of Pulsar's tiered storage.
+Names may have a path before them. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger,
+and are left out, as is whatever else lies in the bucket. Source: DataBlockUtils of Pulsar's tiered storage.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "deta
 def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFrame:
     """Rows of `OFFLOAD_OBJECTS`: every context with a UUID, and every copy that the listing has.
 
-    ``listing`` has columns name and bytes, ``owners`` is that table. A listing is as old as the newest context
-    whose objects it has: what was offloaded later than ``grace`` (ms) before that may be missing from it.
+    ``listing`` has columns name and bytes, ``owners`` is that table. A listing is at least as new as the
+    newest context whose objects it has: what was offloaded later than ``grace`` ms before may be absent.
     """
     from pyspark.sql import functions as F
 

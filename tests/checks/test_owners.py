@@ -89,14 +89,14 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
     },
     "owner-unreadable": {None: ("error", "confirmed", f"{PATH}: cut (at byte 3)")},
     "object-orphan": {
-        21: ("note", "suspect", f"the bucket has a copy of ledger 21 (700 bytes, {UID}) that no topic's list"),
+        21: ("note", "suspect", f"the bucket has a copy of ledger 21 (700 bytes, {UID}) that no topic"),
         22: ("note", "unknown", f"names; in doubt: {PATH}: cut (at byte 3)"),
     },
     "offload-object-missing": {
-        23: ("critical", "confirmed", "the copy of ledger 23 of topic shop/orders/returns is not whole in the "
-             "bucket: both objects are not in the listing, and BookKeeper has given the ledger up for it"),
+        23: ("critical", "confirmed", "is not whole in the bucket: both objects are not in the listing, and "
+             "BookKeeper has given the ledger up for it"),
         24: ("error", "confirmed", "their index is not in the listing"),
-        25: ("critical", "suspect", "the data are not in the listing, and BookKeeper has given the ledger up"),
+        25: ("critical", "suspect", "the data are not in the listing, and BookKeeper has given the"),
     },
 }  # fmt: skip
 

@@ -24,12 +24,12 @@ def row(ledger_id: int, standing: str, topic: str | None, **said: Any) -> Row:
 
 
 ROWS = [
-    row(1, "owned", "a/x/one", length=100),
+    row(1, "owned", "a/x/one", length=100, last_entry_id=9),
     row(2, "owned", "a/x/two", length=50),
     row(1, "owned", "a/x/two", length=100, borrowed=True),
-    row(3, "owned", "b/y/one", length=-1),
+    row(3, "owned", "b/y/one", length=-1, last_entry_id=-1),
     row(4, "dangling", "a/x/one"),
-    row(5, "unowned", None, length=7),
+    row(5, "unowned", None, length=7, last_entry_id=2),
     row(6, "unnamed", None, length=9),
 ]
 
@@ -46,7 +46,7 @@ FINDINGS = [
     finding(Severity.NOTE, "a/x/two", 2),
     finding(Severity.NOTE, None, 6),
 ]
-NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7)
+NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7, leaked_entries=3)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7)
             "tenant",
             [
                 OwnerTotal("b", 1, 0, findings={"critical": 1}),
-                OwnerTotal("a", 2, 150, 1, findings={"note": 2}),
+                OwnerTotal("a", 2, 150, 1, entries=10, findings={"note": 2}),
                 NOBODYS,
             ],
         ),
@@ -64,7 +64,7 @@ NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7)
             "topic",
             [
                 OwnerTotal("b/y/one", 1, 0, findings={"critical": 1}),
-                OwnerTotal("a/x/one", 1, 100, 1, findings={"note": 1}),
+                OwnerTotal("a/x/one", 1, 100, 1, entries=10, findings={"note": 1}),
                 OwnerTotal("a/x/two", 1, 50, findings={"note": 1}),
                 NOBODYS,
             ],

@@ -60,7 +60,8 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
     name, size = _named(rows, NAMES), _named(rows, SIZES)
     if name is None:
         raise UsageError(
-            f"--offload-listing {path}: no column is called {', '.join(NAMES)}; it has {', '.join(rows.columns)}"
+            f"--offload-listing {path}: no column is called {', '.join(NAMES)}; there are "
+            f"{', '.join(rows.columns)}"
         )
     number = F.lit(None) if size is None else F.expr(f"try_cast(`{size}` as bigint)")
     return rows.select(F.col(f"`{name}`").cast("string").alias("name"), number.cast("bigint").alias("bytes"))

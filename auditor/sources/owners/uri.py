@@ -96,5 +96,5 @@ def beside(application: str, metadata: str) -> OwnersUri:
 
 
 def _with_root(store: str, root: str) -> str:
-    scheme = store.partition(":")[0]
+    scheme = store.partition("://")[0]
     return f"{store}?{SAVED[scheme]}={quote(root)}" if scheme in SAVED else f"{store}{root}"
