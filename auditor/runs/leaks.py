@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from auditor.errors import RunUsageError
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names_of
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.model.leak import Leak, LeakTotals
 from auditor.runs.reader import RunReader
@@ -21,7 +22,8 @@ from auditor.runs.reader import RunReader
 UNOWNED = "ledger-unowned"
 _HELD = pa.schema(
     [
-        ("rank", pa.int8()), ("bytes", pa.int64()), ("ledger_id", pa.int64()), ("confidence", pa.string()),
+        ("rank", pa.int8()), ("bytes", pa.int64()), ("scope_id", pa.int64()), ("ledger_id", pa.int64()),
+        ("confidence", pa.string()),
         ("claim", pa.string()), ("made", pa.int64()), ("entries", pa.int64()), ("state", pa.string()),
         ("doubt", pa.string()), ("seen_before", pa.bool_()),
     ]
@@ -40,7 +42,7 @@ class Leaks:
         if "ownership" not in run.table_names():
             raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
         parts = [pa.RecordBatch.from_pylist(rows, schema=_HELD) for rows in _rows(run)]
-        order = [("rank", "ascending"), ("bytes", "descending"), ("ledger_id", "ascending")]
+        order = [("rank", "ascending"), ("bytes", "descending"), *((name, "ascending") for name in LEDGER)]
         self._table = pa.Table.from_batches(parts, schema=_HELD).sort_by(order)
 
     def __iter__(self) -> Iterator[Leak]:
@@ -92,7 +94,7 @@ def _words(names: Names, claim: str) -> str:
 def _rows(run: RunReader) -> Iterator[list[dict[str, Any]]]:
     import pyarrow.compute as pc
 
-    for batch in run.batches("findings", ["id", "ledger_id", "confidence", "evidence"]):
+    for batch in run.batches("findings", ["id", *LEDGER, "confidence", "evidence"]):
         some = batch.filter(pc.equal(batch["id"], UNOWNED))
         yield [_row(each) for each in some.to_pylist()]
 
@@ -104,7 +106,7 @@ def _row(finding: dict[str, Any]) -> dict[str, Any]:
     return {
         "rank": 0 if finding["confidence"] == Confidence.CONFIRMED else 1,
         "bytes": max(int(length), 0) if closed and length is not None else None,
-        "ledger_id": finding["ledger_id"],
+        **{name: finding[name] for name in LEDGER},
         "confidence": finding["confidence"],
         "claim": said.get("claim") or "",
         "made": said.get("made"),

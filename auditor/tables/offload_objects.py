@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.model.columns import schema_of
+from auditor.model.columns import LEDGER, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +40,7 @@ OFFLOAD_OBJECTS = schema_of(
     ("offload_time", pa.int64(), "when the offload was begun or became complete, ms"),
 )
 
+_COPY = ("uid", *LEDGER)
 ORPHAN, MISSING = "object-orphan", "offload-object-missing"
 _NAME = "^(?:.*/)?([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})-ledger-([0-9]{1,19})(-index)?$"
 _OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path")
@@ -53,7 +54,7 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
     """
     from pyspark.sql import functions as F
 
-    both = _copies(listing).join(_contexts(owners), ["uid", "ledger_id"], "full_outer")
+    both = _copies(listing).join(_contexts(owners), [*_COPY], "full_outer")
     unread = owners.where("status != 'ok'").agg(
         F.min(F.concat("path", F.lit(": "), "damage")).alias("unread")
     )
@@ -66,7 +67,7 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
     old = F.coalesce(F.col("offload_time") <= F.col("reached") - grace, F.lit(False))
     why = F.when((F.col("fault") == ORPHAN) & F.col("unread").isNotNull(), F.col("unread"))
     why = why.when((F.col("fault") == MISSING) & ~old, "the listing may be older than the copy")
-    both = both.withColumn("fault", fault).withColumns({"why": why, "scope_id": F.lit(0).cast("bigint")})
+    both = both.withColumn("fault", fault).withColumn("why", why)
     both = both.fillna(0, ["objects", "bytes"]).fillna(False, ["has_data", "has_index"])
     return both.select(*OFFLOAD_OBJECTS.names)
 
@@ -77,14 +78,15 @@ def _copies(listing: DataFrame) -> DataFrame:
 
     parts = {
         name: F.regexp_extract("name", _NAME, group)
-        for group, name in enumerate(("uid", "ledger_id", "index"), 1)
+        for group, name in enumerate(("uid", "ledger", "index"), 1)
     }
     rows = listing.withColumns(parts).where("uid != ''")
-    rows = rows.withColumns({"uid": F.lower("uid"), "ledger_id": F.expr("try_cast(ledger_id as bigint)")})
+    rows = rows.withColumns({"uid": F.lower("uid"), "ledger_id": F.expr("try_cast(ledger as bigint)")})
+    rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     is_index = F.col("index") != ""
     return (
         rows.where("ledger_id is not null")
-        .groupBy("uid", "ledger_id")
+        .groupBy(*_COPY)
         .agg(
             F.count("*").alias("objects"),
             F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
@@ -99,6 +101,7 @@ def _contexts(owners: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
+    rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     one = F.min(F.struct("path", "offload", "offload_time", *(name for name in _OWNER if name != "path")))
-    grouped = rows.groupBy(F.lower("offload_uid").alias("uid"), "ledger_id").agg(one.alias("one"))
-    return grouped.select("uid", "ledger_id", "one.*")
+    grouped = rows.groupBy(F.lower("offload_uid").alias("uid"), *LEDGER).agg(one.alias("one"))
+    return grouped.select(*_COPY, "one.*")
