@@ -163,7 +163,7 @@ def _find(source: MetadataSource, options: AuditOptions) -> tuple[OwnersUri | No
         try:
             store = source.store
             if isinstance(store, NeighbourStore) and store.has_beside(application.trees[0]):
-                return beside(name, source.uri.text), notes
+                return beside(name, source.uri), notes
         except StoreError as error:
             notes += (f"whether {name} refers to these ledgers is unknown: {error}",)
     return None, notes

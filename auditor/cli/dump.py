@@ -60,7 +60,7 @@ def dump(
     trees = [tree for application in APPLICATIONS.values() for tree in application.trees]
     beside = () if without_owners else tuple(trees)
     options = polite(options_from_flags(conf, flags))
-    wanted = SaveRequest(of.metadata, parse_metadata_uri(of.metadata), beside, not without_secrets, options)
+    wanted = SaveRequest(parse_metadata_uri(of.metadata), beside, not without_secrets, options)
     opened = nullcontext(sys.stdout.buffer) if file == "-" else new_file(Path(file))
     with opened as out:
         saved = save(wanted, out, _now_and_then())

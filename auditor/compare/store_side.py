@@ -15,6 +15,7 @@ from auditor.sources.metadata.options import polite
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerValueSource, StoreSource
 from auditor.sources.metadata.store import ClusterNodes, NeighbourStore
 from auditor.sources.metadata.stores import is_live, open_store
+from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.uri import OwnersUri
 from auditor.sources.owners.value_source import OWNER_VALUES, OwnerValueSource
@@ -32,11 +33,11 @@ class StoreSide:
 
     def __init__(self, name: str, uri: str, landing: Landing, options: AuditOptions, salt: int) -> None:
         self.name = name
-        self.uri = uri
+        self.uri = parse_metadata_uri(uri)
         self._landing = landing
         self._options = options
         self._salt = salt
-        self._store = open_store(uri, polite(options))
+        self._store = open_store(self.uri, polite(options))
         try:
             self.live, self.root = self._store.live, self._store.root
             landing.progress.stage("cluster")
@@ -48,7 +49,7 @@ class StoreSide:
 
     def summary(self) -> StoreSummary:
         """Its URI, where it stood at first, and its layout."""
-        return StoreSummary(self.uri, self.nodes.position, self.layout.value)
+        return StoreSummary(self.uri.text, self.nodes.position, self.layout.value)
 
     def values(self, *, again: bool = False) -> dict[str, bytes]:
         """The bytes of layout, instance id and cookies, by their names below the root."""
@@ -105,7 +106,7 @@ class StoreSide:
         return self._landing.spark.createDataFrame([], from_arrow_schema(OWNER_VALUES))
 
     def _read(self, source: type[StoreSource], at: ClusterNodes) -> DataFrame:
-        more: dict[str, Any] = {"metadata": self.uri, "layout": self.layout.value}
+        more: dict[str, Any] = {"metadata": self.uri.text, "layout": self.layout.value}
         if at.revision is not None:
             more |= {"revision": at.revision, "revision_time": at.scan_time}
         return source_rows(self._landing.spark, source(self._given(**more)))

@@ -25,7 +25,7 @@ _RESERVED = "readonly"
 def is_accepted(id: str) -> bool:
     """Whether BookKeeper's ``BookieId.parse`` takes an id; it refuses a whole ledger over one it does not.
 
-    >>> accepted("bk1:3181"), accepted("[::1]:3181"), accepted("ReadOnly"), accepted("a b")
+    >>> is_accepted("bk1:3181"), is_accepted("[::1]:3181"), is_accepted("ReadOnly"), is_accepted("a b")
     (True, True, False, False)
     """
     return _ACCEPTED.fullmatch(id) is not None and id.lower() != _RESERVED

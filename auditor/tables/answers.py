@@ -73,7 +73,7 @@ def combine_pieces(availability: DataFrame, bookies: Sequence[str]) -> DataFrame
 
     ``bookies`` are the ids of these; the rows of all others are passed on as they are. What any piece shows
     is held, and the piece that knows least says what is known of the rest. Rows without a ledger stay. Files
-    that end inside a page must have been recognised before (`auditor.tables.unequal.held`).
+    that end inside a page must have been recognised before (`auditor.tables.unequal.held_groups`).
     """
     from pyspark.sql import functions as F
 

@@ -6,7 +6,7 @@ from auditor.codecs.store import layout
 from auditor.errors import DecodeError, RuleError, StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore
-from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.sources.metadata.uri import MetadataUri
 
 
 def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
@@ -24,8 +24,8 @@ def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKi
     return _in_etcd(store.uri, cluster)
 
 
-def _by_paths(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
-    asked = parse_metadata_uri(uri).layout
+def _by_paths(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+    asked = uri.layout
     znode = cluster.nodes.get("LAYOUT")
     for path, reason in cluster.gaps:
         # What may not be read is not absent: nothing can be assumed of it.
@@ -48,7 +48,7 @@ def _by_paths(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
     return kind, f"LAYOUT says {kind.value}"
 
 
-def _in_etcd(uri: str, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+def _in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
     key = cluster.nodes.get("LAYOUT")
     if key is None:
         return LayoutKind.ETCD, "no layout key: etcd has one layout"

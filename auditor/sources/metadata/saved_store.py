@@ -21,10 +21,10 @@ class SavedStore(ABC, Generic[Content]):
 
     live = False
 
-    def __init__(self, uri: str, parsed: MetadataUri) -> None:
+    def __init__(self, uri: MetadataUri) -> None:
         self.uri = uri
-        self.root = parsed.root
-        self._path = Path(parsed.path)
+        self.root = uri.root
+        self._path = Path(uri.path)
         self._content: Content | None = None
 
     @abstractmethod

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.uri import MetadataUri
 
 BATCH_ZNODES = 20_000
 """No batch of a store holds more znodes than this: about 10 MB of ledger metadata."""
@@ -174,7 +175,7 @@ class History(NamedTuple):
 class MetadataStore(Protocol):
     """Anything that holds a cluster's metadata. It is only read."""
 
-    uri: str
+    uri: MetadataUri
     root: str
     live: bool
     keeps_marks: bool

@@ -87,7 +87,7 @@ def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> M
     parsed = parse_metadata_uri(uri)
     kind = STORES[parsed.scheme]
     bounds = (options or StoreOptions(),) if kind.live else ()
-    store: MetadataStore = _load(kind.opener)(parsed.text, parsed, *bounds)
+    store: MetadataStore = _load(kind.opener)(parsed, *bounds)
     return store
 
 

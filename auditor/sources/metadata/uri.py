@@ -75,6 +75,10 @@ class MetadataUri:
     text: str
     query: Mapping[str, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """What was written: messages name a store so."""
+        return self.text
+
 
 def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
     """Take a metadata URI apart, or say which forms there are; one that was taken apart already stays.

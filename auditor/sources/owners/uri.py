@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote
 
 from auditor.errors import UsageError
-from auditor.sources.metadata.uri import METADATA_STORE, SAVED, parse_metadata_uri, redact
+from auditor.sources.metadata.uri import METADATA_STORE, SAVED, MetadataUri, parse_metadata_uri, redact
 from auditor.sources.owners.applications import APPLICATIONS
 
 
@@ -83,16 +83,16 @@ def parse_owners_uri(text: str) -> OwnersUri:
     return owners
 
 
-def beside(application: str, metadata: str) -> OwnersUri:
+def beside(application: str, metadata: MetadataUri) -> OwnersUri:
     """Where an application would keep its references in the metadata's own store, beside BookKeeper's root.
 
-    >>> beside("pulsar", "zk+hierarchical://h1:2181;h2/east/ledgers").tree("schemas")
+    >>> metadata = parse_metadata_uri("zk+hierarchical://h1:2181;h2/east/ledgers")
+    >>> beside("pulsar", metadata).tree("schemas")
     'zk://h1:2181,h2:2181/east/schemas'
     """
-    parsed = parse_metadata_uri(metadata)
-    where = quote(parsed.path) if parsed.path else ",".join(parsed.hosts)
-    scheme = parsed.scheme.removeprefix(METADATA_STORE)
-    return OwnersUri(application, f"{scheme}://{where}", parsed.root.rpartition("/")[0])
+    where = quote(metadata.path) if metadata.path else ",".join(metadata.hosts)
+    scheme = metadata.scheme.removeprefix(METADATA_STORE)
+    return OwnersUri(application, f"{scheme}://{where}", metadata.root.rpartition("/")[0])
 
 
 def _with_root(store: str, root: str) -> str:

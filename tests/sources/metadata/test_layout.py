@@ -12,6 +12,7 @@ from auditor.errors import StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.uri import parse_metadata_uri
 
 FLAT = b"2\norg.apache.bookkeeper.meta.FlatLedgerManagerFactory:1"
 ETCD = b"2\norg.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory:0"
@@ -75,6 +76,6 @@ def test_what_lies_elsewhere_is_refused_in_words(
 def test_a_uri_may_only_agree(tmp_path: Path) -> None:
     chosen("zk", FLAT, tmp_path)
     store = open_store(f"dump://{tmp_path}/dump?root=/bk")
-    store.uri = "zk+hierarchical://h1:2181/bk"
+    store.uri = parse_metadata_uri("zk+hierarchical://h1:2181/bk")
     with pytest.raises(UsageError, match="the URI says hierarchical, the LAYOUT znode says flat"):
         choose_layout(store, store.cluster())

@@ -13,6 +13,7 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import NoRootError, StoreError, UsageError
 from auditor.sources.metadata.store import NeighbourStore, StoreOptions
 from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.sources.owners.spark_source import OwnerSource
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
 from tests.codecs.pulsar.pulsar_values import oracle
@@ -163,9 +164,8 @@ def test_a_uri_is_written_as_it_was_given(text: str) -> None:
 
 
 def test_the_metadatas_own_store_has_owners_beside_its_root() -> None:
-    assert beside("pulsar", "dump:///a%20b.jsonl?root=/east/ledgers") == OwnersUri(
-        "pulsar", "dump:///a%20b.jsonl", "/east"
-    )
+    metadata = parse_metadata_uri("dump:///a%20b.jsonl?root=/east/ledgers")
+    assert beside("pulsar", metadata) == OwnersUri("pulsar", "dump:///a%20b.jsonl", "/east")
 
 
 def test_options_that_cannot_be_meant_are_refused() -> None:

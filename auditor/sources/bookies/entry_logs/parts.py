@@ -62,7 +62,7 @@ class LogPart:
 def slice_parts(parts: Sequence[LogPart], wanted: int) -> list[LogPart]:
     """Cut parts, one a directory, into about ``wanted``.
 
-    >>> [part.number for part in sliced([LogPart("bk1", 0, "/l0", None)], 3)]
+    >>> [part.number for part in slice_parts([LogPart("bk1", 0, "/l0", None)], 3)]
     [0, 1, 2]
     """
     of = max(1, -(-wanted // max(1, len(parts))))

@@ -65,11 +65,10 @@ class LineStore(ABC):
     bookies_below: tuple[str, ...]
     """Where bookies are listed: a dump that ends there may lack more of them."""
 
-    def __init__(self, uri: str, parsed: MetadataUri) -> None:
+    def __init__(self, uri: MetadataUri) -> None:
         self.uri = uri
-        self.root = parsed.root
-        self._parsed = parsed
-        self._file = Path(parsed.path)
+        self.root = uri.root
+        self._file = Path(uri.path)
         self._lines = 0
         self._beside: set[str] = set()
 
@@ -242,6 +241,6 @@ class LineStore(ABC):
 
     def _nothing_read(self, way_out: str, damage: Sequence[tuple[str, str]]) -> StoreError:
         """The error of a dump that shows nothing of the cluster."""
-        recognise(self._parsed)
+        recognise(self.uri)
         said = f" ({len(damage)} places could not be read, as {damage[0][1]})" if damage else ""
         return StoreError(f"{way_out}{said}")

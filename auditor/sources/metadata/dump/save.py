@@ -55,9 +55,9 @@ def save(
         UsageError: the store is a saved one.
         StoreError: it cannot be read.
     """
-    if wanted.parsed.scheme not in READERS:
+    if wanted.uri.scheme not in READERS:
         raise UsageError(f"{wanted.uri}: it is saved already; a dump is made of zk:// and etcd://")
-    module, _, name = READERS[wanted.parsed.scheme].partition(":")
+    module, _, name = READERS[wanted.uri.scheme].partition(":")
     reader: Reader = getattr(importlib.import_module(module), name)
     saving = reader(wanted)
     out.write(first_line(saving.time))

@@ -20,8 +20,8 @@ from auditor.sources.metadata.uri import PATHS_ETCD, MetadataUri
 
 def read_etcd(wanted: SaveRequest) -> StoreRecords:
     """See `auditor.sources.metadata.dump.save_request.Reader`."""
-    kind = PathEtcdStore if wanted.parsed.scheme == PATHS_ETCD else EtcdStore
-    store = kind(wanted.uri, wanted.parsed, wanted.options)
+    kind = PathEtcdStore if wanted.uri.scheme == PATHS_ETCD else EtcdStore
+    store = kind(wanted.uri, wanted.options)
     try:
         cluster = store.cluster()
     finally:
@@ -31,8 +31,8 @@ def read_etcd(wanted: SaveRequest) -> StoreRecords:
 
 
 def _batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
-    root = wanted.parsed.root
-    client = EtcdClient(wanted.parsed.hosts, wanted.options)
+    root = wanted.uri.root
+    client = EtcdClient(wanted.uri.hosts, wanted.options)
     pages = EtcdPages(client, wanted.options)
     try:
         for tree in (root, *wanted.trees):
@@ -50,7 +50,7 @@ def _batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
 
 
 def _kept(key: bytes, data: bytes, wanted: SaveRequest) -> bytes:
-    if wanted.passwords or not data or not _is_ledger(etcd.key_text(key), wanted.parsed):
+    if wanted.passwords or not data or not _is_ledger(etcd.key_text(key), wanted.uri):
         return data
     return without_password(data)
 

@@ -19,8 +19,7 @@ class SaveRequest:
     ``passwords`` false: ledger metadata loses its passwords on the way.
     """
 
-    uri: str
-    parsed: MetadataUri
+    uri: MetadataUri
     beside: tuple[str, ...]
     passwords: bool
     options: StoreOptions
@@ -28,7 +27,7 @@ class SaveRequest:
     @property
     def trees(self) -> tuple[str, ...]:
         """The absolute paths beside the root."""
-        above = self.parsed.root.rpartition("/")[0]
+        above = self.uri.root.rpartition("/")[0]
         return tuple(f"{above}/{name}" for name in self.beside)
 
 

@@ -20,7 +20,7 @@ from auditor.sources.metadata.zookeeper.walk import Top, walk
 
 def read_zookeeper(wanted: SaveRequest) -> StoreRecords:
     """See `auditor.sources.metadata.dump.save_request.Reader`."""
-    store = LiveStore(wanted.uri, wanted.parsed, wanted.options)
+    store = LiveStore(wanted.uri, wanted.options)
     try:
         # It says in its own words what is wrong with hosts, rights or the root.
         began = store.cluster().scan_time
@@ -30,8 +30,8 @@ def read_zookeeper(wanted: SaveRequest) -> StoreRecords:
 
 
 def _batches(wanted: SaveRequest) -> Iterator[list[Record]]:
-    root = wanted.parsed.root
-    reader = ZooKeeperReader(wanted.parsed.hosts, wanted.options, probe=root)
+    root = wanted.uri.root
+    reader = ZooKeeperReader(wanted.uri.hosts, wanted.options, probe=root)
     try:
         there = [
             tree

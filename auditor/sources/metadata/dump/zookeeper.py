@@ -35,20 +35,20 @@ RECORDS_LOOKED_AT = 10_000
 _NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
 
 
-def open_dump(uri: str, parsed: MetadataUri) -> MetadataStore:
+def open_dump(uri: MetadataUri) -> MetadataStore:
     """The store for a dump, by the first record that can be read: ZooKeeper's has czxid, etcd's modRevision.
 
     Of etcd the first `RECORDS_LOOKED_AT` records say whether keys are ZooKeeper's paths: those sort first. A
     file that is none is taken for ZooKeeper's: whoever reads it says what it seems to be.
     """
     try:
-        record = first_record(Path(parsed.path))
+        record = first_record(Path(uri.path))
         if not record or "modRevision" not in record:
-            return DumpStore(uri, parsed)
-        first = islice(records_of(Path(parsed.path)), RECORDS_LOOKED_AT)
-        return (PathEtcdDumpStore if has_paths(first, parsed.root) else EtcdDumpStore)(uri, parsed)
+            return DumpStore(uri)
+        first = islice(records_of(Path(uri.path)), RECORDS_LOOKED_AT)
+        return (PathEtcdDumpStore if has_paths(first, uri.root) else EtcdDumpStore)(uri)
     except OSError:
-        return DumpStore(uri, parsed)
+        return DumpStore(uri)
 
 
 def parse_line(line: bytes) -> Znode:

@@ -50,15 +50,14 @@ class PinnedEtcd(ABC):
 
     def __init__(
         self,
-        uri: str,
-        parsed: MetadataUri,
+        uri: MetadataUri,
         options: StoreOptions,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.uri = uri
-        self.root = parsed.root
+        self.root = uri.root
         self._clock = clock
-        self._client = EtcdClient(parsed.hosts, options)
+        self._client = EtcdClient(uri.hosts, options)
         self._pages = EtcdPages(self._client, options)
         self._moment: Moment | None = None
         self._given: Moment | None = None

@@ -82,9 +82,8 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
     kind = KeyKind.UUIDS
     note = NOTE
 
-    def __init__(self, uri: str, parsed: MetadataUri) -> None:
-        super().__init__(uri, parsed)
-        self._parsed = parsed
+    def __init__(self, uri: MetadataUri) -> None:
+        super().__init__(uri)
         self._kind = self.kind
         self._keys = 0
 
@@ -241,9 +240,7 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
 
     def has_beside(self, name: str) -> bool:
         """Whether there is a key below it; see `NeighbourStore.has_beside`."""
-        beside = EtcdSnapshotStore(
-            self.uri, replace(self._parsed, root=f"{self.root.rpartition('/')[0]}/{name}")
-        )
+        beside = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
         try:
             return bool(beside.parts(Tree.WHOLE, LayoutKind.ETCD, 1))
         except NoRootError:

@@ -70,16 +70,15 @@ class LiveStore:
 
     def __init__(
         self,
-        uri: str,
-        parsed: MetadataUri,
+        uri: MetadataUri,
         options: StoreOptions,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.uri = uri
-        self.root = parsed.root
-        self._hosts = parsed.hosts
+        self.root = uri.root
+        self._hosts = uri.hosts
         self._clock = clock
-        self._reader = ZooKeeperReader(parsed.hosts, options, probe=parsed.root)
+        self._reader = ZooKeeperReader(uri.hosts, options, probe=uri.root)
 
     def cluster(self) -> ClusterNodes:
         """Read the cluster's own nodes; see `MetadataStore.cluster`.

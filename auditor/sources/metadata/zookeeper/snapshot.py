@@ -80,8 +80,8 @@ class SnapshotStore(SavedStore[_DriverState]):
     keeps_marks = True
     keeps_times = True
 
-    def __init__(self, uri: str, parsed: MetadataUri) -> None:
-        super().__init__(uri, parsed)
+    def __init__(self, uri: MetadataUri) -> None:
+        super().__init__(uri)
         self._records = 0
 
     def cluster(self) -> ClusterNodes:

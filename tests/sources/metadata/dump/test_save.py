@@ -30,7 +30,7 @@ PASSWORD = b"golden"  # of every ledger of this cluster
 
 
 def wanted(uri: str, *, passwords: bool = True, beside: tuple[str, ...] = ()) -> SaveRequest:
-    return SaveRequest(uri, parse_metadata_uri(uri), beside, passwords, StoreOptions(rate_limit=0))
+    return SaveRequest(parse_metadata_uri(uri), beside, passwords, StoreOptions(rate_limit=0))
 
 
 def saved(uri: str, file: Path, *, passwords: bool = True, beside: tuple[str, ...] = ()) -> DumpSummary:
@@ -98,7 +98,7 @@ def test_a_saved_zookeeper_has_every_znode_as_it_was(
 def test_a_saved_store_tells_when_it_was_read(zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
     live = open_store(f"zk://{zookeeper.hosts}/ledgers")
     before = live.cluster().scan_time
-    saved(live.uri, tmp_path / "a")
+    saved(str(live.uri), tmp_path / "a")
     after = live.cluster().scan_time
     live.close()
     dump = open_store(f"dump://{tmp_path}/a").cluster()

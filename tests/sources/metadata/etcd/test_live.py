@@ -292,7 +292,7 @@ def test_a_store_goes_on_with_another_member(tmp_path: Path) -> None:
     with running_cluster(tmp_path / "etcd") as members:
         members[0].load([("/bk/layout", b"2\nx:0"), *made(20_000)])
         hosts = ",".join([f"127.0.0.1:{free_port()}", *(member.host for member in members)])
-        store = EtcdStore("", parse_metadata_uri(f"etcd://{hosts}/bk"), replace(FAST, timeout_s=5))
+        store = EtcdStore(parse_metadata_uri(f"etcd://{hosts}/bk"), replace(FAST, timeout_s=5))
         store.cluster()
         held: dict[str, bytes] = {}
         for number, batch in enumerate(batches(store, 4)):

@@ -74,7 +74,7 @@ def test_the_scan_time_is_the_clock_but_never_before_what_was_read(
     with EmbeddedZooKeeper(copy_of("flat-v1")) as server:
         uri = f"zk://{server.hosts}/ledgers"
         for now in (5, 2_000_000_000_000):
-            store = LiveStore(uri, parse_metadata_uri(uri), StoreOptions(), clock=lambda now=now: now)  # type: ignore[misc]
+            store = LiveStore(parse_metadata_uri(uri), StoreOptions(), clock=lambda now=now: now)  # type: ignore[misc]
             cluster = store.cluster()
             newest = max(max(node.ctime, node.mtime) for node in cluster.nodes.values())
             assert cluster.scan_time == max(now, newest)
