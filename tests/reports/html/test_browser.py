@@ -239,3 +239,31 @@ def test_a_picture_has_its_words(opened: Open) -> None:
     row = picture.get_by_role("row", name="bk-a:3181")
     assert row.locator("path.cell.missing").count() == 1
     assert row.locator("path.cell.held").bounding_box() != row.locator("path.cell.missing").bounding_box()
+
+
+@pytest.mark.parametrize("opened", [{"width": 400}], indirect=True)
+def test_counts_stay_in_sight_on_a_telephone_and_say_what_they_count(opened: Open) -> None:
+    counts = opened.page.locator(".cards td.n, .cards thead th")
+    assert counts.count() > 20
+    edges = [box["x"] + box["width"] for box in (each.bounding_box() for each in counts.all()) if box]
+    assert len(edges) == counts.count()
+    assert max(edges) <= 400
+    unlabelled = opened.page.locator(".cards tbody td.n:not([data-label])")
+    assert unlabelled.count() == 0
+
+
+@pytest.mark.parametrize("opened", [{"width": 400}, {"width": 900}, {"width": WIDE}], indirect=True)
+def test_an_id_that_fits_on_a_line_is_not_broken(opened: Open) -> None:
+    ids = opened.page.locator("table.bookies .id bdi", has_text=re.compile(r"^bk-\w:3181$"))
+    assert ids.count() > 1
+    assert {each.evaluate("node => node.getClientRects().length") for each in ids.all()} == {1}
+    heights = [box["height"] for box in (each.bounding_box() for each in ids.all()) if box]
+    assert max(heights) < 30  # one line
+
+
+def test_the_history_has_an_axis_with_its_most_and_its_days(opened: Open) -> None:
+    axes = opened.page.locator(".axes")
+    assert axes.locator(".y").inner_text().split() == ["8", "0"]
+    first, last = axes.locator(".x span").all_inner_texts()
+    finished = opened.page.locator("table:has(#runs) tbody td:nth-child(2)").all_inner_texts()
+    assert (first, last) == (finished[-1], finished[0])
