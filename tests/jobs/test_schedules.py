@@ -107,10 +107,16 @@ def test_the_shell_of_the_pod_resumes_a_try_and_spares_a_finished_run(
     bkaudit.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     bkaudit.chmod(0o755)
     (tmp_path / "runs" / "bkaudit-1").mkdir(parents=True)
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "JOB": "bkaudit-1", "METADATA": "zk://a;b/l"}
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "JOB": "bkaudit-1",
+        "METADATA": "zk://a;b/l",
+        "PUSHGATEWAY": "",
+    }
 
     def given() -> list[str]:
         command = [*container["command"], script.replace("/runs/", f"{tmp_path}/runs/")]
+        # Without a pushgateway nothing is pushed.
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, check=True
         ).stdout.split()
@@ -124,6 +130,19 @@ def test_the_shell_of_the_pod_resumes_a_try_and_spares_a_finished_run(
     assert arguments[arguments.index("--out") + 1] == f"{tmp_path}/runs/bkaudit-1"
     (tmp_path / "runs" / "bkaudit-1" / "report.json").touch()
     assert given()[arguments.index("--out") + 1] == f"{tmp_path}/runs/bkaudit-1-again"
+
+
+def test_every_file_that_the_options_name_is_there_in_the_pod(
+    manifests: dict[str, Any], pod: dict[str, Any]
+) -> None:
+    [volume] = [each["configMap"] for each in pod["volumes"] if "configMap" in each]
+    there = {f"/etc/bkaudit/{item['path']}" for item in volume["items"]}
+    data = manifests["ConfigMap"]["data"]
+    assert {item["key"] for item in volume["items"]} <= data.keys()
+    named = {value for value in tomllib.loads(data["audit.toml"]).values() if str(value).startswith("/etc/")}
+    assert named
+    assert named <= there
+    assert tomllib.loads(data["suppressions.toml"]) == {}
 
 
 class TriedAgainError(Exception):

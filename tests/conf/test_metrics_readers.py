@@ -1,0 +1,128 @@
+"""Who reads the metrics: a real node_exporter from a directory, a real pushgateway from the CronJob's pod."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from auditor.reports import openmetrics
+from tests.reports.samples import report
+from tests.servers.etcd import free_port
+
+CONF = Path(__file__).parents[2] / "conf"
+LIMIT_S = 60
+
+
+@contextmanager
+def serving(program: str, *arguments: str) -> Iterator[str]:
+    """A program that serves ``/metrics`` on a free port, for as long as the block runs; its address."""
+    if shutil.which(program) is None:
+        pytest.skip(f"needs {program}")
+    address = f"127.0.0.1:{free_port()}"
+    command = [program, f"--web.listen-address={address}", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            until = time.monotonic() + LIMIT_S
+            while process.poll() is None:
+                try:
+                    shown(address)
+                    break
+                except OSError:
+                    assert time.monotonic() < until, f"{program} does not serve"
+                    time.sleep(0.1)
+            assert process.poll() is None, f"{program} ended"
+            yield address
+        finally:
+            process.terminate()
+
+
+def shown(address: str) -> str:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def test_node_exporter_reads_every_sample(tmp_path: Path) -> None:
+    text = openmetrics.render(report())
+    (tmp_path / "bkaudit.prom").write_text(text)
+    with serving(
+        "prometheus-node-exporter",
+        "--collector.disable-defaults",
+        "--collector.textfile",
+        f"--collector.textfile.directory={tmp_path}",
+    ) as address:
+        served = shown(address)
+    assert "node_textfile_scrape_error 0" in served
+    names = {line.partition("{")[0].split()[0] for line in text.splitlines() if not line.startswith("#")}
+    assert {name for name in names if f"\n{name}{{" not in served and f"\n{name} " not in served} == set()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
+    """The pod's command in a directory of its own, with a bkaudit that writes metrics and ends with 1."""
+    manifests = yaml.safe_load_all((CONF / "kubernetes-cronjob.yaml").read_text())
+    [cron] = [each for each in manifests if each["kind"] == "CronJob"]
+    [container] = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    for name in ("runs", "scratch", "bin"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "given.prom").write_text(openmetrics.render(report()))
+    bkaudit = tmp_path / "bin" / "bkaudit"
+    bkaudit.write_text(f"#!/bin/sh\ncp {tmp_path}/given.prom {tmp_path}/scratch/bkaudit.prom\nexit 1\n")
+    bkaudit.chmod(0o755)
+    [text] = container["args"]
+    for name in ("runs", "scratch"):
+        text = text.replace(f"/{name}/", f"{tmp_path}/{name}/")
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    return [*container["command"], text], {"PATH": path, "JOB": "bkaudit-1", "METADATA": "zk://a/ledgers"}
+
+
+def test_what_the_pod_pushes_is_what_a_pushgateway_serves(
+    script: tuple[list[str], dict[str, str]],
+) -> None:
+    command, environment = script
+    with serving("prometheus-pushgateway") as address:
+        pushed = subprocess.run(
+            command, env=environment | {"PUSHGATEWAY": f"http://{address}"}, capture_output=True, text=True
+        )
+        served = shown(address)
+    assert (pushed.returncode, pushed.stderr) == (1, "")  # how the audit ended
+    assert 'bkaudit_verdict{cluster="' in served
+    assert 'job="bkaudit"' in served
+
+
+def test_a_pushgateway_that_is_away_is_said_and_changes_nothing(
+    script: tuple[list[str], dict[str, str]],
+) -> None:
+    command, environment = script
+    away = f"http://127.0.0.1:{free_port()}"
+    ended = subprocess.run(
+        command, env=environment | {"PUSHGATEWAY": away}, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == f"the metrics did not reach {away}"
+
+
+def test_an_audit_is_told_when_its_pod_is_to_end(script: tuple[list[str], dict[str, str]]) -> None:
+    command, environment = script
+    bkaudit = Path(environment["PATH"].partition(":")[0], "bkaudit")
+    bkaudit.write_text(
+        '#!/bin/sh\ntrap "echo told; exit 143" TERM\necho begun\nwhile :; do sleep 0.1; done\n'
+    )
+    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment | {"PUSHGATEWAY": ""}, **settings) as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == "begun\n"
+        shell.send_signal(signal.SIGTERM)
+        assert shell.stdout.read() == "told\n"
+    assert shell.returncode == 143
