@@ -9,7 +9,6 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
 from auditor.cli.options import format_option, runs_options
-from auditor.errors import UsageError
 
 
 @click.command()
@@ -20,10 +19,11 @@ def history(directory: str | None, cluster: str | None, conf: Path | None, form:
     """List the finished runs below DIR (./runs), the oldest first, with what each found and what changed."""
     from auditor.reports import history as report
     from auditor.runs import history as runs
+    from auditor.runs.newest import check_runs_directory
 
     directory = directory or str(runs_directory(cluster, conf))
-    if "://" not in directory and not Path(directory).exists():
-        raise UsageError(f"{directory}: no such directory; bkaudit audit makes it with the first run")
+    if "://" not in directory:
+        check_runs_directory(Path(directory))
     found = runs.history(directory)
     if not found and form == "text":
         click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")

@@ -52,6 +52,7 @@ def prune(
     baselines of suppressions. Unfinished runs, and whatever is not a run of this program, are left alone.
     """
     from auditor.runs.history import history
+    from auditor.runs.newest import check_runs_directory
     from auditor.runs.prune import Keep, decisions
 
     runs = runs or str(runs_directory(cluster, conf))
@@ -61,6 +62,7 @@ def prune(
     if keep == Keep():
         raise UsageError("say what to keep: --keep-last, --keep-daily, --keep-weekly or --keep-monthly")
     directory = Path(runs)
+    check_runs_directory(directory)
     found = decisions(history(directory), keep, _baselines((*suppressions, *_configured(conf)), directory))
     freed = 0
     for decision in found:

@@ -9,6 +9,16 @@ from auditor.errors import UsageError
 REPORT = "report.json"
 
 
+def check_runs_directory(directory: Path) -> None:
+    """Say how a directory of runs comes about, where there is none.
+
+    Raises:
+        UsageError: no such directory.
+    """
+    if not directory.is_dir():
+        raise UsageError(f"{directory}: no such directory; bkaudit audit makes it with the first run")
+
+
 def newest_report(runs: str | Path) -> Path:
     """The report of the newest finished run right below ``runs``, or of the run that ``runs`` is.
 
@@ -22,8 +32,7 @@ def newest_report(runs: str | Path) -> Path:
     directory = Path(runs)
     if (directory / REPORT).is_file():
         return directory / REPORT
-    if not directory.is_dir():
-        raise UsageError(f"{runs}: no such directory")
+    check_runs_directory(directory)
     found = [(report.stat().st_mtime_ns, report) for report in directory.glob(f"*/{REPORT}")]
     if not found:
         raise UsageError(f"{runs}: no finished run is in it")

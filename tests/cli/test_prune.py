@@ -123,3 +123,10 @@ def test_what_to_keep_must_be_said(runs: Path) -> None:
     refused = prune(runs, "--yes")
     assert (refused.exit_code, "say what to keep" in refused.stderr) == (2, True)
     assert (runs / "run-4").exists()
+
+
+def test_a_directory_that_is_not_there_is_said_with_the_way_out(tmp_path: Path) -> None:
+    outcome = CliRunner().invoke(main, ["prune", str(tmp_path / "none"), "--keep-last", "1"])
+    assert outcome.exit_code == 2
+    assert outcome.stderr.startswith(f"bkaudit: {tmp_path}/none: no such directory; bkaudit audit makes it")
+    assert len(outcome.stderr.splitlines()) == 1
