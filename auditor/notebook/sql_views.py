@@ -54,6 +54,7 @@ VIEWS = {
     "stale_marks": "an under-replication mark of a ledger that has all its copies",
     "owners": "a reference to a ledger that an application keeps, or a value of its that cannot be read",
     "ownership": "a reference beside its ledger, or a ledger without one: whose it is",
+    "offload_objects": "an offload context beside the bucket's inventory, or a copy there without a context",
     "entry_logs": "an entry log, or a ledger in one: how many bytes, and what says so",
     "locations": "a ledger in an entry log, as the bookie's index has it",
     "space": "bytes of one class in an entry log: whose they are",

@@ -27,6 +27,10 @@ from tests.corpora.plain_readers import (
 Entries = dict[str, set[int]]
 
 
+GREATEST = 2**63 - 1
+"""No ledger id is greater."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What replication comes to. ``unknown``: bookies whose copies could not be looked at, and how many."""
@@ -156,6 +160,23 @@ def undecided(world: World, ledger_id: int) -> bool:
 
 def members(ledger: PlainLedger) -> set[str]:
     return {bookie for _, ensemble in ledger.segments for bookie in ensemble}
+
+
+def deleted_by_overflow(world: World) -> set[tuple[int, str]]:
+    """Ledgers that collectors delete and must not, by bookie, since the store has the id 2^63 - 1.
+
+    The collector compares up to the last id of each listed range, and goes on at the next one: behind the
+    greatest long that is the least, and with nothing left in the listing all that the bookie has goes. It
+    asks its index for ids below 2^63 - 1 (ScanAndCompareGarbageCollector.gc).
+    """
+    if GREATEST not in world.ledgers.keys() | world.undecodable:
+        return set()
+    held = ((ledger, bookie) for ledger, bookie in world.indexes if ledger in world.ledgers)
+    return {
+        (ledger, bookie)
+        for ledger, bookie in held
+        if ledger < GREATEST and bookie in members(world.ledgers[ledger]) and bookie in world.read
+    }
 
 
 def orphans(world: World) -> set[tuple[int, str]]:

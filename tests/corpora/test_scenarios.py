@@ -8,7 +8,16 @@ import pytest
 
 from tests.corpora import scenarios
 from tests.corpora.audited import Audited, audit, extra_of, hold_extra, missing
-from tests.corpora.brute_force import World, foreign, judge, past_end, stale, surplus, undecided
+from tests.corpora.brute_force import (
+    World,
+    deleted_by_overflow,
+    foreign,
+    judge,
+    past_end,
+    stale,
+    surplus,
+    undecided,
+)
 from tests.corpora.corpora import CLASSES
 
 if TYPE_CHECKING:
@@ -147,6 +156,7 @@ def test_the_findings_are_what_brute_force_finds_and_no_more(layout: Layout) -> 
     expected |= {("entries-past-end", ledger, None) for ledger, _ in past_end(world)}
     expected |= {("index-unreadable", *pair) for pair, index in world.indexes.items() if not index.readable}
     expected |= {("metadata-unreadable", ledger, None) for ledger in world.undecodable}
+    expected |= {("gc-would-delete-live", None, bookie) for _, bookie in deleted_by_overflow(world)}
     starts = {ledger: plain.segments[0][0] for ledger, plain in world.ledgers.items()}
     expected |= {("segment-gap", ledger, None) for ledger, first in starts.items() if first > 0}
     assert {(row["id"], row["ledger_id"], row["bookie_id"]) for row in found} == expected
