@@ -81,6 +81,8 @@ def log_foresight(
         )
         rows = rows.join(was, ["bookie_id", "path"], "left")
 
+    # Null in the run before: the log was above the threshold then, and begins anew. What it was between the
+    # two runs nobody has seen.
     def since(was: str, below: Column) -> Column:
         return F.when(kept & below, F.coalesce(F.col(was), F.lit(scan_time)))
 

@@ -54,7 +54,9 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
     """
     from pyspark.sql import functions as F
 
+    # Full: a copy without a context is a leak in the bucket, a context without a copy a loss.
     both = _copies(listing).join(_contexts(owners), [*_COPY], "full_outer")
+    # An unreadable value may name any of the copies: one is enough to leave all of them in doubt.
     unread = owners.where("status != 'ok'").agg(
         F.min(F.concat("path", F.lit(": "), "damage")).alias("unread")
     )
@@ -64,6 +66,7 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
     fault = F.when(F.col("path").isNull(), ORPHAN).when(
         F.col("offload").isin("complete", "deleted") & ~whole, MISSING
     )
+    # An offload without a time is never old: the listing may have been made before it.
     old = F.coalesce(F.col("offload_time") <= F.col("reached") - grace, F.lit(False))
     why = F.when((F.col("fault") == ORPHAN) & F.col("unread").isNotNull(), F.col("unread"))
     why = why.when((F.col("fault") == MISSING) & ~old, "the listing may be older than the copy")
@@ -81,6 +84,7 @@ def _copies(listing: DataFrame) -> DataFrame:
         for group, name in enumerate(("uid", "ledger", "index"), 1)
     }
     rows = listing.withColumns(parts).where("uid != ''")
+    # Java writes UUIDs in lower case; try_cast, since 19 digits may be more than a ledger id can be.
     rows = rows.withColumns({"uid": F.lower("uid"), "ledger_id": F.expr("try_cast(ledger as bigint)")})
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     is_index = F.col("index") != ""
