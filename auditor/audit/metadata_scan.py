@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.earlier_run import EarlierRun, earlier_ledgers
 from auditor.audit.landing import Landing
@@ -21,7 +21,7 @@ from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import Cluster
 from auditor.sources.metadata.comparable_store import ComparableStore
 from auditor.sources.metadata.layout import choose_layout
-from auditor.sources.metadata.options import polite
+from auditor.sources.metadata.options import polite, source_options
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource, StoreSource
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore
 from auditor.sources.metadata.stores import open_store
@@ -66,19 +66,9 @@ class MetadataSource:
 
         ``earlier`` is what an earlier run read of it, as `StoreSource` takes it.
         """
-        at_once = self.landing.spark.sparkContext.defaultParallelism
-        settings: dict[str, Any] = {
-            "metadata": self.uri.text,
-            **asdict(polite(self.options)),
-            "layout": self.layout.value,
-            "parts": at_once * self.options.parts_per_core,
-            "at_once": at_once,
-            "earlier": earlier,
-        }
-        if at.revision is not None:
-            settings |= {"revision": at.revision, "revision_time": at.scan_time}
-        given = {key: str(value) for key, value in settings.items() if value is not None}
-        return source_rows(self.landing.spark, source(given))
+        spark = self.landing.spark
+        named = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
+        return source_rows(spark, source(source_options(spark, self.options, named, at)))
 
 
 @dataclass(frozen=True)
@@ -98,9 +88,7 @@ class FirstScan:
     @property
     def cut(self) -> str | None:
         """Why any part of the metadata may be missing; None where nothing says so."""
-        root = self.source.store.root
-        everywhere = [reason for path, reason in self.nodes.gaps if path == root]
-        return self.nodes.cut or next(iter(everywhere), None)
+        return self.nodes.cut_below(self.source.store.root)
 
 
 @dataclass(frozen=True)

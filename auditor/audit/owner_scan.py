@@ -6,7 +6,7 @@ root. Without one nothing is read, nothing lands, and no check is asked.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from auditor.audit.runs_before import RunsBefore
 from auditor.errors import StoreError
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
-from auditor.sources.metadata.options import polite
+from auditor.sources.metadata.options import source_options
 from auditor.sources.metadata.store import NeighbourStore
 from auditor.sources.metadata.stores import is_live
 from auditor.sources.owners.applications import APPLICATIONS
@@ -170,15 +170,8 @@ def _find(source: MetadataSource, options: AuditOptions) -> tuple[OwnersUri | No
 
 
 def _read(source: MetadataSource, uri: OwnersUri, options: AuditOptions) -> DataFrame:
-    at_once = source.landing.spark.sparkContext.defaultParallelism
-    settings = {
-        "owners": uri.text,
-        **asdict(polite(options)),
-        "parts": at_once * options.parts_per_core,
-        "at_once": at_once,
-    }
-    given = {key: str(value) for key, value in settings.items() if value is not None}
-    return source_rows(source.landing.spark, OwnerSource(given))
+    spark = source.landing.spark
+    return source_rows(spark, OwnerSource(source_options(spark, options, {"owners": uri.text})))
 
 
 def _zxid(first: FirstScan) -> int | None:

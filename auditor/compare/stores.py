@@ -10,13 +10,13 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.audit.landing import Landing, RunDirectory
-from auditor.compare.store_side import StoreSide
+from auditor.compare.store_side import StoreSide, open_side
 from auditor.errors import RunUsageError
 from auditor.model.comparison import Comparison, CopyState, ItemTally, StoreItem
 from auditor.model.layout import LayoutKind
@@ -76,8 +76,8 @@ def compare_stores(
         stack.enter_context(settings_kept(session))
         landing = Landing(session, run, progress or Silent())
         salt = secrets.randbits(62)
-        first = stack.enter_context(closing(StoreSide("source", source, landing, options, salt)))
-        second = stack.enter_context(closing(StoreSide("copy", copy, landing, options, salt)))
+        first = stack.enter_context(open_side("source", source, landing, options, salt))
+        second = stack.enter_context(open_side("copy", copy, landing, options, salt))
         yield _Comparing(landing, first, second, pair).done()
 
 
@@ -114,7 +114,7 @@ class _Comparing:
     def _ledgers(self) -> DataFrame:
         source, copy = self._sides
         sides = Sides(source.ledgers(), copy.ledgers())
-        cuts = [self._cut(side) for side in self._sides]
+        cuts = [side.nodes.cut_below(side.root) for side in self._sides]
         make = partial(ledger_differences, sides, *cuts)
         found = self._landing.land("ledgers_unequal", make)
         if "ledgers_unequal" in self._landing.empty:
@@ -159,7 +159,7 @@ class _Comparing:
         change, lacking = (CopyState.EXTRA, 0) if name in two else (CopyState.MISSING, 1)
         side = self._sides[lacking]
         path = f"{side.root}/{name}"
-        for gap, reason in ((side.root, self._cut(side)), *side.nodes.gaps):
+        for gap, reason in ((side.root, side.nodes.cut_below(side.root)), *side.nodes.gaps):
             if reason is not None and (path == gap or path.startswith(f"{gap}/")):
                 return CopyState.UNDECIDED, f"{gap}: {reason}"
         return change, None
@@ -168,10 +168,6 @@ class _Comparing:
         """Whether both stores would keep the same bytes of a name: etcd's own LAYOUT is another."""
         kinds = [side.layout is LayoutKind.ETCD for side in self._sides]
         return name != "LAYOUT" or kinds[0] == kinds[1]
-
-    def _cut(self, side: StoreSide) -> str | None:
-        everywhere = [reason for path, reason in side.nodes.gaps if path == side.root]
-        return side.nodes.cut or next(iter(everywhere), None)
 
     def _beside(self) -> tuple[OwnersUri | None, OwnersUri | None] | None:
         """Where the owners of both stores are; None where there is nothing to compare."""

@@ -131,6 +131,10 @@ class ClusterNodes:
     cut: str | None = None
     revision: int | None = None  # etcd's, at which all of this was read: one moment; others have none
 
+    def cut_below(self, root: str) -> str | None:
+        """Why any part of what lies below ``root`` may be missing; None where nothing says so."""
+        return self.cut or next((reason for path, reason in self.gaps if path == root), None)
+
 
 @dataclass(frozen=True)
 class StoreOptions:

@@ -10,8 +10,8 @@ from auditor.errors import StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.client import EtcdQuestion, Keys
-from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name, key_znode
-from auditor.sources.metadata.etcd.pinned import PinnedEtcd
+from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name
+from auditor.sources.metadata.etcd.pinned import PinnedEtcd, znodes_of
 from auditor.sources.metadata.etcd.spans import KeySpan, dealt, spans
 from auditor.sources.metadata.store import (
     History,
@@ -108,12 +108,7 @@ class EtcdStore(PinnedEtcd):
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
                 "ends with the cluster's scope, taken as it is written"
             )
-        znodes = [
-            key_znode(etcd.key_text(name), *numbers)
-            for keys in found
-            for name, *numbers in zip(*keys, strict=True)
-        ]
-        return by_node_name(self.root, znodes), gaps
+        return by_node_name(self.root, znodes_of(found)), gaps
 
 
 def _edges(lot: list[KeySpan]) -> tuple[bytes, ...]:

@@ -19,9 +19,9 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
 from auditor.sources.metadata.etcd.digit_spans import digit_spans
-from auditor.sources.metadata.etcd.nodes import PATHS_NOTE, key_znode, own_nodes
+from auditor.sources.metadata.etcd.nodes import PATHS_NOTE, own_nodes
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
-from auditor.sources.metadata.etcd.pinned import EtcdPart, PinnedEtcd
+from auditor.sources.metadata.etcd.pinned import EtcdPart, PinnedEtcd, znodes_of
 from auditor.sources.metadata.etcd.spans import dealt
 from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
@@ -107,12 +107,7 @@ class PathEtcdStore(PinnedEtcd):
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
                 "ends with the cluster's root, such as /ledgers"
             )
-        znodes = [
-            key_znode(etcd.key_text(name), *numbers)
-            for keys in found
-            for name, *numbers in zip(*keys, strict=True)
-        ]
-        return own_nodes(self.root, znodes), gaps
+        return own_nodes(self.root, znodes_of(found)), gaps
 
 
 def count_path_ledgers(

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from auditor.errors import CompactedError
 from auditor.keys import etcd
-from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
+from auditor.sources.metadata.etcd.nodes import key_znode
 from auditor.sources.metadata.etcd.pages import EtcdPages, batch_of
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, Part, StoreOptions, Znode, ZnodeBatch
 from auditor.sources.metadata.uri import MetadataUri
@@ -157,3 +158,12 @@ class PinnedEtcd(ABC):
         now = self._clock()  # before the server is asked: an age must not come out too small
         key = etcd.key_bytes(f"{self.root}/layout")
         return Moment(self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision, now)
+
+
+def znodes_of(found: Iterable[Keys]) -> list[Znode]:
+    """Keys as they were read, each with its numbers, as `Znode` describes them."""
+    return [
+        key_znode(etcd.key_text(name), *numbers)
+        for keys in found
+        for name, *numbers in zip(*keys, strict=True)
+    ]
