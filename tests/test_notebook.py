@@ -13,8 +13,8 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
-from auditor.demo.found import sample_run
 from auditor.demo.sample import INSTANCE_ID, ROOT, unpack
+from auditor.demo.sample_run import sample_run
 from auditor.demo.show import show
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent

@@ -21,7 +21,7 @@ from auditor.tables.contents import bookies_in_doubt, contents
 from auditor.tables.empty_directories import empty_directories
 from auditor.tables.id_generator import UNDRAWN, find_undrawn
 from auditor.tables.judged import find_unindexed
-from auditor.tables.marked import of_first_scan, stock
+from auditor.tables.marks import of_first_scan, stock
 from auditor.tables.orphans import find_over_replicated, holdings, orphans, vanished_ranges
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.registry import BOOKIES, DIRECTORIES

@@ -1,9 +1,9 @@
 """An earlier run of the same cluster, and what of it may be taken again instead of being read (``--since``).
 
 What is taken is only what surely reads the same today: index files and databases whose stamps are unchanged
-(`auditor.sources.reuse.unchanged`), on bookies whose directories are; and of a running etcd the ledgers that
-have not changed since (`auditor.sources.reuse.etcd_since`). Everything else is read, all other metadata too;
-so a run that may take nothing is a full one, and says why.
+(`auditor.sources.reuse.unchanged_files`), on bookies whose directories are; and of a running etcd the ledgers
+that have not changed since (`auditor.sources.reuse.etcd_since`). Everything else is read, all other metadata
+too; so a run that may take nothing is a full one, and says why.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from auditor.model.version import program_version
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.file_systems import run_files
 from auditor.sources.metadata.store import History
-from auditor.tables.published import to_json
+from auditor.tables.published_schemas import to_json
 
 REUSABLE = "reusable"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.accepted import accepted_of
+from auditor.audit.accepted_gaps import accepted_of
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.changes import RunChanges
 from auditor.audit.digest_scan import entries_whole

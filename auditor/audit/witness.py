@@ -23,7 +23,7 @@ from auditor.sources.bookies.rpc.pairs import endpoints
 from auditor.tables.judged import JUDGED
 from auditor.tables.judgement import BookieState
 from auditor.tables.registry import registrations
-from auditor.tables.rejudged import candidates, rejudge, requests
+from auditor.tables.rejudgement import candidates, rejudge, requests
 from auditor.tables.testimony import BOUND
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from auditor.doctor.blind_spots import unseen
 from auditor.doctor.bookies import look_at_bookies
 from auditor.doctor.machine import machine
 from auditor.doctor.out import look_at_out
 from auditor.doctor.store import read_metadata
-from auditor.doctor.unseen import unseen
 from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.exit_code import NOT_COVERED
 from auditor.model.options import AuditOptions

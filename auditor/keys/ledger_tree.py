@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, Protocol
 
-from auditor.keys import etcd, flat, hierarchical, legacy_hierarchical, long_hierarchical, scoped
+from auditor.keys import etcd, flat, hierarchical, legacy_hierarchical, long_hierarchical, scoped_path
 from auditor.model.layout import LayoutKind
 from auditor.model.ledger_id import LedgerId
 
@@ -126,7 +126,7 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     if ledger_id is not None:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
     names = rel.split("/")
-    if names[0] == scoped.TOP:  # beside the tree of every layout
+    if names[0] == scoped_path.TOP:  # beside the tree of every layout
         return _scoped_place(rel, names)
     if kind is LayoutKind.FLAT:
         return _below(_flat(names[0]), len(names) > 1)
@@ -187,13 +187,13 @@ def _scoped_place(rel: str, names: list[str]) -> Place:
 
     A ledger of scope 0 does not belong there; it could be one that was put in the wrong place.
     """
-    ledger = scoped.ledger_spelt("/".join(names[: scoped.LEVELS + 2]))
+    ledger = scoped_path.ledger_spelt("/".join(names[: scoped_path.LEVELS + 2]))
     if ledger is not None:
-        own = len(names) == scoped.LEVELS + 2 and ledger.scope != 0
+        own = len(names) == scoped_path.LEVELS + 2 and ledger.scope != 0
         kind: PlaceKind = "ledger" if own else "malformed"
         return Place(kind, ledger.id if own else None, ledger.id, ledger.id, ledger.scope)
-    span = scoped.span(rel)
-    if not scoped.is_inner(rel):
+    span = scoped_path.span(rel)
+    if not scoped_path.is_inner(rel):
         return Place("malformed", scope_id=span.scope)
     return Place("inner", None, span.low, span.high, span.scope)
 

@@ -144,7 +144,7 @@ def register(run: Run, spark: SparkSession, prefix: str = "") -> Mapping[str, st
     """
     if not re.fullmatch("([A-Za-z_][A-Za-z0-9_]*)?", prefix):
         raise UsageError(f"prefix {prefix!r}: letters, digits and _ only, no digit first")
-    from auditor.tables.published import TABLES
+    from auditor.tables.published_schemas import TABLES
 
     tables = [*(name for name in run.table_names() if name in TABLES), "findings"]
     for name in tables:
@@ -169,7 +169,7 @@ def _schema(name: str) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     from auditor.findings.table import FINDINGS
-    from auditor.tables.published import TABLES
+    from auditor.tables.published_schemas import TABLES
 
     arrow: Any = FINDINGS if name == "findings" else TABLES[name]
     return StructType(

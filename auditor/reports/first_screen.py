@@ -22,7 +22,7 @@ from auditor.model.states import Verdict
 from auditor.reports.folding import columns_of, fold_text
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import printable
-from auditor.reports.reused import reuse_sentence
+from auditor.reports.reuse_sentence import reuse_sentence
 
 WIDTH = 80
 LINES = 24

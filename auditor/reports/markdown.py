@@ -15,7 +15,7 @@ from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
-from auditor.reports.reused import reuse_sentence
+from auditor.reports.reuse_sentence import reuse_sentence
 
 LIMIT = 60_000
 """Characters at most: an issue tracker takes 65,536."""

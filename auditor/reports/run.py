@@ -22,7 +22,7 @@ from auditor.reports.blind_spots import blind_spots
 from auditor.reports.folding import fold_text
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import printable
-from auditor.reports.reused import reuse_sentence
+from auditor.reports.reuse_sentence import reuse_sentence
 
 TOLD_IN_FULL = 8
 """Checks that are told with their commands; of the others it is said what to do in short."""

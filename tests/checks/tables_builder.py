@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
 from auditor.model.collector_settings import CollectorSettings
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
-from auditor.tables.published import TABLES
+from auditor.tables.published_schemas import TABLES
 from auditor.tables.roster import ROSTER_TABLES
 
 HOUR = 3_600_000

@@ -11,7 +11,7 @@ from auditor.errors import RunError
 from auditor.model.finding import Finding
 from auditor.notebook.run import open_run
 from auditor.runs.gather_html import page_of, worst_ledgers
-from auditor.tables.published import TABLES
+from auditor.tables.published_schemas import TABLES
 from tests.reports.samples import BELOW, LOST, ORPHAN, report
 from tests.runs.test_figures import Rows, bookie, write_tables
 

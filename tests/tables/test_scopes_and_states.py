@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from auditor.tables.doubtful_ids import doubtful_ids
 from auditor.tables.judged import judge_ledgers
 from auditor.tables.judgement import BookieState
-from auditor.tables.marked import of_first_scan, stock
+from auditor.tables.marks import of_first_scan, stock
 from auditor.tables.moved import find_moves
 from auditor.tables.orphans import find_over_replicated, holdings, orphans, vanished_ranges
 from auditor.tables.unequal import answered_ends, expected_groups, held_groups, unequal

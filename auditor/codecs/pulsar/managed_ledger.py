@@ -1,7 +1,7 @@
 """The ledgers of a topic, or of one partition: the value of its znode below ``/managed-ledgers``.
 
     PulsarManagedLedgerInfo (schemas/pulsar_managed_ledger.proto), plain or compressed
-    (`auditor.codecs.pulsar.compressed`); no bytes at all: a topic whose first ledger is not listed yet
+    (`auditor.codecs.pulsar.compression`); no bytes at all: a topic whose first ledger is not listed yet
 
 The open ledger is the last one; it has neither entries nor size, and 0 or nothing for its time.
 """
@@ -18,7 +18,7 @@ from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import (
     PulsarManagedLedgerInfo,
     PulsarOffloadContext,
 )
-from auditor.codecs.pulsar.compressed import UNCOMPRESSED, parse
+from auditor.codecs.pulsar.compression import UNCOMPRESSED, parse
 
 WHAT = "Pulsar managed ledger"
 

@@ -10,7 +10,7 @@ from auditor.checks import BY_ID
 from auditor.model.finding import Confidence, Severity
 from auditor.model.report import Report
 from auditor.reports.html.words import shorten
-from auditor.reports.reused import reuse_sentence
+from auditor.reports.reuse_sentence import reuse_sentence
 
 _LISTED = 20  # gaps, notes, positions, sources, unread bookies
 _TEXT = 300

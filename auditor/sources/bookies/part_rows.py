@@ -14,7 +14,7 @@ from auditor.sources.bookies.index_files.threads import read_files
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.rows import read_databases
 from auditor.sources.reuse.earlier_rows import EarlierRows
-from auditor.sources.reuse.unchanged import list_changed
+from auditor.sources.reuse.unchanged_files import list_changed
 
 __all__ = ["SCHEMA", "read_part"]
 

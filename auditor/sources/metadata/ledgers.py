@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, StoreError, UsageError
-from auditor.keys import etcd, scoped
+from auditor.keys import etcd, scoped_path
 from auditor.keys.ledger_tree import LayoutKind, Place, classify, to_path, unread_place
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
@@ -117,7 +117,7 @@ def _anywhere(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]
 def _rel(layout: LayoutKind, ledger: LedgerId) -> str:
     if layout is LayoutKind.ETCD:
         return etcd.to_path(ledger)
-    return scoped.to_path(ledger) if ledger.scope else to_path(layout, ledger.id)
+    return scoped_path.to_path(ledger) if ledger.scope else to_path(layout, ledger.id)
 
 
 def _may_be_in(place: Place, scope_id: int) -> bool:

@@ -56,7 +56,7 @@ def fold_locations(
     """Fold the rows of ``locations`` into one set a ledger; what is none of its rows goes to ``odd``.
 
     ``signed_ids``: negative ids are ledgers too, after all others, as in scopes other than 0. Their entries
-    are not negative: `auditor.sources.bookies.rocksdb.scoped` sees to that.
+    are not negative: `auditor.sources.bookies.rocksdb.scoped_ledgers` sees to that.
     """
     open_ledger: _Open | None = None
     for rows in batches:

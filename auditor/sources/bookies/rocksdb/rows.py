@@ -4,7 +4,7 @@ The bookie keeps two databases in each index directory: where each entry lies (`
 ledgers it knows (``ledgers``). Both are read in key order, side by side, in bounded memory. A ledger that
 ``ledgers`` lacks is not served, whatever ``locations`` has of it; and the bookie looks for a ledger in one
 directory only, which its id decides. Ledgers of scopes other than 0 have a third one, if there are any:
-`auditor.sources.bookies.rocksdb.scoped`.
+`auditor.sources.bookies.rocksdb.scoped_ledgers`.
 
 ``locations`` is opened first. A bookie writes the locations of a new ledger before the ledger: on a running
 one the other order would call many new ledgers not indexed, this one only those between whose two writes it
@@ -33,12 +33,12 @@ from auditor.sources.bookies.rocksdb.join import JoinedLedgers, join_ledgers
 from auditor.sources.bookies.rocksdb.ledgers import BROKEN, StorageFlags, indexed_ledgers
 from auditor.sources.bookies.rocksdb.locations import fold_locations
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
-from auditor.sources.bookies.rocksdb.scoped import NAME as SCOPED
-from auditor.sources.bookies.rocksdb.scoped import scoped_ledgers
+from auditor.sources.bookies.rocksdb.scoped_ledgers import NAME as SCOPED
+from auditor.sources.bookies.rocksdb.scoped_ledgers import scoped_ledgers
 from auditor.sources.bookies.rocksdb.unexpected_rows import UnexpectedRows
 from auditor.sources.reuse.earlier_rows import EarlierRows
 from auditor.sources.reuse.file_stamp import files_stamp
-from auditor.sources.reuse.unchanged import database_unchanged
+from auditor.sources.reuse.unchanged_files import database_unchanged
 
 CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie must first find out what it has lost"
 UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the bookie uses is unclear"

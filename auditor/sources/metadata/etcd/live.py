@@ -11,7 +11,7 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.etcd.client import EtcdQuestion, Keys
 from auditor.sources.metadata.etcd.nodes import NOTE, by_node_name
-from auditor.sources.metadata.etcd.pinned import PinnedEtcd, znodes_of
+from auditor.sources.metadata.etcd.pinned_etcd import PinnedEtcd, znodes_of
 from auditor.sources.metadata.etcd.spans import KeySpan, dealt, spans
 from auditor.sources.metadata.store import (
     History,

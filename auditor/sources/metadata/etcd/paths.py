@@ -21,7 +21,7 @@ from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
 from auditor.sources.metadata.etcd.digit_spans import digit_spans
 from auditor.sources.metadata.etcd.nodes import PATHS_NOTE, own_nodes
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
-from auditor.sources.metadata.etcd.pinned import EtcdPart, PinnedEtcd, znodes_of
+from auditor.sources.metadata.etcd.pinned_etcd import EtcdPart, PinnedEtcd, znodes_of
 from auditor.sources.metadata.etcd.spans import dealt
 from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,

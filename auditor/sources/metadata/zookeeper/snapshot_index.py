@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from auditor.codecs.byte_column import ByteColumn, begin_with
 from auditor.codecs.zookeeper.snapshot import Boundaries, boundaries, check_seals, nodes_begin, tails
 from auditor.errors import DecodeError
-from auditor.keys import scoped
+from auditor.keys import scoped_path
 from auditor.sources.metadata.store import Tree, Znode, tree_of
 
 SLICE_RECORDS = 20_000
@@ -24,7 +24,7 @@ NAME_BYTES = 64
 """Names beside the root that are longer are not looked at."""
 
 _ZERO, _NINE, _L = b"09L"
-_SCOPES = f"{scoped.TOP}/".encode()
+_SCOPES = f"{scoped_path.TOP}/".encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from auditor.errors import CompactedError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.metadata.etcd import pinned as etcd_pinned
+from auditor.sources.metadata.etcd import pinned_etcd as etcd_pinned
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Pending
 from auditor.sources.metadata.etcd.live import EtcdStore
-from auditor.sources.metadata.etcd.pinned import EtcdPart
+from auditor.sources.metadata.etcd.pinned_etcd import EtcdPart
 from auditor.sources.metadata.store import NO_TIME, RESTARTS, StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri

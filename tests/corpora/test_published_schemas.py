@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from auditor.findings.table import FINDINGS
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS
-from auditor.tables.published import TABLES, to_json
+from auditor.tables.published_schemas import TABLES, to_json
 from tests.corpora.audited import Audited
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ SCHEMAS = Path(__file__).parents[2] / "schemas"
 
 def test_the_published_file_is_current() -> None:
     assert (SCHEMAS / "tables.json").read_text("utf-8") == to_json(), (
-        "run: python -m auditor.tables.published > schemas/tables.json"
+        "run: python -m auditor.tables.published_schemas > schemas/tables.json"
     )
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from auditor.sources.bookies.rpc.read_rows import WITNESS
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.judgement import BookieState
-from auditor.tables.rejudged import ANSWERS_KEPT, rejudge, requests
+from auditor.tables.rejudgement import ANSWERS_KEPT, rejudge, requests
 from auditor.tables.testimony import BOUND
 from auditor.tables.unequal import expected_groups, unequal
 from tests.tables.rows import availability, index, ledger, ledgers, unpack

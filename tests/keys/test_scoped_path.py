@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.keys.scoped import from_path, is_inner, to_path
+from auditor.keys.scoped_path import from_path, is_inner, to_path
 from auditor.model.ledger_id import LedgerId
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
