@@ -31,7 +31,7 @@ EXPLAINING = frozenset(
 NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
 
-def accepted_of(compared: RunChanges, tables: Tables) -> AcceptedGaps:
+def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     """What suppressed findings explain of the bookies, ledgers and replicas that are not decided.
 
     A finding about a ledger explains that ledger (on its bookie, where it names one); one about a bookie

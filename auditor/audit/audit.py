@@ -89,7 +89,7 @@ class Audit:
                 run of this cluster that is at work beside it.
             StoreError: the metadata could not be read.
         """
-        started, uri = _now(), self._checked()
+        started, uri = _now(), self._check_request()
         with (
             self._landing(uri, spark, progress or Silent(), "audit") as landing,
             open_metadata(landing, uri, self.options) as source,
@@ -147,7 +147,7 @@ class Audit:
 
         Raises: as `run`.
         """
-        uri = self._checked()
+        uri = self._check_request()
         with (
             self._landing(uri, spark, progress or Silent(), "scan") as landing,
             open_metadata(landing, uri, self.options) as source,
@@ -161,7 +161,7 @@ class Audit:
             }
             return {name: table.count() for name, table in tables.items()}
 
-    def _checked(self) -> MetadataUri:
+    def _check_request(self) -> MetadataUri:
         """Say what cannot be meant before a session costs five seconds; the URI is taken apart here only."""
         uri = parse_metadata_uri(self.metadata)
         read_credentials(credentials_file(self.options.credentials))

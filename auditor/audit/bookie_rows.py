@@ -35,7 +35,7 @@ def bookie_rows(
     indexes: Indexes, metadata: ClusterMetadata, marks: DataFrame, asked: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
     """Rows of the table bookies: every id that anything names; ``asked`` as for `bookie_states`."""
-    marked = _marked(marks)
+    marked = _bookies_of_marks(marks)
     cookies = {cookie.bookie_id for cookie in metadata.cookies()}
     modes, twice = metadata.modes(), metadata.registered_twice()
     members = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
@@ -90,7 +90,7 @@ def _row(
     }
 
 
-def _marked(marks: DataFrame) -> set[str]:
+def _bookies_of_marks(marks: DataFrame) -> set[str]:
     """The ids that marks name: as many as bookies were ever lost."""
     from pyspark.sql import functions as F
 

@@ -48,7 +48,7 @@ class RunChanges:
     finished: int  # ms; when the findings were complete
     changes: DataFrame
 
-    def counted(self) -> Changes | None:
+    def change_counts(self) -> Changes | None:
         """How many findings changed how; None where there is no run before."""
         if self.previous is None:
             return None

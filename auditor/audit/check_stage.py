@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def run_checks(landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions) -> DataFrame:
     """Ask all checks, and land the table findings."""
-    unsorted = _unsorted(landing, tables)
+    unsorted = _rows_of_checks(landing, tables)
 
     def findings() -> DataFrame:
-        sure = before.confirmed(landing, unsorted, tables, options.grace)
+        sure = before.confirm(landing, unsorted, tables, options.grace)
         named = sure if "ownership" in tables.known_empty else with_owners(sure, tables.ownership)
         return add_fingerprints(named, tables.cluster.instance_id)
 
@@ -36,7 +36,7 @@ def run_checks(landing: Landing, tables: Tables, before: RunsBefore, options: Au
     return landed
 
 
-def _unsorted(landing: Landing, tables: Tables) -> DataFrame:
+def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:
     """What all checks say; landed before it is sorted, for a sort looks at its input twice.
 
     Each group of checks lands by itself: whenever a part of a query ends, Spark plans all the rest of it

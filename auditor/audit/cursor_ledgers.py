@@ -38,7 +38,7 @@ class Compaction(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Copy:
     """A cursor's ledger on one bookie: its last entry there, and the index that has it."""
 
     bookie_id: str
@@ -99,14 +99,14 @@ def _compaction(path: str, body: bytes) -> list[Compaction]:
         return []  # whichever ledger it names stays unknown, and is said to be
 
 
-def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Held]]:
+def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
     from pyspark.sql import functions as F
 
     wanted = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
-    held: dict[int, list[_Held]] = {}
+    held: dict[int, list[_Copy]] = {}
     for row in wanted.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
         if row["state"] == IndexState.OK and row["path"] is not None:
-            found = _Held(row["bookie_id"], _last(row["groups"]), row["path"], row["storage"])
+            found = _Copy(row["bookie_id"], _last(row["groups"]), row["path"], row["storage"])
             held.setdefault(row["ledger_id"], []).append(found)
     return held
 
@@ -157,7 +157,7 @@ def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
 
 
 def _first_body(
-    newest: Iterator[_Held], id: int, digest_type: str, directories: Mapping[str, list[str]]
+    newest: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
 ) -> bytes | None:
     """The entry from the first bookie that can show it; None where none can."""
     for each in newest:

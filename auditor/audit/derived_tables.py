@@ -86,7 +86,7 @@ def derive_tables(
         moved=difference.moved,
         roster=roster,
         cluster=roster.cluster,
-        known_empty=_known_empty(landing, rows, ownership is not None),
+        known_empty=_tables_without_rows(landing, rows, ownership is not None),
     )
 
 
@@ -153,7 +153,7 @@ def _stale_marks(landing: Landing, marks: DataFrame, *tables: DataFrame) -> Data
     return landing.land("stale_marks", lambda: stale_marks(marks, *tables))
 
 
-def _known_empty(landing: Landing, bookies: list[dict[str, Any]], has_owners: bool) -> frozenset[str]:
+def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]], has_owners: bool) -> frozenset[str]:
     """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
     empty = {*landing.empty, *OF_ENTRY_LOGS, *OF_OFFLOADS}  # until they were read
     if not has_owners:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from auditor.audit.landing import MANIFEST, Landing, RunDirectory
 from auditor.audit.manifest import REUSABLE, bookie_facts, files_of, writer
 from auditor.errors import RunError, UsageError
-from auditor.model.report import Cluster, Report, Reuse, Taken
+from auditor.model.report import Cluster, Report, Reuse, ReuseCount
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
 from auditor.sources.bookies.availability_schema import SCHEMA
@@ -116,7 +116,7 @@ class EarlierRun:
             return None
         return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), scope, now)
 
-    def reused(self, indexes: Taken, ledgers: Taken, notes: Sequence[str]) -> Reuse | None:
+    def reused(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
         """What the report says of it; ``notes`` are those of the scans."""
         if self.path is None:
             return None

@@ -20,7 +20,7 @@ from auditor.model.collector_settings import CollectorSettings
 from auditor.model.layout import LayoutKind
 from auditor.tables import Tables
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, gc_foresight
-from auditor.tables.gc_listing import ServerListing, odd, outcome, places, ranges, seen
+from auditor.tables.gc_listing import ServerListing, listed_ids, odd, outcome, places, ranges
 from auditor.tables.log_foresight import log_foresight
 
 if TYPE_CHECKING:
@@ -106,4 +106,4 @@ def _listing(metadata: ClusterMetadata) -> ServerListing:
     landed = source.landing.land("gc_ranges", lambda: ranges(found), "tables/checks")
     end = outcome(landed).first()
     assert end is not None
-    return ServerListing(seen(found, landed), end["reach"], end["overflows"])
+    return ServerListing(listed_ids(found, landed), end["reach"], end["overflows"])

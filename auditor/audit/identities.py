@@ -12,8 +12,8 @@ from auditor.tables.identities import (
     compare_contents,
     edge_rows,
     facts,
+    facts_by_id,
     identity_rows,
-    known_by_id,
     shared_contents,
 )
 
@@ -29,7 +29,7 @@ def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, un
     """
     told = ("bookies", "registrations", "cookies", "directories")
     rows = facts(*(landing.run.read_rows(f"tables/{name}") for name in told))
-    ids = known_by_id(rows)
+    ids = facts_by_id(rows)
     # Most clusters have no id that is gone, and then no ledger needs to be asked.
     gone = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
     shared = shared_contents(ledgers, unequal, bookies).collect() if gone else []

@@ -17,7 +17,7 @@ from auditor.audit.manifest import note_files, note_indexes
 from auditor.audit.metadata_scan import FirstScan
 from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment
-from auditor.model.report import Taken
+from auditor.model.report import ReuseCount
 from auditor.model.states import OF_PLACES, BookieRead, TailRead
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.index import collected_availability
@@ -32,7 +32,7 @@ from auditor.tables.unequal import held_groups
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-NOTHING_REUSED = Taken(reused=0, read=0)
+NOTHING_REUSED = ReuseCount(reused=0, read=0)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Indexes:
     overlapping: Sequence[str]
     tails: Tails
     gaps: Mapping[str, str]
-    reused: Taken
+    reused: ReuseCount
     earlier_notes: tuple[str, ...]
     live: bool
     scan_time: int
@@ -146,7 +146,7 @@ def read_indexes(
         overlapping,
         tails,
         gap_reasons(rows),
-        _reused(rows) if earlier.path is not None else NOTHING_REUSED,
+        _reuse_of(rows) if earlier.path is not None else NOTHING_REUSED,
         notes,
         first.source.live,
         first.source.scan_time,
@@ -175,7 +175,7 @@ def _availability(
     note_indexes(landing, bookies.attribution.bookies)
     plan = earlier.plan(parts, bookies.attribution.bookies)
     try:
-        bookies, rows = _landed(landing, bookies, plan.parts)
+        bookies, rows = _land_indexes(landing, bookies, plan.parts)
     except RunError as error:
         if not plan.takes:
             raise
@@ -183,12 +183,12 @@ def _availability(
         notes = plan.notes
         plan = earlier.plan_without(parts, str(error))
         plan = plan._replace(notes=(*notes, *plan.notes))
-        bookies, rows = _landed(landing, bookies, plan.parts)
+        bookies, rows = _land_indexes(landing, bookies, plan.parts)
     note_files(landing)
     return bookies, rows, plan.notes
 
 
-def _landed(
+def _land_indexes(
     landing: Landing, bookies: ClusterBookies, parts: Sequence[index_parts.IndexPart]
 ) -> tuple[ClusterBookies, DataFrame]:
     """The table of some parts and of all collections; these without those that are damaged."""
@@ -238,7 +238,7 @@ def _shapes(availability: DataFrame) -> IndexShapes:
     return page_size.index_shapes((row[0], row[1], row[2], row[3]) for row in counts.collect())
 
 
-def _reused(availability: DataFrame) -> Taken:
+def _reuse_of(availability: DataFrame) -> ReuseCount:
     """How many indexes were taken from an earlier run, and how many were read."""
     from pyspark.sql import functions as F
 
@@ -249,4 +249,4 @@ def _reused(availability: DataFrame) -> Taken:
         .first()
     )
     assert row is not None
-    return Taken(reused=row["reused"], read=row["read"])
+    return ReuseCount(reused=row["reused"], read=row["read"])

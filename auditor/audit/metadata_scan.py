@@ -143,12 +143,12 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
     read = partial(_ledgers, source, earlier)
     may_take = earlier.usable and isinstance(source.store, ComparableStore)
     try:
-        landed = _scanned(source, "ledgers", source.nodes, read)
+        landed = _scan_ledgers(source, "ledgers", source.nodes, read)
     except RunError as error:
         if not may_take:
             raise
         # The earlier table turned out to be damaged while it was read: this scan does without it.
-        landed = _scanned(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
+        landed = _scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
     note_files(source.landing, "ledgers")
     notes = tuple(reusable_facts(source.landing, "ledgers").get("notes", ()))
     return FirstScan(source, landed.nodes, landed.rows, landed.restarts, notes)
@@ -173,7 +173,7 @@ def scan_second(first: FirstScan, earlier: EarlierRun) -> SecondScan:
         except (RunError, StoreError) as error:
             notes = (f"the second scan read all ledgers: {error}",)
     read = partial(source.table, LedgerAgainSource, earlier=since)
-    landed = _scanned(source, "ledgers_again", nodes, read)
+    landed = _scan_ledgers(source, "ledgers_again", nodes, read)
     return _with_marks(first, landed.nodes, landed.rows, landed.restarts, notes)
 
 
@@ -182,7 +182,7 @@ def scan_marks(first: FirstScan) -> SecondScan:
     return _with_marks(first, first.source.store.cluster() if first.source.live else first.nodes)
 
 
-class _Landed(NamedTuple):
+class _LedgerScan(NamedTuple):
     """A table that has landed, the nodes at the moment of which it is, and how often it began anew."""
 
     rows: DataFrame
@@ -211,18 +211,18 @@ def _ledgers(
     return source.table(LedgerSource, at, earlier=taken.to_json())
 
 
-def _scanned(
+def _scan_ledgers(
     source: MetadataSource, name: str, nodes: ClusterNodes, read: Callable[[ClusterNodes], DataFrame]
-) -> _Landed:
+) -> _LedgerScan:
     """Land all ledgers as they are at one moment; where that moment is lost, at a newer one."""
     for restarts in range(RESTARTS):
         try:
-            return _Landed(source.landing.land(name, partial(read, nodes)), nodes, restarts)
+            return _LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, restarts)
         except StoreError:
             if not source.store.moment_lost():
                 raise
             nodes = source.store.cluster()
-    return _Landed(source.landing.land(name, partial(read, nodes)), nodes, RESTARTS)
+    return _LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, RESTARTS)
 
 
 def _with_marks(

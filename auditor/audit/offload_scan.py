@@ -41,7 +41,7 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
         return tables
     if rows is None:
         raise UsageError(f"--offload-listing {listing}: no owner was found, and none named with --owners")
-    objects = landing.land("offload_objects", partial(_joined, landing, listing, rows, options))
+    objects = landing.land("offload_objects", partial(_join_listing, landing, listing, rows, options))
     empty = (tables.known_empty - {*OF_OFFLOADS}) | (landing.empty & {*OF_OFFLOADS})
     return replace(tables, offload_objects=objects, known_empty=frozenset(empty))
 
@@ -56,6 +56,6 @@ def offload_notes(tables: Tables) -> list[str]:
     return [f"{offloaded:,} ledgers were offloaded; --offload-listing says whether their objects are there"]
 
 
-def _joined(landing: Landing, listing: str, owners: DataFrame, options: AuditOptions) -> DataFrame:
+def _join_listing(landing: Landing, listing: str, owners: DataFrame, options: AuditOptions) -> DataFrame:
     rows = listing_rows(landing.spark, listing)
     return offload_objects(rows, owners, round(options.owner_grace * 1000))

@@ -57,7 +57,7 @@ class RunsBefore:
         found = [run for run in self.beside.runs if run.scan_time <= scan_time and _has(run, table)]
         return max(found, key=lambda run: (run.scan_time, run.path), default=None)
 
-    def confirmed(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
+    def confirm(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
         """Findings that have landed, with those confirmed that the previous run has seen too."""
         run = self.previous.run
         if (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.accepted_gaps import accepted_of
+from auditor.audit.accepted_gaps import find_accepted_gaps
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.changes import RunChanges
 from auditor.audit.digest_scan import entries_whole
@@ -36,8 +36,8 @@ from auditor.model.report import (
     InDoubt,
     Replicas,
     Report,
+    ReuseCount,
     RunFacts,
-    Taken,
     Tally,
 )
 from auditor.model.states import BookieRead
@@ -115,10 +115,10 @@ def summarise(audited: Audited, options: AuditOptions) -> Report:
         resumed=source.landing.resumed,
         tally=changes.tally(),
         impact=impact(audited.findings, tables.ledgers),
-        changes=changes.counted(),
+        changes=changes.change_counts(),
         suppressions=changes.suppressions(),
-        accepted=accepted_of(changes, tables),
-        reused=earlier.reused(indexes.reused, Taken(reused=reused, read=read), scan_notes),
+        accepted=find_accepted_gaps(changes, tables),
+        reused=earlier.reused(indexes.reused, ReuseCount(reused=reused, read=read), scan_notes),
     )
     return Report.make(
         run, source.cluster, _coverage(tables, counts), _samples(audited.findings, options.samples)

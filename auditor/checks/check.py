@@ -33,7 +33,7 @@ GROUPS: tuple[str, ...] = get_args(Group)
 class Basis(StrEnum):
     """What the absence of a finding rests on: unless that was looked at, nothing is fixed.
 
-    `auditor.findings.looked_at` says when each was.
+    `auditor.findings.basis_coverage` says when each was.
     """
 
     METADATA = "metadata"

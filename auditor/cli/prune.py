@@ -63,7 +63,9 @@ def prune(
         raise UsageError("say what to keep: --keep-last, --keep-daily, --keep-weekly or --keep-monthly")
     directory = Path(runs)
     check_runs_directory(directory)
-    found = decisions(history(directory), keep, _baselines((*suppressions, *_configured(conf)), directory))
+    found = decisions(
+        history(directory), keep, _baselines((*suppressions, *_suppressions_of(conf)), directory)
+    )
     freed = 0
     for decision in found:
         path = Path(decision.run.path)
@@ -81,7 +83,7 @@ def prune(
     click.echo(f"{plural(gone, 'run')} of {len(found):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
 
 
-def _configured(conf: Path | None) -> tuple[str, ...]:
+def _suppressions_of(conf: Path | None) -> tuple[str, ...]:
     """The suppressions file that audits take from the file of options."""
     file = options_from_flags(conf, {}).suppressions
     return () if file is None else (file,)

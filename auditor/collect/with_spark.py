@@ -42,7 +42,7 @@ def read_in_spark(
         progress.stage(name)
         with tasks_told(spark, progress):
             table.write.option("compression", COMPRESSION).parquet(f"{target.path}/{name}")
-    return {name: target.written(name) for name in tables}
+    return {name: target.manifest_files(name) for name in tables}
 
 
 def _availability(spark: SparkSession, pieces: Sequence[Piece], parts: Sequence[IndexPart]) -> DataFrame:

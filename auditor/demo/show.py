@@ -31,7 +31,7 @@ _PERSISTENT, _EPHEMERAL = 0, 1
 
 
 @dataclass(frozen=True)
-class Shown:
+class DemoResult:
     """What the demonstration saw: its report, and how the findings differ from the known ones."""
 
     report: Report
@@ -50,7 +50,9 @@ def expected_findings() -> set[Key]:
     return {(id, ledger, bookie) for id, ledger, bookie in json.loads(text)}
 
 
-def show(out: str, options: AuditOptions, progress: Progress, spark: SparkSession | None = None) -> Shown:
+def show(
+    out: str, options: AuditOptions, progress: Progress, spark: SparkSession | None = None
+) -> DemoResult:
     """Start a ZooKeeper, load the sample, audit it, stop what was started.
 
     The sample was just written, so its ages are set: it is audited as a day and an hour from now, against
@@ -69,7 +71,9 @@ def show(out: str, options: AuditOptions, progress: Progress, spark: SparkSessio
             uri = f"zk://{server.hosts}{ROOT}"
             report = Audit(uri, [str(cluster.bookies)], out, options).run(spark, progress)
     found = {(finding.id, _text(finding.ledger_id), finding.bookie_id) for finding in open_run(out).findings}
-    return Shown(report, _sort_keys(expected_findings() - found), _sort_keys(found - expected_findings()))
+    return DemoResult(
+        report, _sort_keys(expected_findings() - found), _sort_keys(found - expected_findings())
+    )
 
 
 def sample_znodes(cluster: SampleCluster) -> list[Znode]:

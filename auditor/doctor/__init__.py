@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditor.doctor.blind_spots import unseen
+from auditor.doctor.blind_spots import name_blind_spots
 from auditor.doctor.bookies import look_at_bookies
 from auditor.doctor.machine import machine
 from auditor.doctor.out import look_at_out
@@ -42,7 +42,7 @@ def examine(
     disks = look_at_bookies(bookies, store, options) if bookies else None
     lines += disks.lines if disks else [_without_bookies(named=metadata is not None)]
     lines += look_at_out(out, metadata) if out is not None else [_not_named("out", "place", "--out RUN")]
-    return Diagnosis(tuple(lines), tuple(unseen(store, disks)))
+    return Diagnosis(tuple(lines), tuple(name_blind_spots(store, disks)))
 
 
 def _without_bookies(named: bool) -> Line:

@@ -9,7 +9,7 @@ from auditor.doctor.store import Metadata
 from auditor.sources.bookies.parts import ROCKSDB
 
 
-def unseen(metadata: Metadata | None, bookies: Bookies | None) -> Iterator[str]:
+def name_blind_spots(metadata: Metadata | None, bookies: Bookies | None) -> Iterator[str]:
     """Sentences, each on one thing; none for sources that were not named."""
     if metadata is not None:
         yield from _of_metadata(metadata)

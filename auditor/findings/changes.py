@@ -65,7 +65,7 @@ def findings_with_changes(
             moment.alias("first_seen"),
             moment.alias("last_seen"),
         )
-    known = _known_findings(before)
+    known = _earlier_findings(before)
     was = F.struct("severity", *_KNOWN, "first_seen").alias("was")
     met = now.join(known.select("trouble", was), "trouble", "left")
     found = met.select(
@@ -88,7 +88,9 @@ def findings_with_changes(
         "last_seen",
     )
     # Better or gone because less was looked at is neither.
-    claimed = _looked_at(found.where(F.col("change") == Change.BETTER).unionByName(gone), findings, looked)
+    claimed = _with_coverage(
+        found.where(F.col("change") == Change.BETTER).unionByName(gone), findings, looked
+    )
     honest = claimed.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
@@ -128,7 +130,7 @@ def _troubles(findings: DataFrame, instance_id: str | None) -> DataFrame:
     )
 
 
-def _known_findings(before: DataFrame) -> DataFrame:
+def _earlier_findings(before: DataFrame) -> DataFrame:
     """What the run before left known, one row a trouble; of several the worst."""
     from pyspark.sql import functions as F
 
@@ -162,7 +164,7 @@ def _milder(was: str = "") -> Column:
     return (rank > known) | ((rank == known) & (F.col("missing") < F.col(f"{was}known_missing")))
 
 
-def _looked_at(rows: DataFrame, findings: DataFrame, looked: RunCoverage) -> DataFrame:
+def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) -> DataFrame:
     """``rows`` with the column ``looked``: whether what each rests on was looked at in this run."""
     from pyspark.sql import functions as F
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.findings.basis_coverage import covers, subjects
 from auditor.findings.columns import Batches, among, find, fingerprint_numbers, to_codes, whole
-from auditor.findings.looked_at import looked_at, subjects
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import FOUND, Change
 from auditor.tables.changes import CHANGED
@@ -111,8 +111,8 @@ def pair_findings(old: Batches, new: Batches, holes: bool) -> FindingPairs:
 
     better = np.flatnonzero(change == _BETTER)
     # Better or gone because less was looked at is neither.
-    change[better[~looked_at(new, holes, subjects(new, now.row[better]))]] = _SAME
-    fixed = looked_at(new, holes, subjects(old, before.row[gone]))
+    change[better[~covers(new, holes, subjects(new, now.row[better]))]] = _SAME
+    fixed = covers(new, holes, subjects(old, before.row[gone]))
     gone_change = np.where(fixed, _FIXED, _UNSEEN).astype(np.int8)
     return FindingPairs(before, now, pair, change, gone, gone_change)
 

@@ -9,7 +9,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Mapping
 
-from auditor.model.alias_facts import Found, HostPort, Known, Rule
+from auditor.model.alias_facts import BookieFacts, Found, HostPort, Rule
 from auditor.model.bookie_id import legacy_address
 from auditor.model.host_names import anyones, is_ip, same_name, shorter_names
 
@@ -27,7 +27,7 @@ def comparable(address: HostPort | None) -> HostPort | None:
     return same_name(address[0]), address[1]
 
 
-def by_addresses(ids: Mapping[str, Known]) -> Found:
+def by_addresses(ids: Mapping[str, BookieFacts]) -> Found:
     """Every pair that a rule on addresses holds for one bookie, whatever speaks against it."""
     addresses = {id: address for id in ids if (address := comparable(_address_in_id(id))) is not None}
     yield from _same_address(addresses)
@@ -56,7 +56,7 @@ def _ids_at(addresses: Mapping[str, HostPort]) -> dict[HostPort, list[str]]:
     return ids
 
 
-def _by_endpoint(ids: Mapping[str, Known], addresses: Mapping[str, HostPort]) -> Found:
+def _by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> Found:
     answering = {
         id: where
         for id, known in ids.items()
@@ -73,7 +73,7 @@ def _by_endpoint(ids: Mapping[str, Known], addresses: Mapping[str, HostPort]) ->
                     yield id, there[0], Rule.ENDPOINT_IS_ID, f"{there[0]} is registered at {host}:{port}"
 
 
-def _name_and_ip(ids: Mapping[str, Known], addresses: Mapping[str, HostPort]) -> Found:
+def _name_and_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> Found:
     ips: dict[str, set[str]] = defaultdict(set)
     names: dict[str, set[str]] = defaultdict(set)
     shown_by: dict[tuple[str, str], str] = {}
@@ -101,7 +101,7 @@ def _name_and_ip(ids: Mapping[str, Known], addresses: Mapping[str, HostPort]) ->
                 yield id, by_ip[port], Rule.NAME_AND_IP, evidence
 
 
-def _short_name(ids: Mapping[str, Known], addresses: Mapping[str, HostPort]) -> Found:
+def _short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> Found:
     by_address: dict[HostPort, str] = {}
     for id in sorted(addresses, reverse=True):
         by_address[addresses[id]] = id

@@ -26,7 +26,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class BookieFacts:
     """What is known of one id.
 
     ``address`` is where it registered that it answers (its endpoint of bookie-rpc, or its id where it

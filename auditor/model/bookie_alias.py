@@ -44,7 +44,7 @@ from collections.abc import Collection, Mapping
 
 from auditor.model.alias_by_address import by_addresses, comparable
 from auditor.model.alias_by_contents import ContentComparison
-from auditor.model.alias_facts import Edge, Found, Known, Rule
+from auditor.model.alias_facts import BookieFacts, Edge, Found, Rule
 from auditor.model.components import components
 from auditor.model.cookie import Cookie
 
@@ -55,7 +55,9 @@ _LAYOUTS_A_PAIR = 3
 _NOTHING_COMPARED = ContentComparison()
 
 
-def alias_edges(ids: Mapping[str, Known], ledgers: ContentComparison = _NOTHING_COMPARED) -> tuple[Edge, ...]:
+def alias_edges(
+    ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _NOTHING_COMPARED
+) -> tuple[Edge, ...]:
     """Every pair of ids that a rule holds for one bookie, ascending; at most one edge a pair and rule.
 
     ``ids`` are all ids that the cluster mentions, in ensembles, cookies, registrations, marks and on disks;
@@ -84,7 +86,7 @@ def alias_edges(ids: Mapping[str, Known], ledgers: ContentComparison = _NOTHING_
 
 
 def _edge(
-    one: str, other: str, rule: Rule, evidence: str, ids: Mapping[str, Known], objection: str | None
+    one: str, other: str, rule: Rule, evidence: str, ids: Mapping[str, BookieFacts], objection: str | None
 ) -> Edge:
     against = objection
     if against is None and rule in _OF_ADDRESSES and _directories_differ(one, other, ids):
@@ -110,7 +112,7 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
     return components(joined | {pair for pair, several in rules.items() if len(several) > 1})
 
 
-def identities(ids: Mapping[str, Known], edges: Collection[Edge]) -> dict[str, str]:
+def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
     """The identity of every id: the first of the ids that are one bookie with it, mostly itself.
 
     A group with two bookies that are both alive joins what cannot be one, and so nothing.
@@ -127,7 +129,7 @@ def identities(ids: Mapping[str, Known], edges: Collection[Edge]) -> dict[str, s
     return of
 
 
-def _own_cookie(id: str, known: Known) -> Cookie | None:
+def _own_cookie(id: str, known: BookieFacts) -> Cookie | None:
     """The store's cookie of an id, if it speaks of this id and was not written under it by mistake."""
     return known.cookie if known.cookie is not None and known.cookie.bookie_id == id else None
 
@@ -137,26 +139,26 @@ def _layout(cookie: Cookie) -> tuple[str, ...]:
     return (cookie.journal_dirs, "", *cookie.ledger_dirs, "", *index, "", cookie.instance_id or "")
 
 
-def _directories_differ(one: str, other: str, ids: Mapping[str, Known]) -> bool:
+def _directories_differ(one: str, other: str, ids: Mapping[str, BookieFacts]) -> bool:
     first, second = _own_cookie(one, ids[one]), _own_cookie(other, ids[other])
     return first is not None and second is not None and _layout(first) != _layout(second)
 
 
-def _both_alive(one: Known, other: Known) -> bool:
+def _both_alive(one: BookieFacts, other: BookieFacts) -> bool:
     if not (one.registered and other.registered):
         return False
     first, second = comparable(one.address), comparable(other.address)
     return first is None or first != second
 
 
-def _by_cookie(ids: Mapping[str, Known]) -> Found:
+def _by_cookie(ids: Mapping[str, BookieFacts]) -> Found:
     for id, known in ids.items():
         if known.cookie is not None and known.cookie.bookie_id != id and known.cookie.bookie_id in ids:
             names = known.cookie.bookie_id
             yield id, names, Rule.COOKIE_NAMES, f"the store's cookie of {id} carries the id {names}"
 
 
-def _by_disks(ids: Mapping[str, Known]) -> Found:
+def _by_disks(ids: Mapping[str, BookieFacts]) -> Found:
     places: dict[str, list[str]] = defaultdict(list)
     for id, known in ids.items():
         for named in set(known.disks):
@@ -169,7 +171,7 @@ def _by_disks(ids: Mapping[str, Known]) -> Found:
             yield id, named, Rule.DISKS_NAME, f"every VERSION in the place of {id} carries the id {named}"
 
 
-def _by_directories(ids: Mapping[str, Known]) -> Found:
+def _by_directories(ids: Mapping[str, BookieFacts]) -> Found:
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for id, known in ids.items():
         cookie = _own_cookie(id, known)

@@ -85,7 +85,7 @@ class AcceptedGaps(TypedDict):
     replicas: int
 
 
-class Taken(TypedDict):
+class ReuseCount(TypedDict):
     """How much of a table was taken from an earlier run, and how much was read."""
 
     reused: int
@@ -99,8 +99,8 @@ class Reuse(TypedDict):
     """
 
     run: str
-    indexes: Taken
-    ledgers: Taken
+    indexes: ReuseCount
+    ledgers: ReuseCount
     notes: list[str]
 
 

@@ -35,7 +35,7 @@ def new_figure(height: float) -> Figure:
     except ImportError as error:
         raise UsageError("plots need matplotlib: pip install 'bookkeeper-auditor[notebook]'") from error
 
-    class Shown(Figure):
+    class InlineFigure(Figure):
         """pyplot, which shows figures otherwise, keeps every one that it made until it is closed."""
 
         def _repr_png_(self) -> bytes:
@@ -43,7 +43,7 @@ def new_figure(height: float) -> Figure:
             self.savefig(stream, format="png", dpi=110)
             return stream.getvalue()
 
-    return Shown(figsize=(_WIDTH, min(height, _MOST_HEIGHT)), layout="constrained")
+    return InlineFigure(figsize=(_WIDTH, min(height, _MOST_HEIGHT)), layout="constrained")
 
 
 def label(text: str) -> str:

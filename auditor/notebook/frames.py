@@ -104,7 +104,7 @@ class Frames:
             rows += map(_row, batch.slice(0, limit - len(rows)).to_pylist())
             if len(rows) >= limit:
                 break
-        return self._shown(rows, ["bookie_id", "missing", "bookies"])
+        return self._display_frame(rows, ["bookie_id", "missing", "bookies"])
 
     def findings_of(self, bookie_id: str, limit: int = ROWS) -> pd.DataFrame:
         """The first findings that name a bookie, as their subject or as lacking entries or unknown.
@@ -112,7 +112,7 @@ class Frames:
         ``run.bookie(bookie_id)`` counts all of them. Columns: id, severity, confidence, scope_id, ledger_id,
         missing (entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
         """
-        return self._shown(list(islice(self._run.findings_of(bookie_id), limit)), ["missing"])
+        return self._display_frame(list(islice(self._run.findings_of(bookie_id), limit)), ["missing"])
 
     def stripes(self, ledger_id: int, scope_id: int = 0, columns: int = COLUMNS) -> pd.DataFrame:
         """One ledger, bookies down and entries across: held, missing, some missing, unknown, surplus,
@@ -186,7 +186,7 @@ class Frames:
         finished = pd.to_datetime(frame["finished"], unit="ms", utc=True)
         return frame.assign(finished=finished).astype(dict.fromkeys(changes, "Int64")).set_index("finished")
 
-    def _shown(self, rows: list[dict[str, Any]], between: list[str]) -> pd.DataFrame:
+    def _display_frame(self, rows: list[dict[str, Any]], between: list[str]) -> pd.DataFrame:
         """Rows of findings as a frame, with what the table changes says of them."""
         import pandas as pd
 

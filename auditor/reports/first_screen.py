@@ -75,7 +75,7 @@ class _Count:
             )
         return _line(self.severity, f"{self.about}: {', '.join(words)}", width, None)
 
-    def fitted(self, width: int, lines: int) -> list[str]:
+    def fit(self, width: int, lines: int) -> list[str]:
         """At most so many lines, with as many checks by name as they hold; never fewer than none."""
         for checks in reversed(range(len(self.checks))):
             found = self.lines(width, checks)
@@ -109,7 +109,7 @@ def _fit_counts(counts: list[_Count], room: int, width: int) -> list[str]:
         if not long:
             break
         longest = max(reversed(long), key=lambda number: len(shown[number]))
-        fewer = counts[longest].fitted(width, len(shown[longest]) - 1)
+        fewer = counts[longest].fit(width, len(shown[longest]) - 1)
         if len(fewer) >= len(shown[longest]):
             break  # a single count is longer than a line
         shown[longest] = fewer

@@ -37,7 +37,7 @@ def render(run: RunView, width: int) -> str:
     """Verdict and why, what was looked at and what not, doubts, and what to do in order."""
     parts = [
         _verdict(run, width),
-        _looked_at(run, width),
+        _sources_read(run, width),
         _not_looked_at(run, width),
         _blind(run, width),
         _doubts(run.report, width),
@@ -89,7 +89,7 @@ def _accepted_lines(report: Report, width: int) -> list[str]:
     return [] if accepted is None else fold_text(f"accepted {accepted}", width, "  ", "    ")
 
 
-def _looked_at(run: RunView, width: int) -> list[str]:
+def _sources_read(run: RunView, width: int) -> list[str]:
     report, seen = run.report, run.report.coverage
     facts = report.run
     directories = plural(run.directories, "directory", "directories")

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.errors import RunError
+from auditor.findings.basis_coverage import pick_rows
 from auditor.findings.compare import CONFIDENCES, KINDS, FindingPairs, pair_findings
-from auditor.findings.looked_at import pick_rows
 from auditor.model.difference import ChangedFinding, ChangeTally, Difference
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary

@@ -30,7 +30,7 @@ class GroupedBytes:
 
     def add(self, rows: pa.Table) -> None:
         """Add rows that have the keys and ``bytes``."""
-        part = self._summed(rows)
+        part = self._sum(rows)
         self._parts.append(part)
         self._rows += part.num_rows
         if self._rows > self._limit:
@@ -44,9 +44,9 @@ class GroupedBytes:
 
         if not self._parts:
             return pa.table({name: [] for name in (*self._keys, "bytes")})
-        return self._summed(pa.concat_tables(self._parts))
+        return self._sum(pa.concat_tables(self._parts))
 
-    def _summed(self, rows: pa.Table) -> pa.Table:
+    def _sum(self, rows: pa.Table) -> pa.Table:
         # One thread: the order of the groups is that of the rows.
         grouped = rows.group_by(self._keys, use_threads=False).aggregate([("bytes", "sum")])
         return grouped.rename_columns({"bytes_sum": "bytes"})

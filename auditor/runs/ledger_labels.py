@@ -36,7 +36,7 @@ def _applications(run: RunReader) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for batch in _listed(run, ["custom_metadata"]):
+    for batch in _listed_ledgers(run, ["custom_metadata"]):
         maps = batch["custom_metadata"]
         pairs = pa.table(
             {
@@ -45,7 +45,7 @@ def _applications(run: RunReader) -> Iterator[pa.RecordBatch]:
             }
         ).to_pydict()
         labels = [_name(*pair) for pair in zip(pairs["application"], pairs["component"], strict=True)]
-        yield _labelled(batch, pa.array(labels, pa.string()))
+        yield _with_labels(batch, pa.array(labels, pa.string()))
 
 
 def _name(application: bytes | None, component: bytes | None) -> str:
@@ -62,7 +62,7 @@ def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
     import pyarrow.compute as pc
 
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
-    for batch in _listed(run, ["metadata_ctime", "ctime"]):
+    for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
         ages = pc.subtract(run.report.run.scan_time, created_of(batch))
         known = pc.fill_null(ages, 0).to_numpy(zero_copy_only=False)
         places = np.where(
@@ -70,17 +70,17 @@ def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
             len(AGE_LABELS),
             np.searchsorted(AGES, known, side="right"),
         )
-        yield _labelled(batch, labels.take(pa.array(places)))
+        yield _with_labels(batch, labels.take(pa.array(places)))
 
 
-def _listed(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def _listed_ledgers(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBatch]:
     import pyarrow.dataset as ds
 
     wanted = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
     return run.batches("tables/ledgers", ["scope_id", "ledger_id", *columns], wanted)
 
 
-def _labelled(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
+def _with_labels(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = [batch["scope_id"], batch["ledger_id"], labels]

@@ -58,7 +58,9 @@ def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
     if by == "ledger":
         totals, others, left = _by_ledger(run, top)
     else:
-        totals, others, left = _cut(_totals(_by_label(run, by)), len(AGE_LABELS) + 3 if by == "age" else top)
+        totals, others, left = _largest(
+            _totals(_by_label(run, by)), len(AGE_LABELS) + 3 if by == "age" else top
+        )
         if by == "age":
             totals = tuple(sorted(totals, key=_age_order))
     return SpaceView(by, totals, files, file_bytes, others, left)
@@ -103,7 +105,7 @@ def _by_ledger(run: RunReader, top: int) -> tuple[tuple[SpaceTotal, ...], dict[s
                     found.append(SpaceTotal(_ledger_name(*ledger), {}))
                     previous = ledger
                 found[-1].classes[row["class"]] = row["bytes"]
-        kept, gone, count = _cut([*kept, *found], top)
+        kept, gone, count = _largest([*kept, *found], top)
         others.update(gone)
         left += count
     return kept, dict(others), left
@@ -113,7 +115,7 @@ def _trim(found: list[SpaceTotal], others: Counter[str], top: int) -> int:
     """Now and then keep the largest of a pass alone; how many went."""
     if len(found) < 2 * top + 10_000:
         return 0
-    kept, gone, count = _cut(found, top)
+    kept, gone, count = _largest(found, top)
     found[:] = kept
     others.update(gone)
     return count
@@ -209,10 +211,10 @@ def _table(batch: pa.RecordBatch) -> pa.Table:
 
 def _totals(sums: _Sums) -> tuple[SpaceTotal, ...]:
     """The largest first, then by name."""
-    return _cut([SpaceTotal(name, dict(classes)) for name, classes in sums.items()], len(sums))[0]
+    return _largest([SpaceTotal(name, dict(classes)) for name, classes in sums.items()], len(sums))[0]
 
 
-def _cut(
+def _largest(
     totals: list[SpaceTotal] | tuple[SpaceTotal, ...], top: int
 ) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
     """The ``top`` largest, what the others have by class, and how many these are."""

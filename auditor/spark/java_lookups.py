@@ -20,7 +20,7 @@ LONGEST = 10
 """`java.util.List.of` takes so many elements by themselves."""
 
 
-class KeptClass:
+class CachedClass:
     """A Java class whose static methods are looked up once."""
 
     def __init__(self, found: Any) -> None:
@@ -35,7 +35,7 @@ class KeptClass:
         return member
 
 
-class KeptSequences(KeptClass):
+class CachedSequences(CachedClass):
     """`PythonUtils`, which takes a short list of objects or names in one call."""
 
     def __init__(self, found: Any, lists: Any) -> None:
@@ -62,5 +62,5 @@ def keep_lookups(spark: SparkSession) -> None:
     if java is None or SEQUENCES in vars(java):
         return
     for name in CLASSES:
-        setattr(java, name, KeptClass(getattr(java, name)))
-    setattr(java, SEQUENCES, KeptSequences(getattr(java, SEQUENCES), java.java.util.List))
+        setattr(java, name, CachedClass(getattr(java, name)))
+    setattr(java, SEQUENCES, CachedSequences(getattr(java, SEQUENCES), java.java.util.List))

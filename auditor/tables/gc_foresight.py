@@ -98,7 +98,7 @@ def gc_foresight(
     """
     from pyspark.sql import functions as F
 
-    unlisted = _unlisted(orphans.where("scope_id = 0"), collector)
+    unlisted = _unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
     foreign = deletion_verdicts(copies, ledgers, judged, verdicts, unequal, collector.aliases)
     found = unlisted.unionByName(_over_replicated(foreign, collector))
@@ -128,7 +128,7 @@ def _with_since(rows: DataFrame, scan_time: int, earlier: DataFrame | None) -> D
     return rows.join(known, same, "left").withColumn("since", F.coalesce("was", now))
 
 
-def _unlisted(orphans: DataFrame, collector: Collector) -> DataFrame:
+def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     """What the collector does with ledgers that the store does not have."""
     from pyspark.sql import functions as F
 

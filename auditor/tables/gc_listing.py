@@ -112,7 +112,7 @@ def ranges(places: DataFrame) -> DataFrame:
     return found.repartition(1).sortWithinPartitions("place").mapInArrow(work, from_arrow_schema(_RANGES))
 
 
-def seen(places: DataFrame, ranges: DataFrame) -> DataFrame:
+def listed_ids(places: DataFrame, ranges: DataFrame) -> DataFrame:
     """The ids, ``ledger_id``, that the pass finds where it looks for them."""
     found = places.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return found.where("ledger_id > previous").select("ledger_id").distinct()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from auditor.model.alias_by_contents import ContentComparison, Contents
-from auditor.model.alias_facts import Edge, Known
+from auditor.model.alias_facts import BookieFacts, Edge
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
@@ -140,14 +140,14 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     return due.groupBy("gone").agg(F.count("*").alias("due")).join(pairs, "gone", "left").fillna(0)
 
 
-def known_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, Known]:
+def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
     """Rows of `facts` as the rules take them, by id."""
-    return {row["bookie_id"]: _known_bookie(row) for row in rows}
+    return {row["bookie_id"]: _facts_of(row) for row in rows}
 
 
-def _known_bookie(row: Mapping[str, Any]) -> Known:
+def _facts_of(row: Mapping[str, Any]) -> BookieFacts:
     cookie = row["cookie"]
-    return Known(
+    return BookieFacts(
         registered=row["registered"],
         address=None if row["host"] is None else (row["host"], row["port"]),
         hosts=tuple(row["hosts"] or ()),

@@ -294,7 +294,7 @@ def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only
     first, last, index = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     size, quorum = np.full_like(first, ledger.ensemble_size), np.full_like(first, ledger.write_quorum)
     sets = stripe(first, last, index, size, quorum)
-    folded = fold(sets.merged(np.zeros(len(rows), np.int64), 1))
+    folded = fold(sets.merge(np.zeros(len(rows), np.int64), 1))
     return groups_of(folded.tobytes())
 
 

@@ -74,7 +74,7 @@ def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | N
         rows = rows.join(kept, [*_LEDGER], "left")
     rows = rows.withColumn("path", F.coalesce("source_path", "copy_path"))
     rows = rows.withColumn("fields", F.when(F.col("change") == CopyState.DIFFERENT, _fields()))
-    return _decided(rows, StoreItem.LEDGER)
+    return _with_doubt(rows, StoreItem.LEDGER)
 
 
 def owner_differences(values: Sides) -> DataFrame:
@@ -95,7 +95,7 @@ def owner_differences(values: Sides) -> DataFrame:
         )
         rows = rows.join(hidden, "path", "left").crossJoin(F.broadcast(many))
         rows = rows.withColumn(name, F.coalesce(name, "all")).drop("all")
-    return _decided(rows, StoreItem.OWNER)
+    return _with_doubt(rows, StoreItem.OWNER)
 
 
 def settle_differences(
@@ -134,7 +134,7 @@ def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
     return both.where(~source.eqNullSafe(copy)).withColumn("change", change.otherwise(CopyState.DIFFERENT))
 
 
-def _decided(rows: DataFrame, item: StoreItem) -> DataFrame:
+def _with_doubt(rows: DataFrame, item: StoreItem) -> DataFrame:
     """Rows of `STORE_DIFFERENCES`: absence that is in doubt is undecided."""
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema

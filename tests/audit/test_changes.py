@@ -50,12 +50,12 @@ def test_the_tally_has_what_was_found_the_worst_first_and_suppressed_ones_apart(
 
 
 def test_with_no_run_before_nothing_is_told_as_new() -> None:
-    assert compared(False).counted() is None
+    assert compared(False).change_counts() is None
     assert sum(each["new"] + each["worse"] for each in compared(False).tally()) == 0
 
 
 def test_the_changes_count_suppressed_findings_too() -> None:
-    assert compared(True).counted() == {
+    assert compared(True).change_counts() == {
         "previous": "yesterday",
         "finished": report().run.finished,
         "new": 7,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.store import service_info
 from auditor.model.alias_by_contents import ContentComparison, Contents
-from auditor.model.alias_facts import Edge, Known, Rule
+from auditor.model.alias_facts import BookieFacts, Edge, Rule
 from auditor.model.bookie_address import Address, Registration, resolve
 from auditor.model.bookie_alias import alias_edges, aliases, identities
 from auditor.model.cookie import Cookie
@@ -24,20 +24,20 @@ def cookie(id: str, disk: str = "/data", instance_id: str | None = "x") -> Cooki
     return Cookie(5, id, f"{disk}/journal", (f"{disk}/ledgers",), None, instance_id)
 
 
-def at(host: str, port: int = 3181, *more_hosts: str, cookie: Cookie | None = None) -> Known:
+def at(host: str, port: int = 3181, *more_hosts: str, cookie: Cookie | None = None) -> BookieFacts:
     """A bookie that registered there."""
-    return Known(True, (host, port), (host, *more_hosts), cookie)
+    return BookieFacts(True, (host, port), (host, *more_hosts), cookie)
 
 
-def rules(ids: dict[str, Known]) -> list[tuple[str, str, Rule, bool]]:
+def rules(ids: dict[str, BookieFacts]) -> list[tuple[str, str, Rule, bool]]:
     return [(edge.one, edge.other, edge.rule, edge.joins) for edge in alias_edges(ids)]
 
 
-def joined(ids: dict[str, Known]) -> tuple[tuple[str, ...], ...]:
+def joined(ids: dict[str, BookieFacts]) -> tuple[tuple[str, ...], ...]:
     return aliases(alias_edges(ids))
 
 
-DOWN = Known()
+DOWN = BookieFacts()
 
 
 # Each rule finds what it is for.
@@ -94,24 +94,25 @@ def test_ever_longer_names_are_a_chain() -> None:
 
 
 def test_a_cookie_that_carries_another_id_is_a_hint() -> None:
-    ids = {"bk-new": Known(cookie=cookie("bk-old")), "bk-old": DOWN}
+    ids = {"bk-new": BookieFacts(cookie=cookie("bk-old")), "bk-old": DOWN}
     assert rules(ids) == [("bk-new", "bk-old", Rule.COOKIE_NAMES, False)]
 
 
 def test_disks_that_all_carry_another_id_are_a_hint() -> None:
-    ids = {"bk-new": Known(disks=("bk-old", "bk-old")), "bk-old": DOWN}
+    ids = {"bk-new": BookieFacts(disks=("bk-old", "bk-old")), "bk-old": DOWN}
     assert rules(ids) == [("bk-new", "bk-old", Rule.DISKS_NAME, False)]
 
 
 def test_directories_that_no_others_have_are_a_hint() -> None:
     ids = {
-        f"bk-{name}": Known(cookie=cookie(f"bk-{name}", f"/disk{name[0]}")) for name in ("1", "1b", "2", "3")
+        f"bk-{name}": BookieFacts(cookie=cookie(f"bk-{name}", f"/disk{name[0]}"))
+        for name in ("1", "1b", "2", "3")
     }
     assert rules(ids) == [("bk-1", "bk-1b", Rule.SAME_DIRECTORIES, False)]
 
 
 def test_two_hints_of_different_kinds_join() -> None:
-    ids = {"bk1:3181": Known(cookie=cookie("bk1.dc1:3181")), "bk1.dc1:3181": DOWN}
+    ids = {"bk1:3181": BookieFacts(cookie=cookie("bk1.dc1:3181")), "bk1.dc1:3181": DOWN}
     assert joined(ids) == (("bk1.dc1:3181", "bk1:3181"),)
 
 
@@ -163,15 +164,15 @@ def test_custom_ids_are_compared_as_they_are_written() -> None:
 
 def test_like_hosts_have_like_directories() -> None:
     for size in (2, 3, 20):
-        assert rules({f"bk{n}": Known(cookie=cookie(f"bk{n}")) for n in range(size)}) == []
-    two_kinds = {f"bk{n}": Known(cookie=cookie(f"bk{n}", f"/disk{n % 2}")) for n in range(4)}
+        assert rules({f"bk{n}": BookieFacts(cookie=cookie(f"bk{n}")) for n in range(size)}) == []
+    two_kinds = {f"bk{n}": BookieFacts(cookie=cookie(f"bk{n}", f"/disk{n % 2}")) for n in range(4)}
     assert rules(two_kinds) == []
 
 
 def test_directories_of_another_cluster_are_others() -> None:
-    ids = {f"bk-{n}": Known(cookie=cookie(f"bk-{n}", f"/disk{n}")) for n in range(4)}
-    ids["bk-0b"] = Known(cookie=cookie("bk-0b", "/disk0", "another"))
-    ids["bk-1b"] = Known(cookie=cookie("bk-1b", "/disk1", None))
+    ids = {f"bk-{n}": BookieFacts(cookie=cookie(f"bk-{n}", f"/disk{n}")) for n in range(4)}
+    ids["bk-0b"] = BookieFacts(cookie=cookie("bk-0b", "/disk0", "another"))
+    ids["bk-1b"] = BookieFacts(cookie=cookie("bk-1b", "/disk1", None))
     assert rules(ids) == []
 
 
@@ -180,8 +181,8 @@ def test_many_at_one_address_share_a_proxy() -> None:
     assert rules(ids | {"10.0.0.1:3181": DOWN}) == []
 
 
-@pytest.mark.parametrize("second", [at("10.0.0.2"), at("bk1", 3182), Known(registered=True)])
-def test_two_that_are_both_alive_are_two(second: Known) -> None:
+@pytest.mark.parametrize("second", [at("10.0.0.2"), at("bk1", 3182), BookieFacts(registered=True)])
+def test_two_that_are_both_alive_are_two(second: BookieFacts) -> None:
     for ids in (
         {"bk1:3181": at("10.0.0.1"), "BK1:3181": second},
         {"bk1:3181": at("10.0.0.1"), "bk1.dc1:3181": second},
@@ -198,7 +199,7 @@ def test_exchanged_addresses_are_no_aliases() -> None:
 def test_an_address_that_was_given_away_is_a_hint() -> None:
     # Both have a cookie, and a renamed bookie would have kept its directories.
     ids = {
-        "10.0.0.1:3181": Known(cookie=cookie("10.0.0.1:3181", "/old")),
+        "10.0.0.1:3181": BookieFacts(cookie=cookie("10.0.0.1:3181", "/old")),
         "bk1:3181": at("10.0.0.1", cookie=cookie("bk1:3181", "/new")),
     }
     assert [edge[2:] for edge in rules(ids)] == [(Rule.ENDPOINT_IS_ID, False), (Rule.NAME_AND_IP, False)]
@@ -218,20 +219,23 @@ def test_a_name_of_two_ips_or_an_ip_of_two_names_shows_nothing(moved: tuple[str,
 
 
 def test_a_swapped_disk_renames_nobody() -> None:
-    assert rules({"bk-a": Known(disks=("bk-a", "bk-b")), "bk-b": Known(disks=("bk-b", "bk-a"))}) == []
+    assert (
+        rules({"bk-a": BookieFacts(disks=("bk-a", "bk-b")), "bk-b": BookieFacts(disks=("bk-b", "bk-a"))})
+        == []
+    )
 
 
 def test_swapped_places_rename_nobody() -> None:
-    assert rules({"bk-a": Known(disks=("bk-b", "bk-b")), "bk-b": Known(disks=("bk-a",))}) == []
+    assert rules({"bk-a": BookieFacts(disks=("bk-b", "bk-b")), "bk-b": BookieFacts(disks=("bk-a",))}) == []
 
 
 def test_a_disk_that_lies_in_several_places_renames_nobody() -> None:
-    ids = {"bk-a": Known(disks=("bk-c",)), "bk-b": Known(disks=("bk-c",)), "bk-c": DOWN}
+    ids = {"bk-a": BookieFacts(disks=("bk-c",)), "bk-b": BookieFacts(disks=("bk-c",)), "bk-c": DOWN}
     assert rules(ids) == []
 
 
 def test_an_id_that_only_a_cookie_or_a_disk_knows_is_no_alias() -> None:
-    assert rules({"bk-a": Known(cookie=cookie("bk-x"), disks=("bk-y",))}) == []
+    assert rules({"bk-a": BookieFacts(cookie=cookie("bk-x"), disks=("bk-y",))}) == []
 
 
 def test_hints_on_addresses_do_not_add_up() -> None:
@@ -249,7 +253,9 @@ def compared(contents: Contents) -> ContentComparison:
     return ContentComparison({OLD: contents.due}, {(OLD, NEW): contents}, {NEW} if contents.whole else set())
 
 
-def said(ids: dict[str, Known], ledgers: ContentComparison) -> tuple[list[Rule], tuple[tuple[str, ...], ...]]:
+def said(
+    ids: dict[str, BookieFacts], ledgers: ContentComparison
+) -> tuple[list[Rule], tuple[tuple[str, ...], ...]]:
     edges = alias_edges(ids, ledgers)
     return [edge.rule for edge in edges if edge.joins], aliases(edges)
 
@@ -272,7 +278,7 @@ def test_ledgers_that_are_few_or_not_the_most_join_nothing(contents: Contents) -
 
 def test_ledgers_join_whatever_the_cookies_directories_are() -> None:
     # The disks were mounted elsewhere when the bookie got its new id.
-    ids = {OLD: Known(cookie=cookie(OLD, "/a")), NEW: at("10.0.0.1", cookie=cookie(NEW, "/b"))}
+    ids = {OLD: BookieFacts(cookie=cookie(OLD, "/a")), NEW: at("10.0.0.1", cookie=cookie(NEW, "/b"))}
     rules_, groups = said(ids, compared(Contents(9, held=9, exact=9)))
     assert (rules_, groups) == ([Rule.SAME_LEDGERS], ((OLD, NEW),))
 
@@ -333,7 +339,7 @@ def test_two_that_are_alive_are_not_one_because_both_are_a_third() -> None:
 # The corpora.
 
 
-def corpus(name: str) -> dict[str, Known]:
+def corpus(name: str) -> dict[str, BookieFacts]:
     """All ids that a corpus's store mentions outside its ledgers, and an ensemble's unknown one."""
     _, cookies, registered = store_of(name)
     versions = versions_of(name)
@@ -342,7 +348,7 @@ def corpus(name: str) -> dict[str, Known]:
         stored, data = cookies.get(id), registered.get(id)
         endpoints = service_info.decode(data, id).endpoints if data else ()
         found = resolve(id, Registration(endpoints if data else None) if id in registered else None)
-        ids[id] = Known(
+        ids[id] = BookieFacts(
             id in registered,
             (found.host, found.port) if isinstance(found, Address) else None,
             tuple(endpoint.host for endpoint in endpoints),
@@ -373,7 +379,7 @@ IDS = st.builds("{}:{}".format, HOSTS, st.sampled_from([1, 2])) | st.sampled_fro
 COOKIES = st.builds(cookie, IDS, st.sampled_from(["/1", "/2", "/3", "/4"]))
 ADDRESSES = st.tuples(HOSTS, st.sampled_from([1, 2]))
 KNOWN = st.builds(
-    Known,
+    BookieFacts,
     st.booleans(),
     st.none() | ADDRESSES,
     st.lists(HOSTS, max_size=3).map(tuple),
@@ -384,12 +390,12 @@ CLUSTERS = st.dictionaries(IDS, KNOWN, max_size=8)
 
 
 @given(CLUSTERS)
-def test_the_order_of_the_ids_does_not_matter(ids: dict[str, Known]) -> None:
+def test_the_order_of_the_ids_does_not_matter(ids: dict[str, BookieFacts]) -> None:
     assert alias_edges(dict(reversed(ids.items()))) == alias_edges(ids)
 
 
 @given(CLUSTERS)
-def test_an_edge_is_between_two_of_the_ids_and_there_is_one_a_rule(ids: dict[str, Known]) -> None:
+def test_an_edge_is_between_two_of_the_ids_and_there_is_one_a_rule(ids: dict[str, BookieFacts]) -> None:
     edges = alias_edges(ids)
     assert all(edge.one < edge.other and {edge.one, edge.other} <= ids.keys() for edge in edges)
     assert len({(edge.one, edge.other, edge.rule) for edge in edges}) == len(edges)
@@ -397,7 +403,7 @@ def test_an_edge_is_between_two_of_the_ids_and_there_is_one_a_rule(ids: dict[str
 
 
 @given(CLUSTERS)
-def test_no_two_that_are_alive_at_different_addresses_have_an_edge(ids: dict[str, Known]) -> None:
+def test_no_two_that_are_alive_at_different_addresses_have_an_edge(ids: dict[str, BookieFacts]) -> None:
     for edge in alias_edges(ids):
         one, other = ids[edge.one], ids[edge.other]
         if one.registered and other.registered:
@@ -407,7 +413,7 @@ def test_no_two_that_are_alive_at_different_addresses_have_an_edge(ids: dict[str
 
 
 @given(CLUSTERS)
-def test_groups_share_nobody(ids: dict[str, Known]) -> None:
+def test_groups_share_nobody(ids: dict[str, BookieFacts]) -> None:
     groups = joined(ids)
     members = [id for group in groups for id in group]
     assert len(members) == len(set(members))
@@ -420,7 +426,7 @@ def test_ten_thousand_bookies_take_no_time() -> None:
     for number in range(5_000):
         name, ip = f"bk.pod{number}.example", f"10.0.{number // 250}.{number % 250}"
         ids[f"{name}:3181"] = at(ip, cookie=cookie(f"{name}:3181"))
-        ids[f"{ip}:3181"] = Known(cookie=cookie(f"{ip}:3181"), disks=("bk:3181",))
+        ids[f"{ip}:3181"] = BookieFacts(cookie=cookie(f"{ip}:3181"), disks=("bk:3181",))
         ids[f"bk:{number + 1}"] = at("10.255.0.1", 3181)
     began = time.process_time()
     groups = joined(ids)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from auditor.spark import java_lookups
-from auditor.spark.java_lookups import LONGEST, KeptClass, KeptSequences, keep_lookups
+from auditor.spark.java_lookups import LONGEST, CachedClass, CachedSequences, keep_lookups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def test_it_is_done_once(spark: SparkSession) -> None:
     java: Any = spark.sparkContext._jvm
     keep_lookups(spark)
     kept = getattr(java, java_lookups.SEQUENCES)
-    assert type(kept) is KeptSequences
+    assert type(kept) is CachedSequences
     keep_lookups(spark)
     assert getattr(java, java_lookups.SEQUENCES) is kept
-    assert all(type(getattr(java, name)) is KeptClass for name in java_lookups.CLASSES)
+    assert all(type(getattr(java, name)) is CachedClass for name in java_lookups.CLASSES)

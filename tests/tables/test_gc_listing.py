@@ -8,7 +8,7 @@ import pytest
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, classify, to_path
 from auditor.model.layout import LayoutKind
-from auditor.tables.gc_listing import odd, outcome, places, ranges, seen
+from auditor.tables.gc_listing import listed_ids, odd, outcome, places, ranges
 from tests.checks.tables_builder import frame
 
 if TYPE_CHECKING:
@@ -69,6 +69,6 @@ def test_what_a_pass_takes_for_listed(
     assert odd(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
     found = places(scan, layout, "/l")
     made = ranges(found)
-    assert sorted(each["ledger_id"] for each in seen(found, made).collect()) == wanted
+    assert sorted(each["ledger_id"] for each in listed_ids(found, made).collect()) == wanted
     [end] = outcome(made).collect()
     assert (end["reach"], end["overflows"]) == (reach, overflows)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.model.alias_by_contents import ContentComparison, Contents
-from auditor.model.alias_facts import Known
+from auditor.model.alias_facts import BookieFacts
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.cookie import Cookie
 from auditor.tables.identities import (
     compare_contents,
     edge_rows,
     facts,
+    facts_by_id,
     identity_rows,
-    known_by_id,
     shared_contents,
 )
 from tests.checks.tables_builder import Row, entries, ledger, tables
@@ -62,16 +62,16 @@ def test_all_that_is_known_of_an_id_is_in_one_row(spark: SparkSession) -> None:
             {"path": "/d/4", "cookie_bookie_id": OLD},
         ],
     )  # fmt: skip
-    assert known_by_id(facts_of(asked)) == {
-        OLD: Known(),
-        NEW: Known(
+    assert facts_by_id(facts_of(asked)) == {
+        OLD: BookieFacts(),
+        NEW: BookieFacts(
             True,
             ("10.0.0.1", 3181),
             ("10.0.0.1", "bk1"),
             Cookie(5, OLD, "/j", ("/l",), None, "a77a8e0d"),
             (OLD, NEW),
         ),
-        OTHER: Known(),
+        OTHER: BookieFacts(),
     }
 
 
@@ -175,14 +175,14 @@ def test_rows_say_what_the_rules_found(spark: SparkSession) -> None:
         ],
     )
     rows = facts_of(asked)
-    edges = alias_edges(known_by_id(rows))
+    edges = alias_edges(facts_by_id(rows))
     assert edge_rows(edges) == [
         {
             "one": OLD, "other": NEW, "rule": "endpoint-is-id", "joins": True,
             "evidence": "bookie-7 is registered at 10.0.0.1:3181", "against": None, "apart": False,
         }
     ]  # fmt: skip
-    said = identity_rows(rows, identities(known_by_id(rows), edges))
+    said = identity_rows(rows, identities(facts_by_id(rows), edges))
     assert [(row["bookie_id"], row["identity"], row["aliases"], row["stranded"]) for row in said] == [
         (OLD, OLD, [NEW], True),
         (NEW, OLD, [OLD], True),

@@ -56,5 +56,5 @@ def fold_seats(seats: Seats) -> ExpectedReplicas:
         return ExpectedReplicas(seats.ledger, seats.member, sets)
     span = int(seats.member.max()) + 1
     keys, set_of = np.unique(seats.ledger * span + seats.member, return_inverse=True)
-    groups = fold(sets.merged(set_of.astype(np.int64), len(keys)))
+    groups = fold(sets.merge(set_of.astype(np.int64), len(keys)))
     return ExpectedReplicas(keys // span, keys % span, groups)

@@ -135,7 +135,7 @@ class GroupBatch:
         ends = (self.offsets * GROUP.itemsize).tolist()
         return [data[start:end] for start, end in pairwise(ends)]
 
-    def merged(self, set_of: NDArray[np.int64], n_sets: int) -> GroupBatch:
+    def merge(self, set_of: NDArray[np.int64], n_sets: int) -> GroupBatch:
         """Bring several sets together: input set i becomes part of output set ``set_of[i]``, sorted by entry.
 
         This is how the segments that name one bookie become one set, which

@@ -46,7 +46,7 @@ def changes(entries: Longs, heads: Longs) -> Iterator[PatternChanges]:
     room = np.empty(min(BLOCK, len(entries)), np.int64)
     for low in range(1, len(entries), BLOCK):
         high = min(low + BLOCK, len(entries))
-        passed = _passed_over(entries, heads, known, high)
+        passed = _state_at(entries, heads, known, high)
         if passed is not None:
             known = passed
             continue
@@ -86,7 +86,7 @@ def _changes_among(entries: Longs, heads: Longs, at: Longs, seen: int) -> Patter
     return PatternChanges(at[row], size[row], first[row], head[row])
 
 
-def _passed_over(entries: Longs, heads: Longs, known: Longs, high: int) -> Longs | None:
+def _state_at(entries: Longs, heads: Longs, known: Longs, high: int) -> Longs | None:
     """What is ``known`` at ``high`` if no run changes on the way there; None if one does, or a set begins."""
     open_run, last = int(known[-1]), high - 1
     if len(_within(heads, open_run + 1, high)):

@@ -61,7 +61,7 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     parts.append(_repeat_runs(start[opens], end[opens], period[interval[opens]], steps.high[interval[opens]]))
     rest = ~regular
     owner = interval[rest]
-    parts.append(_written_out(start[rest], end[rest], steps.window[owner], steps.high[owner]))
+    parts.append(_repetitions(start[rest], end[rest], steps.window[owner], steps.high[owner]))
 
     first, last, size, of_period = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(first, kind="stable")
@@ -86,7 +86,7 @@ def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts
     return first, last, size, period
 
 
-def _written_out(start: Longs, end: Longs, window: Longs, high: Longs) -> _Parts:
+def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _Parts:
     """Every repetition of every run, up to the interval's end."""
     times = (high - 1 - start) // window + 1
     if float(times.sum(dtype=np.float64)) > MOST_RUNS:

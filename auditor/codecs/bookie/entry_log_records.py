@@ -98,7 +98,7 @@ class EntryLogRecords:
             block = self._block(at, wanted)
             starts, stop = self._walk(block, at)
             if len(starts):
-                yield from self._taken(block, at, starts)
+                yield from self._entries_of(block, at, starts)
             wanted = next_block(stop - len(block))
             at += stop
 
@@ -141,7 +141,7 @@ class EntryLogRecords:
             self.cut = True
         return found, at
 
-    def _taken(self, block: bytes, base: int, starts: Longs) -> Iterator[LogEntries]:
+    def _entries_of(self, block: bytes, base: int, starts: Longs) -> Iterator[LogEntries]:
         """The entries that start in a block; counts what else does."""
         heads = heads_at(block, starts, HEAD)
         sizes, ledgers, entries = (

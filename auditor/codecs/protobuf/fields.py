@@ -68,7 +68,7 @@ def read_fields(
     >>> read.numbers[1].tolist(), read.blobs[2].owners.tolist(), read.blobs[2].starts.tolist()
     ([150, 3], [0], [5])
     """
-    found = _Found(data, len(starts), numbers, blobs)
+    found = _FieldColumns(data, len(starts), numbers, blobs)
     rows = np.flatnonzero(starts < ends)
     at, end = starts[rows], ends[rows]
     while len(rows) >= max(few, 1):
@@ -86,7 +86,7 @@ def read_fields(
     return found.fields()
 
 
-class _Found:
+class _FieldColumns:
     """What has been read so far of messages that lie in ``data``."""
 
     def __init__(

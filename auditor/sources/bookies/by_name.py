@@ -41,14 +41,14 @@ class Unread(NamedTuple):
     reason: str
 
 
-class Found(NamedTuple):
+class NamedSources(NamedTuple):
     """Everything that the options of `OPTIONS` name."""
 
     parts: list[IndexPart]
     unread: list[Unread]
 
 
-def find_indexes(options: Mapping[str, str]) -> Found:
+def find_indexes(options: Mapping[str, str]) -> NamedSources:
     """Find the bookies that ``bookies`` names, and cut their indexes into about ``tasks`` parts.
 
     ``bookies`` is one directory with a sub-directory for each bookie, or an inventory file, or a JSON list of
@@ -74,7 +74,7 @@ def find_indexes(options: Mapping[str, str]) -> Found:
         store = _store_at(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
     attribution = attribute(places, known | store.ids, store.cookies, store.instance_id)
     wanted = [(name, each.index_directories) for name, each in attribution.bookies.items()]
-    return Found(plan_parts(wanted, _tasks(options)), _unread(places, attribution))
+    return NamedSources(plan_parts(wanted, _tasks(options)), _unread(places, attribution))
 
 
 def gaps_of(unread: Sequence[Unread]) -> pa.RecordBatch:

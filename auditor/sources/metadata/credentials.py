@@ -180,20 +180,20 @@ def _etcd(section: Section) -> EtcdCredentials:
 
 
 def _ledgers(section: Section) -> LedgerCredentials:
-    read = LedgerCredentials(section.needed("password", secret=True))
+    read = LedgerCredentials(section.require("password", secret=True))
     section.end()
     return read
 
 
 def _login(section: Section, colon: bool = True) -> Login:
-    login = Login(section.needed("user"), section.needed("password", secret=True))
+    login = Login(section.require("user"), section.require("password", secret=True))
     if not colon and ":" in login.user:
         section.wrong("user", "a colon ends the user where ZooKeeper reads user:password")
     return login
 
 
 def _sasl(section: Section) -> Sasl:
-    mechanism = section.needed("mechanism")
+    mechanism = section.require("mechanism")
     if mechanism not in MECHANISMS:
         section.wrong("mechanism", f"there are {', '.join(MECHANISMS)}")
     if mechanism == "DIGEST-MD5":

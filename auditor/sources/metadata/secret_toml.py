@@ -92,7 +92,7 @@ class Section:
             self._file.holds_secrets = True
         return value
 
-    def needed(self, key: str, secret: bool = False) -> str:
+    def require(self, key: str, secret: bool = False) -> str:
         """Text that must be given."""
         value = self.text(key, secret)
         if value is None:

@@ -46,7 +46,7 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
     where = path if "://" in path else str(Path(path).absolute())
     if where.lower().endswith(_CSV):
         rows = spark.read.option("header", True).csv(where)
-        if _named(rows, NAMES) is None:
+        if _column_of(rows, NAMES) is None:
             rows = spark.read.csv(where)
             if len(rows.columns) < _INVENTORY - 1:
                 raise UsageError(
@@ -57,7 +57,7 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
             rows = rows.withColumnsRenamed({f"_{first}": "name", f"_{first + 1}": "size"})
     else:
         rows = spark.read.parquet(where)
-    name, size = _named(rows, NAMES), _named(rows, SIZES)
+    name, size = _column_of(rows, NAMES), _column_of(rows, SIZES)
     if name is None:
         raise UsageError(
             f"--offload-listing {path}: no column is called {', '.join(NAMES)}; there are "
@@ -67,5 +67,5 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
     return rows.select(F.col(f"`{name}`").cast("string").alias("name"), number.cast("bigint").alias("bytes"))
 
 
-def _named(rows: DataFrame, wanted: tuple[str, ...]) -> str | None:
+def _column_of(rows: DataFrame, wanted: tuple[str, ...]) -> str | None:
     return next((name for name in rows.columns if name.strip().lower() in wanted), None)

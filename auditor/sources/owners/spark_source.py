@@ -45,9 +45,9 @@ class OwnerSource(DataSource):
         Raises:
             UsageError: no ``owners``, an unknown option, or a value that cannot be meant.
         """
-        return OwnerReader(*self.given())
+        return OwnerReader(*self.parse_options())
 
-    def given(self) -> tuple[OwnersUri, ReadingOptions]:
+    def parse_options(self) -> tuple[OwnersUri, ReadingOptions]:
         """The options, understood; raises as `reader`."""
         given = dict(self.options)
         reading = reading_options(self.name(), given, ("owners",))

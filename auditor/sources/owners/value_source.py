@@ -42,7 +42,7 @@ class OwnerValueSource(OwnerSource):
 
     def reader(self, schema: StructType) -> OwnerReader:
         """A reader of what the options say; raises as `OwnerSource.reader`."""
-        return OwnerValueReader(*self.given())
+        return OwnerValueReader(*self.parse_options())
 
 
 class OwnerValueReader(OwnerReader):

@@ -94,7 +94,7 @@ def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
         RunError: one of them cannot be read, or they do not lie in the order of their keys.
     """
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-        found = list(pool.map(lambda name: _looked_at(table, name), sorted(names)))
+        found = list(pool.map(lambda name: _reusable_file(table, name), sorted(names)))
     files = tuple(file for file, _ in found if file is not None)
     if any(one.first >= other.first for one, other in pairwise(files)):
         raise RunError(f"{table}: its files are not in the order of their keys")
@@ -138,7 +138,7 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
                     yield rows.slice(at, share)
 
 
-def _looked_at(table: str, name: str) -> tuple[LedgerFile | None, bool]:
+def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
     """The file if it has ledgers in their places, and whether it has nothing else."""
     with open_earlier_file(table, name, LEDGERS) as file:
         paths, statuses = extremes(file, "path"), extremes(file, "status")

@@ -59,7 +59,7 @@ class SincePart(Part):
     earlier: EarlierLedgers
 
 
-class _Sent(NamedTuple):
+class _Question(NamedTuple):
     """A piece, and the question on its way that its rows are compared with; None: it has no rows."""
 
     piece: EarlierPiece
@@ -78,35 +78,35 @@ class _Reading:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         part = self._part
-        sent: deque[_Sent] = deque()
+        sent: deque[_Question] = deque()
         for piece in pieces(part.earlier, part.start, part.end, self._columns):
-            sent.append(self._asked(piece))
+            sent.append(self._send(piece))
             while len(sent) > self._pages.asks_ahead:
                 yield from self._read(sent.popleft())
         for each in sent:
             yield from self._read(each)
 
-    def _asked(self, piece: EarlierPiece) -> _Sent:
+    def _send(self, piece: EarlierPiece) -> _Question:
         """Ask what has changed of a piece."""
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         if not len(versions):
-            return _Sent(piece, 0, None)
+            return _Question(piece, 0, None)
         newest = min(WITNESSES, 1 + len(versions) // 4)
         since = int(np.partition(versions, -newest)[-newest])
         revision = self._part.moment.revision
-        return _Sent(piece, since, self._pages.ask_changed(piece.start, piece.end, revision, since))
+        return _Question(piece, since, self._pages.ask_changed(piece.start, piece.end, revision, since))
 
-    def _read(self, sent: _Sent) -> Iterator[pa.RecordBatch]:
-        taken = self._taken(sent)
+    def _read(self, sent: _Question) -> Iterator[pa.RecordBatch]:
+        taken = self._take(sent)
         if taken is not None:
             yield taken
             return
         start, end, _ = sent.piece
         for page in self._pages.read(start, end, self._part.moment.revision):
             if page.keys.names or page.gaps:
-                yield self._decoded(page)
+                yield self._decode(page)
 
-    def _taken(self, sent: _Sent) -> pa.RecordBatch | None:
+    def _take(self, sent: _Question) -> pa.RecordBatch | None:
         """The rows of a piece as they are now, in order; None where the range must be read whole."""
         piece, since, pending = sent
         changed = self._pages.changed(pending) if pending is not None else None
@@ -124,7 +124,7 @@ class _Reading:
             kept &= listed.agree(piece.rows)
             if int(kept.sum()) != len(listed.paths) or len(listed.paths) != others:
                 return None
-        return self._merged(piece.rows, np.flatnonzero(kept), found)
+        return self._merge(piece.rows, np.flatnonzero(kept), found)
 
     def _listed(self, piece: EarlierPiece, since: int) -> _Versions:
         """The keys of a range that were last changed before a revision."""
@@ -136,7 +136,7 @@ class _Reading:
             versions += [keys.changed[at] for at in old]
         return _Versions.of(names, versions)
 
-    def _merged(self, rows: pa.RecordBatch, kept: NDArray[np.int64], found: Page) -> pa.RecordBatch:
+    def _merge(self, rows: pa.RecordBatch, kept: NDArray[np.int64], found: Page) -> pa.RecordBatch:
         """Some rows as they would be read now, and what was found, by their paths."""
         columns = {
             **{field.name: rows[field.name] for field in self._columns},
@@ -144,7 +144,7 @@ class _Reading:
             "reused": pa.repeat(pa.scalar(True), rows.num_rows),
         }
         arrays = [columns[field.name].cast(field.type) for field in self._columns]
-        new = self._decoded(found)
+        new = self._decode(found)
         both = pa.concat_batches([pa.RecordBatch.from_arrays(arrays, schema=self._columns), new])
         places = [
             bisect_left(rows["path"], path, key=pa.StringScalar.as_py) for path in new["path"].to_pylist()
@@ -152,7 +152,7 @@ class _Reading:
         before = np.searchsorted(kept, np.array(places, np.int64))
         return both.take(pa.array(np.insert(kept, before, rows.num_rows + np.arange(new.num_rows))))
 
-    def _decoded(self, page: Page) -> pa.RecordBatch:
+    def _decode(self, page: Page) -> pa.RecordBatch:
         batch = batch_of(page, self._part.moment.time)
         return ledger_rows(batch, self._root, LayoutKind.ETCD, self._columns)
 

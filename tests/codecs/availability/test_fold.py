@@ -82,7 +82,7 @@ def test_segments_of_one_bookie_fold_as_if_they_were_one(groups: list[Group], da
     edges = [0, *cuts, len(groups)]
     segments = [groups[start:end] for start, end in pairwise(edges)]
     order = data.draw(st.permutations(segments))
-    merged = GroupBatch.of(order).merged(np.ones(len(order), np.int64), 3)
+    merged = GroupBatch.of(order).merge(np.ones(len(order), np.int64), 3)
     assert fold(merged).values() == [b"", packed(greedy(runs_of_groups(groups))), b""]
 
 

@@ -130,7 +130,7 @@ class Collection:
         except (OSError, pa.ArrowException) as error:
             raise UnreadError(self.path, f"{file.path} cannot be read: {error}") from error
 
-    def written(self, table: str) -> tuple[CollectedFile, ...]:
+    def manifest_files(self, table: str) -> tuple[CollectedFile, ...]:
         """The Parquet files of a table as they lie there, for a manifest that is to be written."""
         found = [
             CollectedFile(f"{table}/{info.base_name}", 0, info.size)
@@ -148,7 +148,7 @@ class Collection:
         Raises `UnreadError`.
         """
         try:
-            for file in self.written(table) if manifest is None else manifest.tables[table]:
+            for file in self.manifest_files(table) if manifest is None else manifest.tables[table]:
                 with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
                     yield from pq.ParquetFile(stream).read().to_pylist()
         except (OSError, pa.ArrowException) as error:

@@ -127,7 +127,7 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPat
 
 _Steps = tuple[int, ...]
 
-_Held = bytes | list[bytes]
+_Leaf = bytes | list[bytes]
 """The path of a directory below one of the index directories, or below several."""
 
 
@@ -135,7 +135,7 @@ def _first_level(
     directories: Sequence[str], first: str, leaves: _Leaves, skips: Callable[[bytes], bool] | None
 ) -> Iterator[IndexFiles | SkippedPath]:
     """Everything below one first-level name, leaf by leaf, all index directories together."""
-    holders: dict[bytes, _Held] = {}
+    holders: dict[bytes, _Leaf] = {}
     for directory in directories:
         path = f"{directory}/current/{first}"
         try:
@@ -175,11 +175,11 @@ class _Leaves:
 
     def _clear(self) -> None:
         self.paths: list[bytes] = []
-        self._leaves: list[_Held] = []
+        self._leaves: list[_Leaf] = []
         self._ends: list[int] = [0]
         self._low_bytes: list[int] = []
 
-    def add(self, leaf: _Held, low: int) -> None:
+    def add(self, leaf: _Leaf, low: int) -> None:
         """List a directory of ledgers with the two lowest bytes ``low``, below 0 where none belongs."""
         # Hot: one per file at worst. What outlives the call is no container, or the collector takes its time.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
@@ -222,7 +222,7 @@ class _Leaves:
             yield IndexFiles(ids[start:], paths[start:])
 
 
-def _paths(held: _Held) -> list[bytes]:
+def _paths(held: _Leaf) -> list[bytes]:
     return [held] if isinstance(held, bytes) else held
 
 

@@ -37,8 +37,8 @@ def join_ledgers(
         # Up to here both are known: neither has anything more that comes before.
         ends = [int(side.ids[-1]) for side in (left, right) if side is not None]
         upto = min(ends)
-        held, left = _cut(left, upto) if left is not None else (_NO_SETS, None)
-        listed, right = _cut(right, upto) if right is not None else (_NONE_LISTED, None)
+        held, left = _split(left, upto) if left is not None else (_NO_SETS, None)
+        listed, right = _split(right, upto) if right is not None else (_NONE_LISTED, None)
         yield _both(held, listed)
 
 
@@ -49,7 +49,7 @@ _NONE_LISTED = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
 Side = TypeVar("Side", LedgerSets, IndexedLedgers)
 
 
-def _cut(side: Side, upto: int) -> tuple[Side, Side]:
+def _split(side: Side, upto: int) -> tuple[Side, Side]:
     at = int(np.searchsorted(side.ids, upto, side="right"))
     return side.part(0, at), side.part(at, len(side.ids))
 

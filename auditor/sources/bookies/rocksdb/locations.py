@@ -72,7 +72,7 @@ def fold_locations(
                 open_ledger.add(sets.part(0, 1).groups)
                 start = 1
             if start == 0 or len(ids) > 1:
-                yield open_ledger.closed()
+                yield open_ledger.close_sets()
                 open_ledger = None
         if start < len(ids):
             last = len(ids) - 1
@@ -81,7 +81,7 @@ def fold_locations(
             open_ledger = _Open(int(ids[last]))
             open_ledger.add(sets.part(last, last + 1).groups)
     if open_ledger is not None:
-        yield open_ledger.closed()
+        yield open_ledger.close_sets()
 
 
 class _Open:
@@ -99,7 +99,7 @@ class _Open:
             except CoverageLimitError as error:
                 self._fail(error)
 
-    def closed(self) -> LedgerSets:
+    def close_sets(self) -> LedgerSets:
         groups = GroupBatch.of([[]])
         if not self._failed:
             try:

@@ -85,7 +85,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         raise UsageError(f"{path}: it is there already, and is not written over")
     descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "wb") as plain, _packed(plain, PACKINGS.get(path.suffix)) as file:
+        with os.fdopen(descriptor, "wb") as plain, _open_packing(plain, PACKINGS.get(path.suffix)) as file:
             yield file
         Path(unfinished).replace(path)
     finally:
@@ -93,7 +93,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _packed(plain: BinaryIO, packing: str | None) -> Iterator[BinaryIO]:
+def _open_packing(plain: BinaryIO, packing: str | None) -> Iterator[BinaryIO]:
     if packing is None:
         yield plain
         return

@@ -41,7 +41,7 @@ def _batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
             for start, end in ((key, key + b"\0"), etcd.children(above, name)):
                 for page in pages.read(start, end, revision):
                     records = [
-                        key_record(key, _kept(key, data, wanted), *numbers)
+                        key_record(key, _data_to_save(key, data, wanted), *numbers)
                         for key, data, *numbers in zip(*page.keys, strict=True)
                     ]
                     yield records + [unread_record(*gap) for gap in page.gaps]
@@ -49,7 +49,7 @@ def _batches(wanted: SaveRequest, revision: int) -> Iterator[list[Record]]:
         client.close()
 
 
-def _kept(key: bytes, data: bytes, wanted: SaveRequest) -> bytes:
+def _data_to_save(key: bytes, data: bytes, wanted: SaveRequest) -> bytes:
     if wanted.passwords or not data or not _is_ledger(etcd.key_text(key), wanted.uri):
         return data
     return without_password(data)

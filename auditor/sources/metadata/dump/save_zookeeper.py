@@ -40,13 +40,13 @@ def _batches(wanted: SaveRequest) -> Iterator[list[Record]]:
         ]
         # A walk takes the last top first.
         for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *there])]):
-            records = [znode_record(_kept(znode, root, wanted.passwords)) for znode in znodes]
+            records = [znode_record(_znode_to_save(znode, root, wanted.passwords)) for znode in znodes]
             yield records + [unread_record(*gap) for gap in gaps]
     finally:
         reader.close()
 
 
-def _kept(znode: Znode, root: str, passwords: bool) -> Znode:
+def _znode_to_save(znode: Znode, root: str, passwords: bool) -> Znode:
     below = znode.path.removeprefix(f"{root}/")
     if passwords or not znode.data or below == znode.path or tree_of(below) is not Tree.LEDGERS:
         return znode

@@ -234,7 +234,7 @@ class EtcdClient:
                     failures += 1
                     self._leave(pending.endpoint, failures, error)
                 else:
-                    raise self._refused(asked, error) from error
+                    raise self._refusal(asked, error) from error
             self.operations["retry"] += 1
             pending = self._send(asked, failures)
 
@@ -264,7 +264,7 @@ class EtcdClient:
             return endpoint.status()
         except grpc.RpcError as error:
             raise (
-                self._unreachable(error) if error.code() in _GONE else self._refused(asked, error)
+                self._unreachable(error) if error.code() in _GONE else self._refusal(asked, error)
             ) from error
 
     def expect_cluster(self, cluster_id: int) -> None:
@@ -286,7 +286,7 @@ class EtcdClient:
                 return Pending(asked, endpoint, endpoint.ask(asked))
             except grpc.RpcError as error:
                 if error.code() not in _GONE:
-                    raise self._refused(asked, error) from error
+                    raise self._refusal(asked, error) from error
                 failures += 1
                 self._leave(endpoint, failures, error)
 
@@ -328,7 +328,7 @@ class EtcdClient:
         self._limit.take(len(keys.names))
         return EtcdAnswer(keys, response.count, response.more, response.ByteSize(), header.revision)
 
-    def _refused(self, asked: EtcdQuestion, error: grpc.RpcError) -> StoreError:
+    def _refusal(self, asked: EtcdQuestion, error: grpc.RpcError) -> StoreError:
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.OUT_OF_RANGE and _COMPACTED in details:
             return CompactedError(

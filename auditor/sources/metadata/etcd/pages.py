@@ -100,7 +100,7 @@ class EtcdPages:
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
         """
-        yield from self._counted(EtcdQuestion(start, end, revision, self._limit))
+        yield from self._counted_pages(EtcdQuestion(start, end, revision, self._limit))
 
     @property
     def asks_ahead(self) -> bool:
@@ -130,10 +130,10 @@ class EtcdPages:
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
         """The keys of a range as `read` gives them, without values."""
-        for page in self._counted(EtcdQuestion(start, end, revision, self._largest, bare=True)):
+        for page in self._counted_pages(EtcdQuestion(start, end, revision, self._largest, bare=True)):
             yield page.keys
 
-    def _counted(self, asked: EtcdQuestion) -> Iterator[Page]:
+    def _counted_pages(self, asked: EtcdQuestion) -> Iterator[Page]:
         """All pages of a range, which must have as many keys as the server counts."""
         read = expected = 0
         for page, answer in self._all(self._client.begin(asked)):

@@ -115,7 +115,7 @@ class ZooKeeperReader:
         sent: deque[tuple[_Chunk, list[Any]]] = deque()
         alone = 0  # chunks to ask one at a time
         while waiting or sent:
-            session = self._connected(anew=not sent)
+            session = self._session_for(anew=not sent)
             while waiting and len(sent) < (1 if alone else self._options.in_flight):
                 chunk = waiting.popleft()
                 self._limit.take(len(chunk.places))
@@ -176,7 +176,7 @@ class ZooKeeperReader:
             return session.answers(pending[0])
         return [session.answer(each) for each in pending]
 
-    def _connected(self, anew: bool) -> Session:
+    def _session_for(self, anew: bool) -> Session:
         """The session to ask on; where nothing is asked (``anew``), one that has not moved.
 
         It finds out whether the server knows multiRead; the next one may be another version.

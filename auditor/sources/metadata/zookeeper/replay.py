@@ -48,12 +48,12 @@ class Replay:
     notes: list[str] = field(default_factory=list)
     beside: set[str] = field(default_factory=set)  # names of znodes that were made beside the root
 
-    def touched(self) -> set[str]:
+    def paths(self) -> set[str]:
         """Every path that an operation names."""
         paths = {what.path for _, _, what in self.operations if not isinstance(what, CloseSession)}
         return paths.union(*(what.paths for _, _, what in self.operations if isinstance(what, CloseSession)))
 
-    def made(self) -> Counter[str]:
+    def new_children(self) -> Counter[str]:
         """How many children were made below each path, at most: a fuzzy snapshot may have some already."""
         creates = (what.path for _, _, what in self.operations if isinstance(what, Create))
         return Counter(path.rpartition("/")[0] for path in creates)

@@ -90,7 +90,7 @@ class SnapshotStore(SavedStore[_DriverState]):
         cut = len(self.root) + 1
         nodes = {path[cut:]: znode for path, znode in loaded.index.cluster.items()}
         nodes |= {path[cut:]: znode for path, znode in loaded.state.items() if tree_of(path[cut:]) is None}
-        made = loaded.replay.made()
+        made = loaded.replay.new_children()
         nodes = {name: _with_log_children(znode, made[znode.path]) for name, znode in nodes.items()}
         times = [max(znode.ctime, znode.mtime) for znode in loaded.state.values()]
         scan_time = max([loaded.index.newest, *times])
@@ -112,7 +112,7 @@ class SnapshotStore(SavedStore[_DriverState]):
             SlicesPart(file, tree, tuple(pieces[first : first + step]))
             for first in range(0, len(pieces), step)
         ]
-        return parts + self._worked_out(loaded, tree)
+        return parts + self._parts_of(loaded, tree)
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -147,7 +147,7 @@ class SnapshotStore(SavedStore[_DriverState]):
             replay = read_logs(logs, zxid, self.root)
             try:
                 with map_file(file) as data:
-                    index = build_index(data, self.root, replay.touched())
+                    index = build_index(data, self.root, replay.paths())
             except DecodeError as damage:
                 notes.append(f"{file.name} was passed over: {damage}")
                 continue
@@ -167,7 +167,7 @@ class SnapshotStore(SavedStore[_DriverState]):
             return _DriverState(file, index, replay, there, tuple(gaps), (*notes, *replay.notes))
         raise StoreError(f"no valid snapshot in {self._path}: {'; '.join(notes)}")
 
-    def _worked_out(self, loaded: _DriverState, tree: Tree) -> list[Part]:
+    def _parts_of(self, loaded: _DriverState, tree: Tree) -> list[Part]:
         cut = len(self.root) + 1
         parts: list[Part] = []
         waiting: list[Znode] = []

@@ -86,7 +86,7 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
             return
 
 
-def looked_at(run: Batches, holes: bool, found: Subjects) -> Flags:
+def covers(run: Batches, holes: bool, found: Subjects) -> Flags:
     """Of each finding, whether ``run`` would have shown it; ``holes``: its listings of metadata had some."""
     if not len(found.bookie):
         return np.empty(0, np.bool_)
