@@ -64,7 +64,7 @@ def alias_edges(
     ``ledgers`` is what these say of the ids. Work and result grow with the number of ids, and of pairs that
     share ledgers, not with the square of the ids.
 
-    >>> ids = {"bk-7": Known(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": Known()}
+    >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": BookieFacts()}
     >>> [(edge.one, edge.other, edge.rule.value) for edge in alias_edges(ids)]
     [('10.0.0.7:3181', 'bk-7', 'endpoint-is-id')]
     """
@@ -117,7 +117,8 @@ def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[
 
     A group with two bookies that are both alive joins what cannot be one, and so nothing.
 
-    >>> ids = {"bk-7": Known(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": Known(), "bk-8": Known()}
+    >>> silent = BookieFacts()
+    >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": silent, "bk-8": silent}
     >>> identities(ids, alias_edges(ids))
     {'bk-7': '10.0.0.7:3181', '10.0.0.7:3181': '10.0.0.7:3181', 'bk-8': 'bk-8'}
     """

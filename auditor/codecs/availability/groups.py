@@ -141,7 +141,7 @@ class GroupBatch:
         This is how the segments that name one bookie become one set, which
         `auditor.codecs.availability.fold.fold` joins.
 
-        >>> GroupBatch.of([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merged(np.array([1, 1]), 2).first.tolist()
+        >>> GroupBatch.of([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merge(np.array([1, 1]), 2).first.tolist()
         [0, 5]
         """
         owner = np.repeat(np.asarray(set_of, np.int64), np.diff(self.offsets))
