@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,78 +79,100 @@ def compare_stores(
         salt = secrets.randbits(62)
         first = stack.enter_context(open_side("source", source, landing, options, salt))
         second = stack.enter_context(open_side("copy", copy, landing, options, salt))
-        yield _Comparing(landing, first, second, pair).done()
+        roots, gaps = (pair, ()) if pair else _find_owners((first, second))
+        yield _OpenPair(landing, (first, second), roots, gaps).compare()
 
 
-class _Comparing:
-    """The work on two open stores."""
+def _find_owners(
+    sides: tuple[StoreSide, StoreSide],
+) -> tuple[tuple[OwnersUri | None, OwnersUri | None] | None, tuple[str, ...]]:
+    """Where the owners of both stores are beside their roots; a store that does not tell is a gap."""
+    for name in APPLICATIONS:
+        there = [side.has_owners(name) for side in sides]
+        if True not in there:
+            continue
+        if None in there:
+            blind = sides[there.index(None)]
+            return None, (
+                f"owners were not compared: the {blind.name} does not tell where {name} keeps its own; "
+                "name both with --owners",
+            )
+        source, copy = (
+            beside(name, side.uri) if has else None for side, has in zip(sides, there, strict=True)
+        )
+        return (source, copy), ()
+    return None, ()
 
-    def __init__(
-        self, landing: Landing, source: StoreSide, copy: StoreSide, owners: tuple[OwnersUri, OwnersUri] | None
-    ) -> None:
-        self._landing = landing
-        self._sides = (source, copy)
-        self._notes: list[str] = []
-        self._gaps: list[str] = []
-        self._owners: tuple[OwnersUri | None, OwnersUri | None] | None = owners or self._beside()
 
-    def done(self) -> tuple[Comparison, DataFrame]:
-        source, copy = self._sides
-        for side in self._sides:
+@dataclass(frozen=True)
+class _OpenPair:
+    """Two open stores, where the owners of both are, and why owners are not compared where that is so."""
+
+    landing: Landing
+    sides: tuple[StoreSide, StoreSide]
+    owners: tuple[OwnersUri | None, OwnersUri | None] | None
+    gaps: tuple[str, ...] = ()
+
+    def compare(self) -> tuple[Comparison, DataFrame]:
+        """Land the differences of everything that both may have, and add them up."""
+        source, copy = self.sides
+        gaps, notes = list(self.gaps), []
+        for side in self.sides:
             cut = [(side.root, side.nodes.cut)] if side.nodes.cut else []
-            self._gaps += [f"{side.name}: {path}: {reason}" for path, reason in (*cut, *side.nodes.gaps)]
-            self._notes += [f"{side.name}: {note}" for note in side.nodes.notes]
+            gaps += [f"{side.name}: {path}: {reason}" for path, reason in (*cut, *side.nodes.gaps)]
+            notes += [f"{side.name}: {note}" for note in side.nodes.notes]
         tables = [("ledger_differences", self._ledgers), ("node_differences", self._nodes)]
-        tables += [("owner_differences", self._owner_rows)] if self._owners else []
-        landed = [self._landing.land(name, make) for name, make in tables]
+        tables += [("owner_differences", self._owner_rows)] if self.owners else []
+        landed = [self.landing.land(name, make) for name, make in tables]
         differences = landed[0]
         for each in landed[1:]:
             differences = differences.unionByName(each)
         with own_errors():
             tallies = self._tallies(differences)
-        gaps = tuple(dict.fromkeys(self._gaps))
-        found = Comparison(source.summary(), copy.summary(), tallies, gaps, tuple(self._notes))
-        return found, differences
+            gaps += self._unread()
+            notes += self._strays()
+        once = tuple(dict.fromkeys(gaps))
+        return Comparison(source.summary(), copy.summary(), tallies, once, tuple(notes)), differences
 
     def _ledgers(self) -> DataFrame:
-        source, copy = self._sides
+        source, copy = self.sides
         sides = Sides(source.ledgers(), copy.ledgers())
-        cuts = [side.nodes.cut_below(side.root) for side in self._sides]
+        cuts = [side.nodes.cut_below(side.root) for side in self.sides]
         make = partial(ledger_differences, sides, *cuts)
-        found = self._landing.land("ledgers_unequal", make)
-        if "ledgers_unequal" in self._landing.empty:
+        found = self.landing.land("ledgers_unequal", make)
+        if "ledgers_unequal" in self.landing.empty:
             return found
         return settle_differences(found, StoreItem.LEDGER, source.ledgers_again(), copy.ledgers_again())
 
     def _owner_rows(self) -> DataFrame:
-        assert self._owners is not None
-        source, copy = self._sides
-        sides = Sides(source.owners(self._owners[0]), copy.owners(self._owners[1]))
-        found = self._landing.land("owners_unequal", lambda: owner_differences(sides))
-        if "owners_unequal" in self._landing.empty:
+        assert self.owners is not None
+        source, copy = self.sides
+        sides = Sides(source.owners(self.owners[0]), copy.owners(self.owners[1]))
+        found = self.landing.land("owners_unequal", lambda: owner_differences(sides))
+        if "owners_unequal" in self.landing.empty:
             return found
-        again = source.owners_again(self._owners[0]), copy.owners_again(self._owners[1])
+        again = source.owners_again(self.owners[0]), copy.owners_again(self.owners[1])
         return settle_differences(found, StoreItem.OWNER, *again)
 
     def _nodes(self) -> DataFrame:
         """Layout, instance id and cookies: few, and all of them on the driver."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        one, two = (side.values() for side in self._sides)
+        one, two = (side.values() for side in self.sides)
         rows = []
         for name in sorted(one.keys() | two.keys()):
             if one.get(name) != two.get(name) and self._comparable(name):
                 change, why = self._change(name, one, two)
                 rows.append((str(item_of(name)), str(change), None, None, name, None, why, None, None))
-        if rows and any(side.live for side in self._sides):
-            later = [side.values(again=True) if side.live else side.values() for side in self._sides]
+        if rows and any(side.live for side in self.sides):
+            later = [side.values(again=True) if side.live else side.values() for side in self.sides]
             rows = [
                 row
                 if (one.get(row[4]), two.get(row[4])) == (later[0].get(row[4]), later[1].get(row[4]))
                 else (row[0], str(CopyState.UNDECIDED), *row[2:6], MOVED, None, None)
                 for row in rows
             ]
-        return self._landing.spark.createDataFrame(rows, from_arrow_schema(STORE_DIFFERENCES))
+        return self.landing.spark.createDataFrame(rows, from_arrow_schema(STORE_DIFFERENCES))
 
     def _change(
         self, name: str, one: Mapping[str, bytes], two: Mapping[str, bytes]
@@ -157,7 +180,7 @@ class _Comparing:
         if name in one and name in two:
             return CopyState.DIFFERENT, None
         change, lacking = (CopyState.EXTRA, 0) if name in two else (CopyState.MISSING, 1)
-        side = self._sides[lacking]
+        side = self.sides[lacking]
         path = f"{side.root}/{name}"
         for gap, reason in ((side.root, side.nodes.cut_below(side.root)), *side.nodes.gaps):
             if reason is not None and (path == gap or path.startswith(f"{gap}/")):
@@ -166,27 +189,8 @@ class _Comparing:
 
     def _comparable(self, name: str) -> bool:
         """Whether both stores would keep the same bytes of a name: etcd's own LAYOUT is another."""
-        kinds = [side.layout is LayoutKind.ETCD for side in self._sides]
+        kinds = [side.layout is LayoutKind.ETCD for side in self.sides]
         return name != "LAYOUT" or kinds[0] == kinds[1]
-
-    def _beside(self) -> tuple[OwnersUri | None, OwnersUri | None] | None:
-        """Where the owners of both stores are; None where there is nothing to compare."""
-        for name in APPLICATIONS:
-            there = [side.has_owners(name) for side in self._sides]
-            if True not in there:
-                continue
-            if None in there:
-                blind = self._sides[there.index(None)]
-                self._gaps.append(
-                    f"owners were not compared: the {blind.name} does not tell where {name} keeps its own; "
-                    "name both with --owners"
-                )
-                return None
-            source, copy = (
-                beside(name, side.uri) if has else None for side, has in zip(self._sides, there, strict=True)
-            )
-            return source, copy
-        return None
 
     def _tallies(self, differences: DataFrame) -> tuple[ItemTally, ...]:
         from pyspark.sql import functions as F
@@ -203,21 +207,12 @@ class _Comparing:
 
     def _totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
         """Of each kind how many either store has, and how many of them are the same where that is known."""
-        source, copy = self._sides
-        ledgers = [side.ledgers() for side in self._sides]
+        source, copy = self.sides
+        ledgers = [side.ledgers() for side in self.sides]
         first, second = (rows.where("status not in ('misplaced', 'gap')").count() for rows in ledgers)
-        for side, rows in zip(self._sides, ledgers, strict=True):
-            self._note_unread(side, rows, "ledgers")
-            strays = rows.where("status = 'misplaced'").count()
-            if strays:
-                self._notes.append(
-                    f"{side.name}: {strays:,} paths among its ledgers stand for no ledger: not compared"
-                )
         totals: dict[StoreItem, tuple[int, int, int | None]] = {StoreItem.LEDGER: (first, second, None)}
-        if self._owners:
-            owners = [side.owners(uri) for side, uri in zip(self._sides, self._owners, strict=True)]
-            for side, rows in zip(self._sides, owners, strict=True):
-                self._note_unread(side, rows, "owners")
+        if self.owners:
+            owners = [side.owners(uri) for side, uri in zip(self.sides, self.owners, strict=True)]
             first, second = (rows.where("status = 'ok'").count() for rows in owners)
             totals[StoreItem.OWNER] = (first, second, None)
         one, two = source.values(), copy.values()
@@ -228,12 +223,27 @@ class _Comparing:
                 totals[item] = (len(mine), len(other), same)
         return totals
 
-    def _note_unread(self, side: StoreSide, rows: DataFrame, what: str) -> None:
-        unread = rows.where("status = 'gap'")
-        for row in unread.select("path", "damage").orderBy("path").limit(_GAPS_SHOWN).collect():
-            self._gaps.append(f"{side.name}: {row['path']}: {row['damage']}")
-        if (count := unread.count()) > _GAPS_SHOWN:
-            self._gaps.append(f"{side.name}: {count:,} places of its {what} could not be read")
+    def _unread(self) -> Iterator[str]:
+        """What of the ledgers and owners of either store could not be read."""
+        for side in self.sides:
+            yield from _unread_rows(side.name, side.ledgers(), "ledgers")
+        if self.owners:
+            for side, uri in zip(self.sides, self.owners, strict=True):
+                yield from _unread_rows(side.name, side.owners(uri), "owners")
+
+    def _strays(self) -> Iterator[str]:
+        """How many paths of either store are no ledger's, and so have no other to be compared with."""
+        for side in self.sides:
+            if count := side.ledgers().where("status = 'misplaced'").count():
+                yield f"{side.name}: {count:,} paths among its ledgers stand for no ledger: not compared"
+
+
+def _unread_rows(name: str, rows: DataFrame, what: str) -> Iterator[str]:
+    unread = rows.where("status = 'gap'")
+    for row in unread.select("path", "damage").orderBy("path").limit(_GAPS_SHOWN).collect():
+        yield f"{name}: {row['path']}: {row['damage']}"
+    if (count := unread.count()) > _GAPS_SHOWN:
+        yield f"{name}: {count:,} places of its {what} could not be read"
 
 
 def item_of(name: str) -> StoreItem:
