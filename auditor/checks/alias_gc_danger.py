@@ -69,34 +69,9 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    live = tables.bookies.where("registered is not null and not foreign_instance").select("bookie_id")
-    gone = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
-    pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
-    held = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
-        *LEDGER, "bookie_id", "held"
-    )
-    due = (
-        tables.ledgers.where("undecidable = false")
-        .join(held.select(*LEDGER), [*LEDGER], "left_semi")
-        .select(*LEDGER, F.explode("replicas").alias("r"))
-        .select(*LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
-        # First of all: where no id is gone, Spark sees it before it reads any ledger.
-        .join(F.broadcast(gone), "alias")
-    )
-    pairs_of_one = [(*pair, True) for pair in sorted(tables.roster.aliases)]
-    same = tables.bookies.sparkSession.createDataFrame(
-        pairs_of_one, "bookie_id string, alias string, same_bookie boolean"
-    )
-    rows = (
-        pairs.join(F.broadcast(live), "bookie_id")
-        .join(held, [*LEDGER, "bookie_id"])
-        .join(due, [*LEDGER])
-        .join(F.broadcast(same), ["bookie_id", "alias"], "left")
-        .where("groups = held or (same_bookie and length(groups) > 0)")
-    )
     closed = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     each = with_ledgers(
-        rows,
+        _copies_of_the_gone(tables),
         ("bookie_id", "alias"),
         closed,
         F.first("has_cookie").alias("has_cookie"),
@@ -131,4 +106,35 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
             "closed": "closed",
             "attribution_suspect": "attribution_suspect",
         },
+    )
+
+
+def _copies_of_the_gone(tables: Tables) -> DataFrame:
+    """Ledgers that a live bookie has too many of, beside the ids gone whose share of them it holds."""
+    from pyspark.sql import functions as F
+
+    live = tables.bookies.where("registered is not null and not foreign_instance").select("bookie_id")
+    gone = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
+    pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
+    held = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
+        *LEDGER, "bookie_id", "held"
+    )
+    due = (
+        tables.ledgers.where("undecidable = false")
+        .join(held.select(*LEDGER), [*LEDGER], "left_semi")
+        .select(*LEDGER, F.explode("replicas").alias("r"))
+        .select(*LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
+        # First of all: where no id is gone, Spark sees it before it reads any ledger.
+        .join(F.broadcast(gone), "alias")
+    )
+    pairs_of_one = [(*pair, True) for pair in sorted(tables.roster.aliases)]
+    same = tables.bookies.sparkSession.createDataFrame(
+        pairs_of_one, "bookie_id string, alias string, same_bookie boolean"
+    )
+    return (
+        pairs.join(F.broadcast(live), "bookie_id")
+        .join(held, [*LEDGER, "bookie_id"])
+        .join(due, [*LEDGER])
+        .join(F.broadcast(same), ["bookie_id", "alias"], "left")
+        .where("groups = held or (same_bookie and length(groups) > 0)")
     )

@@ -54,17 +54,7 @@ def findings_with_changes(
     moment = F.lit(finished).cast("bigint")
     now = _troubles(findings, instance_id)
     if before is None:
-        return now.select(
-            "trouble",
-            *_SUBJECT,
-            F.lit(None).cast("string").alias("previous_severity"),
-            F.lit(Change.NEW).alias("change"),
-            F.col("severity").alias("known_severity"),
-            F.col("missing").alias("known_missing"),
-            F.col("confidence").alias("known_confidence"),
-            moment.alias("first_seen"),
-            moment.alias("last_seen"),
-        )
+        return _all_new(now, moment)
     known = _earlier_findings(before)
     was = F.struct("severity", *_KNOWN, "first_seen").alias("was")
     met = now.join(known.select("trouble", was), "trouble", "left")
@@ -108,6 +98,22 @@ def findings_with_changes(
             "known_severity": F.when(doubted, F.col("known_severity")).otherwise(F.col("severity")),
             "known_missing": F.when(doubted, F.col("known_missing")).otherwise(F.col("missing")),
         }
+    )
+
+
+def _all_new(now: DataFrame, moment: Column) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return now.select(
+        "trouble",
+        *_SUBJECT,
+        F.lit(None).cast("string").alias("previous_severity"),
+        F.lit(Change.NEW).alias("change"),
+        F.col("severity").alias("known_severity"),
+        F.col("missing").alias("known_missing"),
+        F.col("confidence").alias("known_confidence"),
+        moment.alias("first_seen"),
+        moment.alias("last_seen"),
     )
 
 

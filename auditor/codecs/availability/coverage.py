@@ -92,6 +92,7 @@ def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, in
     (2, 2)
     """
     sets = [GroupBatch.one(one) for one in (*missing, *unknown)]
+    # Both sums in one sweep: what is missing counts in both halves, what is unknown in the high one alone.
     weights = [1 + (1 << _HIGH_HALF)] * len(missing) + [1 << _HIGH_HALF] * len(unknown)
     value = sweep(sets, weights).value
     if not len(value):

@@ -81,6 +81,7 @@ def _changes_among(entries: Longs, heads: Longs, at: Longs, seen: int) -> Patter
     head = np.zeros(len(size), np.bool_)
     head[np.searchsorted(at, _within(heads, int(at[0]), int(at[-1])))] = True
     rows |= head
+    # Runs of the block before are here only so that these have something to be compared with.
     rows[:seen] = False
     row = np.flatnonzero(rows)
     return PatternChanges(at[row], size[row], first[row], head[row])
@@ -91,6 +92,7 @@ def _state_at(entries: Longs, heads: Longs, known: Longs, high: int) -> Longs | 
     open_run, last = int(known[-1]), high - 1
     if len(_within(heads, open_run + 1, high)):
         return None
+    # Ids ascend: where the last is as far from the first as their places are, none is missing in between.
     if entries[last] - entries[open_run] == last - open_run:
         return known
     if len(known) < 3 or len(_within(heads, int(known[0]) + 1, high)):
@@ -99,6 +101,7 @@ def _state_at(entries: Longs, heads: Longs, known: Longs, high: int) -> Longs | 
     distance = entries[open_run] - entries[before]
     if size != before - known[0] or distance != entries[before] - entries[known[0]] or distance > LONGEST:
         return None
+    # The pattern goes on only if the last entry is where it says; that is one comparison, before one of each.
     runs, rest = divmod(last - open_run, size)
     if entries[last] != entries[before + rest] + distance * (runs + 1):
         return None

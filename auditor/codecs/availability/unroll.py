@@ -32,6 +32,7 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     start, end, interval = runs_of_steps(steps, keep)
     low, high, window = steps.low[interval], steps.high[interval], steps.window[interval]
     whole = (start == low) & (end == low + window)
+    # A run as long as its window touches its own repetition: all of the interval is one run.
     end = np.where(whole, high, end)
     once = whole | (low + window == high)
     parts = [_singles(start[once], end[once])]
@@ -49,6 +50,7 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     stays[into] = False
     start, end, interval = start[stays], end[stays], interval[stays]
 
+    # Runs of one size that divide the window evenly are one group of BP-34; all others are written out.
     runs = np.bincount(interval, minlength=len(steps.low))
     period = steps.window // np.maximum(runs, 1)
     one_group = (period * runs == steps.window) & (period <= LONGEST)
@@ -79,6 +81,7 @@ def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts
     full = np.maximum((high - size - start) // period + 1, 0)
     last = start + (full - 1) * period
     has = full > 0
+    # A group of one run has no period: that is how the proposal writes it.
     body = (start[has], last[has], size[has], np.where(full > 1, period, 0)[has])
     cut = high - last > period
     tail = _singles((last + period)[cut], high[cut])

@@ -47,6 +47,7 @@ def digest_matches(
     if not length or (digest_type == "MAC" and key is None):
         return None
     view = memoryview(entry)
+    # The digest stands between what it covers: over the header before it and the payload behind it.
     head, digest, body = (
         view[:header_bytes],
         view[header_bytes : header_bytes + length],

@@ -86,6 +86,7 @@ _PRESENCE = {
 }
 _ESCAPABLE = (LineKind.PASSWORD, LineKind.KEY, LineKind.VALUE)
 _QUOTED = (LineKind.MEMBER, *_ESCAPABLE)
+_ITEM_PARTS = ((LineKind.KEY, CustomField.KEY), (LineKind.VALUE, CustomField.VALUE))
 _MOST_DIGITS = {**dict.fromkeys(_NUMBERS, 18), LineKind.QUORUM: 9, LineKind.ENSEMBLE: 9, LineKind.ACK: 9}
 
 _TAIL = (LineKind.DIGEST, LineKind.PASSWORD, LineKind.ACK, LineKind.CTIME, LineKind.CUSTOM)
@@ -132,7 +133,6 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     >>> read.ledgers.odd.tolist(), read.ledgers.numbers[LedgerField.ENSEMBLE].tolist()
     ([False, True], [3, 0])
     """
-    count = len(values)
     # Room behind the last line: how it begins is compared at full length, whether it is so long or not.
     octets = np.concatenate((values.octets, np.zeros(_LONGEST_BEGIN, np.uint8)))
     begins, ends = values.starts + start, values.ends
@@ -156,7 +156,40 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
     # What is not written as the server writes it is `odd`, and goes to the reader of one ledger at a time.
     quoted = {kind: _before_quote(octets, contents[kind], odd) for kind in _QUOTED}
     escaped = _check_bytes(octets, begins, ends, quoted, odd)
+    ledgers = _ledger_fields(octets, of, contents, odd)
+    # A member belongs to the last segment that opened before its line.
+    member_of = np.searchsorted(at[LineKind.SEGMENT], at[LineKind.MEMBER]) - 1
+    segments = Fields(
+        numbers={SegmentField.FIRST: integers(octets, contents[LineKind.FIRST], 18, odd)},
+        present={SegmentField.FIRST: np.ones(len(at[LineKind.SEGMENT]), np.bool_)},
+        blobs={
+            SegmentField.MEMBER: Blobs(
+                member_of, quoted[LineKind.MEMBER].starts, quoted[LineKind.MEMBER].ends
+            )
+        },
+        odd=np.zeros(len(at[LineKind.SEGMENT]), np.bool_),
+    )
+    item = np.arange(len(at[LineKind.CUSTOM]))
+    custom = Fields(
+        numbers={},
+        present={},
+        blobs={number: Blobs(item, quoted[kind].starts, quoted[kind].ends) for kind, number in _ITEM_PARTS},
+        odd=np.zeros(len(item), np.bool_),
+    )
+    unescaped = {
+        number: {item: unescape(text) for item, text in escaped[kind].items()} for kind, number in _ITEM_PARTS
+    }
+    return LedgerFields(2, octets, ledgers, segments, custom, unescaped)
 
+
+def _ledger_fields(
+    octets: NDArray[np.uint8],
+    of: dict[LineKind, TextSpans],
+    contents: dict[LineKind, TextSpans],
+    odd: Bools,
+) -> Fields:
+    """What stands once in a ledger; a number or name that is not the server's makes it ``odd``."""
+    count = len(odd)
     ledgers = Fields(
         numbers={number: np.zeros(count, np.int64) for number in _VALUES},
         present={number: np.zeros(count, np.bool_) for number in (*_VALUES, *_PRESENCE.values())},
@@ -174,33 +207,7 @@ def read_lines(values: ByteColumn, start: int) -> LedgerFields:
         ledgers.present[number][of[kind].rows] = True
     for kind, number in _PRESENCE.items():
         ledgers.present[number][of[kind].rows] = True
-    # A member belongs to the last segment that opened before its line.
-    member_of = np.searchsorted(at[LineKind.SEGMENT], at[LineKind.MEMBER]) - 1
-    segments = Fields(
-        numbers={SegmentField.FIRST: integers(octets, contents[LineKind.FIRST], 18, odd)},
-        present={SegmentField.FIRST: np.ones(len(at[LineKind.SEGMENT]), np.bool_)},
-        blobs={
-            SegmentField.MEMBER: Blobs(
-                member_of, quoted[LineKind.MEMBER].starts, quoted[LineKind.MEMBER].ends
-            )
-        },
-        odd=np.zeros(len(at[LineKind.SEGMENT]), np.bool_),
-    )
-    item = np.arange(len(at[LineKind.CUSTOM]))
-    custom = Fields(
-        numbers={},
-        present={},
-        blobs={
-            number: Blobs(item, quoted[kind].starts, quoted[kind].ends)
-            for kind, number in ((LineKind.KEY, CustomField.KEY), (LineKind.VALUE, CustomField.VALUE))
-        },
-        odd=np.zeros(len(item), np.bool_),
-    )
-    unescaped = {
-        number: {item: unescape(text) for item, text in escaped[kind].items()}
-        for kind, number in ((LineKind.KEY, CustomField.KEY), (LineKind.VALUE, CustomField.VALUE))
-    }
-    return LedgerFields(2, octets, ledgers, segments, custom, unescaped)
+    return ledgers
 
 
 def _lines(octets: NDArray[np.uint8], begins: Longs, ends: Longs, odd: Bools) -> TextSpans:

@@ -55,15 +55,9 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
     owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
     first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
     codes, bookies = _words(read.octets, members)
-    _leave(sound, owners, read.segments.odd | ~read.segments.present[SegmentField.FIRST])
     _leave(sound, owners[members.owners], ~_each(bookies, _is_bookie)[codes])
-    # Segments ascend strictly, and the first begins at entry 0.
-    follows = owners[1:] == owners[:-1]
-    _leave(sound, owners[1:], follows & (first[1:] <= first[:-1]))
-    _leave(sound, owners, np.append(True, ~follows)[: len(first)] & (first != 0))
-    sizes = np.bincount(members.owners, minlength=len(first))
-    _leave(sound, owners, sizes != number[LedgerField.ENSEMBLE][owners])
     _leave(sound, owners, _repeats(members.owners, codes, len(first)))
+    _check_segments(read, sound)
 
     custom_owners = read.ledgers.blobs[LedgerField.CUSTOM].owners
     keys, key_names, values = _custom(read, custom_owners, sound)
@@ -94,6 +88,19 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         key_names=[name.decode("utf-8", "replace") for name in key_names],
         custom_values=_values(read, values, kept_custom),
     )
+
+
+def _check_segments(read: LedgerFields, sound: Bools) -> None:
+    """Each segment is as wide as the ensemble; they ascend strictly, and the first begins at entry 0."""
+    owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
+    first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
+    _leave(sound, owners, read.segments.odd | ~read.segments.present[SegmentField.FIRST])
+    # One array holds the segments of all ledgers: where the owner changes, a ledger's first one stands.
+    follows = owners[1:] == owners[:-1]
+    _leave(sound, owners[1:], follows & (first[1:] <= first[:-1]))
+    _leave(sound, owners, np.append(True, ~follows)[: len(first)] & (first != 0))
+    sizes = np.bincount(members.owners, minlength=len(first))
+    _leave(sound, owners, sizes != read.ledgers.numbers[LedgerField.ENSEMBLE][owners])
 
 
 def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, list[bytes], Blobs]:

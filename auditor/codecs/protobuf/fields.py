@@ -108,6 +108,7 @@ class _FieldColumns:
         length = np.where(blob, value, 0)
         fine &= (tag >= 8) & (tag < 0x80) & (blob | (wire == 0)) & (length >= 0) & (length <= end - after)
         start, after = after, after + length
+        # The server writes fields in one order, so at most steps all messages have the same: no masks then.
         alike = bool(fine.all()) and bool((tag == tag[0]).all())
         kinds = tag[:1] if alike else np.flatnonzero(np.bincount(tag[fine], minlength=1))
         for kind in kinds.tolist():
