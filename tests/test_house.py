@@ -56,6 +56,7 @@ SPARK_WHEN_CALLED = (
 )
 GENERATED = HOUSE / "codecs" / "pb"
 
+LONGEST_FUNCTION = 60
 MODULES = sorted(path for path in HOUSE.rglob("*.py") if GENERATED not in path.parents)
 FOLDERS = (HOUSE, *(ROOT / name for name in ("jobs", "conf", "schemas", "benchmarks", ".ci")))
 SUFFIXES = ("py", "md", "toml", "conf", "properties", "json", "proto")
@@ -170,6 +171,19 @@ def test_spark_stays_where_it_belongs(module: Path) -> None:
         assert not any(name.split(".")[0] == "pyspark" for name in for_everyone)
     if floor in (*NO_SPARK, *SPARK_WHEN_CALLED):
         assert not any(name.split(".")[0] == "pyspark" for name in at_once)
+
+
+def test_no_function_is_longer_than_sixty_lines() -> None:
+    """Its docstring aside, which for a check is its manual page."""
+    lengths = {
+        f"{module.relative_to(HOUSE)}: {node.name}": sum(
+            (part.end_lineno or 0) - part.lineno + 1 for part in node.body[bool(ast.get_docstring(node)) :]
+        )
+        for module in MODULES
+        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(HOUSE)))
