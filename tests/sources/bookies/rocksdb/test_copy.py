@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,6 +37,11 @@ TAIL = {key(3, entry): location() for entry in range(50)}
 def database(tmp_path: Path) -> Path:
     """Two tables, and a tail in the log."""
     return write_database(tmp_path / "database", FIRST, SECOND, tail=TAIL)
+
+
+def at_each_pause(monkeypatch: pytest.MonkeyPatch, change: Callable[[float], object]) -> None:
+    """Do something whenever a copy waits; the sleep of other threads stays what it is."""
+    monkeypatch.setattr(rocksdb_copy, "time", SimpleNamespace(sleep=change))
 
 
 def read(path: Path) -> dict[bytes, bytes]:
@@ -175,7 +181,7 @@ def test_a_directory_that_changes_is_copied_again(
     log = log_with_data(database)
     whole = log.read_bytes()
     log.write_bytes(whole[:-5])
-    monkeypatch.setattr(time, "sleep", lambda _: log.write_bytes(whole))
+    at_each_pause(monkeypatch, lambda _: log.write_bytes(whole))
     assert read(database) == FIRST | SECOND | TAIL
 
 
@@ -185,7 +191,7 @@ def test_a_directory_that_changes_without_end_is_given_up(
     log = log_with_data(database)
     data = log.read_bytes()
     lengths = iter(range(len(data) - 1, 0, -3))
-    monkeypatch.setattr(time, "sleep", lambda _: log.write_bytes(data[: next(lengths)]))
+    at_each_pause(monkeypatch, lambda _: log.write_bytes(data[: next(lengths)]))
     log.write_bytes(data[:-2])
     with pytest.raises(UnreadError, match="changed while it was copied") as found:
         read(database)
@@ -198,7 +204,7 @@ def test_the_same_damage_in_every_copy_of_a_changing_directory_is_damage(
     only(database, "*.sst").unlink()
     other = database / "000999.sst"
     counter = iter(range(100))
-    monkeypatch.setattr(time, "sleep", lambda _: other.write_bytes(bytes(next(counter))))
+    at_each_pause(monkeypatch, lambda _: other.write_bytes(bytes(next(counter))))
     with pytest.raises(DamagedError, match="the MANIFEST names it"):
         read(database)
 
