@@ -29,6 +29,7 @@ from auditor.audit.check_stage import run_checks
 from auditor.audit.comparison import compare_sides
 from auditor.audit.derived_tables import derive_tables
 from auditor.audit.earlier_run import check_since, find_earlier_run
+from auditor.audit.entry_log_scan import read_entry_logs
 from auditor.audit.gc_scan import collector_settings, with_foresight
 from auditor.audit.index_scan import read_indexes
 from auditor.audit.landing import Landing, RunDirectory
@@ -40,7 +41,7 @@ from auditor.audit.owner_scan import check_owners, land_ownership, read_owners, 
 from auditor.audit.resumption import resumption_of, run_identity
 from auditor.audit.runs_before import find_runs_before
 from auditor.audit.small_input import is_small
-from auditor.audit.space_scan import read_entry_logs, with_space
+from auditor.audit.space_scan import with_space
 from auditor.audit.summary import Audited, find_holes, summarise
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent

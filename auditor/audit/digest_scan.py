@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from auditor.model.amounts import plural
+from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
 from auditor.model.states import DigestState, NotChecked
 from auditor.reports.blind_spots import ENTRIES_WHOLE
@@ -19,6 +19,9 @@ from auditor.spark.source_rows import source_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+NAMED = 5
+"""So many bookies a note names."""
 
 _WHY = {
     NotChecked.BUDGET: "beyond the budget of bytes (--digest-budget)",
@@ -58,8 +61,11 @@ def entries_whole(digests: DataFrame | None) -> dict[str, int]:
     return {ENTRIES_WHOLE: digests.where(F.col("ledger_id").isNotNull()).count()}
 
 
-def digest_notes(digests: DataFrame) -> list[str]:
-    """How many entries were checked, and how many were not, with the reasons."""
+def digest_notes(digests: DataFrame, collected: Sequence[str] = ()) -> list[str]:
+    """How many entries were checked, and how many were not, with the reasons.
+
+    ``collected`` are bookies that a collection shows, which has no entries.
+    """
     from pyspark.sql import functions as F
 
     counts = {
@@ -75,4 +81,7 @@ def digest_notes(digests: DataFrame) -> list[str]:
     ]
     if left:
         notes.append(f"digests: not checked: {', '.join(left)}")
+    if collected:
+        names = first_names(collected, NAMED)
+        notes.append(f"digests: not checked: entries of {names}, for a collection has no entries")
     return notes

@@ -1,29 +1,16 @@
-"""The entry logs of an audit (``--entry-logs``): read after the indexes, and whose each byte is.
-
-Where the indexes point is read before the logs: what collection moves in between is then seen in the log that
-it was moved to. Directories on disk alone are read; a collection has its logs' maps, and no locations.
-"""
+"""The entry logs of an audit (``--entry-logs``): whose each byte of them is, and what a report says of it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.bookies import ClusterBookies
-from auditor.audit.digest_scan import digest_notes, whole_entries
+from auditor.audit.digest_scan import digest_notes
+from auditor.audit.entry_log_scan import EntryLogScan
 from auditor.audit.landing import Landing
 from auditor.model.amounts import plural
-from auditor.model.options import AuditOptions
 from auditor.model.states import EntryLogState
-from auditor.sources.bookies import parts as index_parts
-from auditor.sources.bookies.entry_logs.locations_source import LocationSource
-from auditor.sources.bookies.entry_logs.parts import LogPart, slice_parts, to_json
 from auditor.sources.bookies.entry_logs.reader import SCAN
-from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
-from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory
-from auditor.spark.source_rows import source_rows
 from auditor.tables import OF_ENTRY_LOGS
 from auditor.tables.digests import digests
 from auditor.tables.misplaced import misplaced_locations
@@ -33,38 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from auditor.tables import Tables
-
-
-class EntryLogScan(NamedTuple):
-    """The tables ``entry_logs`` and ``locations``.
-
-    ``whole_entries`` are the sampled ones, not read yet; None without --deep.
-    """
-
-    entry_logs: DataFrame
-    locations: DataFrame
-    whole_entries: DataFrame | None = None
-
-
-def read_entry_logs(landing: Landing, bookies: ClusterBookies, options: AuditOptions) -> EntryLogScan | None:
-    """Read where the indexes point, then the logs, and land both; None where nobody asked for it."""
-    if not options.entry_logs:
-        return None
-    spark = landing.spark
-    wanted = spark.sparkContext.defaultParallelism * options.parts_per_core
-    found = [each for each in bookies.attribution.bookies.values() if each.index_directories]
-    indexes = index_parts.plan_parts([(each.bookie_id, each.index_directories) for each in found], wanted)
-    homes = {each.bookie_id: _ledger_directories(bookies, each.bookie_id) for each in found}
-    parts = slice_parts(list(_directories(bookies, options.deep)), wanted)
-
-    def locations() -> DataFrame:
-        named = {"parts": index_parts.to_json(indexes), "ledger_directories": json.dumps(homes)}
-        return source_rows(spark, LocationSource(named))
-
-    where = landing.land("locations", locations)
-    logs = landing.land("entry_logs", lambda: source_rows(spark, EntryLogSource({"parts": to_json(parts)})))
-    sampled = whole_entries(spark, indexes, homes, options) if options.deep else None
-    return EntryLogScan(logs, where, sampled)
 
 
 def with_space(landing: Landing, scan: EntryLogScan, availability: DataFrame, tables: Tables) -> Tables:
@@ -97,6 +52,7 @@ def with_space(landing: Landing, scan: EntryLogScan, availability: DataFrame, ta
         tables,
         space=of_bytes,
         entry_logs=scan.entry_logs,
+        disks=scan.disks,
         misplaced=wrong,
         digests=checked,
         known_empty=frozenset(empty),
@@ -117,7 +73,26 @@ def space_notes(scan: EntryLogScan, tables: Tables) -> list[str]:
     if sums.unread:
         unread = plural(sums.unread, "file or directory", "files or directories")
         notes.append(f"entry logs: {unread} could not be read")
-    return notes if tables.digests is None else [*notes, *digest_notes(tables.digests)]
+    notes += disk_notes(scan.disks)
+    return notes if tables.digests is None else [*notes, *digest_notes(tables.digests, scan.collected)]
+
+
+def disk_notes(disks: DataFrame) -> list[str]:
+    """What lies beside the entry logs, as one sentence; and what of it could not be read."""
+    from pyspark.sql import functions as F
+
+    kinds = {"journal": "journals", "index": "indexes", "rocksdb": "RocksDB", "other": "other files"}
+    sums = [F.coalesce(F.sum(f"{kind}_bytes"), F.lit(0)).alias(kind) for kind in kinds]
+    row = disks.agg(*sums, F.count("reason").alias("unread"), F.count("*").alias("all")).first()
+    assert row is not None
+    if not row["all"]:
+        return []
+    parts = ", ".join(f"{row[kind]:,} bytes of {words}" for kind, words in kinds.items())
+    notes = [f"beside the entry logs lie {parts} (the table disks)"]
+    if row["unread"]:
+        unread = plural(row["unread"], "directory", "directories")
+        notes.append(f"beside the entry logs: of {unread} not all could be read")
+    return notes
 
 
 class _Sums(NamedTuple):
@@ -159,33 +134,3 @@ def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) ->
     paths = unread.select("path").distinct().count()
     looked_up, maps = (int(pairs[0]), int(pairs[1])), (int(files[2]), int(files[3]))
     return _Sums(int(files[0]), int(files[1]), left_out, paths, *looked_up, *maps)
-
-
-def _ledger_directories(bookies: ClusterBookies, bookie_id: str) -> list[str]:
-    """A bookie's ledger directories in configured order, "" for one that was not found."""
-    rows = [row for row in bookies.attribution.directories if row.owner == bookie_id and row.ledger_dirs]
-    if not rows:
-        return []
-    # They were found to agree, or their union is asked for; the longest list has all of it.
-    configured = max((row.ledger_dirs or () for row in rows), key=len)
-    paths = {row.configured: row.path for row in rows if row.role == "ledger"}
-    return [paths.get(path, "") for path in configured]
-
-
-def _directories(bookies: ClusterBookies, verify: bool) -> Iterator[LogPart]:
-    """Every directory that may have entry logs; one of nobody's too."""
-    in_rocksdb = {
-        name: any(each.storage == ROCKSDB for each in bookie.index_directories)
-        for name, bookie in bookies.attribution.bookies.items()
-    }
-    current = {each.found.path: each.found for each in bookies.attribution.found}
-    for row in bookies.attribution.directories:
-        found = current.get(row.path)
-        if row.role not in ("ledger", "unknown") or found is None or not found.has_current:
-            continue
-        logger: int | None = 0
-        if row.owner is None or in_rocksdb.get(row.owner):
-            homes = _ledger_directories(bookies, row.owner) if row.owner else []
-            logger = homes.index(row.path) if row.path in homes else None
-        version = IndexDirectory.seen(row.path, found.version).version_sha256
-        yield LogPart(row.owner, logger, row.path, version, verify=verify)

@@ -11,6 +11,7 @@ from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.changes import RunChanges
 from auditor.audit.digest_scan import entries_whole
 from auditor.audit.earlier_run import EarlierRun
+from auditor.audit.entry_log_scan import EntryLogScan
 from auditor.audit.gc_scan import foresight_notes
 from auditor.audit.ids_in_doubt import count_ids_in_doubt
 from auditor.audit.index_scan import Indexes
@@ -18,7 +19,7 @@ from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.metadata_scan import FirstScan
 from auditor.audit.offload_scan import offload_notes
 from auditor.audit.owner_scan import Owners, owner_notes
-from auditor.audit.space_scan import EntryLogScan, space_notes
+from auditor.audit.space_scan import space_notes
 from auditor.audit.witness import Witness
 from auditor.checks import ALL, OF_TABLES
 from auditor.checks.check import Need

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--spark", "in_spark", is_flag=True, help="Read in Spark: for many bookies whose disks all tasks can see."
 )
 @verbosity_options
-@option_flags("threads", "parts_per_core", "master", "driver_memory")
+@option_flags("entry_logs", "threads", "parts_per_core", "master", "driver_memory")
 @click.pass_obj
 def collect(
     session: Callable[[], SparkSession] | None,
@@ -55,7 +55,8 @@ def collect(
     """Write what stands in bookies' directories as tables, which audit takes as --bookies.
 
     Runs beside a bookie, without Spark and in little memory; the directories are only read. What could not be
-    read is told on standard error, and is in the tables.
+    read is told on standard error, and is in the tables. With --entry-logs the indexes are read twice, the
+    second time for where they point: an audit can then say whose every byte of the disks is.
 
     Exit codes: 0 all of it was read; 2 wrong usage, or --out is there already; 3 the collection was made, but
     not all of it could be read.

@@ -3,7 +3,8 @@
     places          where directories lie, what their VERSION and lastMark say
     availability    every index, piece by piece
     journal tails   what the journals have after the marks that were seen
-    entry logs      every log's header and ledgers map
+    entry logs      every log's header and ledgers map; with --entry-logs whose each byte is, and
+                    where the indexes point (auditor.collect.space_tables)
     manifest        last: what was written, and how much of it
 
 lastMark is looked at before the indexes: what was written later, and is not in the collection, is then known
@@ -15,28 +16,32 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import dataset, fs
 
 from auditor.codecs.bookie import cookie as cookie_codec
+from auditor.collect import space_tables
+from auditor.collect.input import CollectionInput, directories_of
 from auditor.errors import DecodeError, UsageError
 from auditor.model.columns import column
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
-from auditor.model.states import BookieRead, EntryLogState, IndexState, TailState
+from auditor.model.states import BookieRead, EntryLogState, IndexState, LogFileKind, TailState
 from auditor.model.version import program_version
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections import place_rows
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
+from auditor.sources.bookies.collections.directory_rows import DISKS, LOGS
 from auditor.sources.bookies.collections.pieces import Piece, pieces_of
 from auditor.sources.bookies.collections.writer import (
     AVAILABILITY,
+    LOCATIONS,
     TAILS,
     batches_of,
     with_piece,
@@ -70,6 +75,8 @@ VERSIONS = pa.schema([*COOKIES, column("path", pa.string(), "the directory")])
 """The table ``cookies`` of a collection: VERSIONs, ``bookie_id`` being the id that is in them."""
 
 Files = tuple[CollectedFile, ...]
+_Part = TypeVar("_Part")
+_Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -112,14 +119,16 @@ def collect(
     collection_id = uuid.uuid4().hex
     pieces = pieces_of(collection_id, places)
     tables: dict[str, Files] = dict(_place_tables(target, places, pieces))
-    logs = sorted({found.path for place in places for found in place.directories if found.has_current})
+    wanted = PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
+    to_read = CollectionInput(
+        collection_id, pieces, _parts(pieces, wanted, options), directories_of(places), options.entry_logs
+    )
     if spark is None:
-        tables |= _read_here(target, pieces, _parts(pieces, PARTS, options), logs, progress)
+        tables |= _read_here(target, to_read, progress)
     else:
         from auditor.collect.with_spark import read_in_spark
 
-        wanted = spark.sparkContext.defaultParallelism * options.parts_per_core
-        tables |= read_in_spark(spark, target, pieces, _parts(pieces, wanted, options), logs, progress)
+        tables |= read_in_spark(spark, target, to_read, wanted, progress)
     unread = chain(
         _unread_bookies(places), _unread_rows(target, tables), _unread_tails(target, tables, pieces)
     )
@@ -175,44 +184,48 @@ def _version_row(found: DirectoryFound) -> dict[str, Any]:
     return {**row, "bookie_id": row["bookie_host"], "path": found.path}
 
 
-def _read_here(
-    target: Collection,
-    pieces: Sequence[Piece],
-    parts: Sequence[IndexPart],
-    logs: Sequence[str],
-    progress: Progress,
-) -> Mapping[str, Files]:
-    by_id = {piece.id: piece for piece in pieces}
+def _read_here(target: Collection, to_read: CollectionInput, progress: Progress) -> Mapping[str, Files]:
+    by_id, whole = to_read.by_id, to_read.whole_logs
 
-    def index() -> Iterator[pa.RecordBatch]:
-        for part in parts:
-            for batch in read_part(part):
-                yield with_piece(batch, by_id[part.bookie_id])
-            progress.advance(1)
+    def stage(
+        name: str, schema: pa.Schema, parts: Sequence[_Part], read: Callable[[_Part], _Batches]
+    ) -> Files:
+        """A table, read part by part."""
+        progress.stage(name, len(parts))
 
-    def entry_log_rows() -> Iterator[dict[str, Any]]:
-        for directory in logs:
-            yield from entry_logs.read_logs(directory)
-            progress.advance(1)
+        def batches() -> Iterator[pa.RecordBatch]:
+            for part in parts:
+                yield from read(part)
+                progress.advance(1)
 
-    progress.stage("availability", len(parts))
-    availability = write_table(target, "availability", AVAILABILITY, index())
-    progress.stage("journal_tails", len(pieces))
-    tails = write_table(target, "journal_tails", TAILS, _tails(pieces, progress))
-    progress.stage("entry_logs", len(logs))
-    rows = batches_of(entry_log_rows(), entry_logs.SCHEMA)
-    return {
-        "availability": availability,
-        "journal_tails": tails,
-        "entry_logs": write_table(target, "entry_logs", entry_logs.SCHEMA, rows),
+        return write_table(target, name, schema, batches())
+
+    def index(part: IndexPart) -> Iterator[pa.RecordBatch]:
+        return (with_piece(batch, by_id[part.bookie_id]) for batch in read_part(part))
+
+    def tails(piece: Piece) -> Iterator[pa.RecordBatch]:
+        return (with_piece(batch, piece, TAILS) for batch in read_tail(piece.tail))
+
+    def maps(directory: str) -> Iterator[pa.RecordBatch]:
+        return batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
+
+    tables = {
+        "availability": stage("availability", AVAILABILITY, to_read.parts, index),
+        "journal_tails": stage("journal_tails", TAILS, to_read.pieces, tails),
     }
-
-
-def _tails(pieces: Sequence[Piece], progress: Progress) -> Iterator[pa.RecordBatch]:
-    for piece in pieces:
-        for batch in read_tail(piece.tail):
-            yield with_piece(batch, piece, TAILS)
-        progress.advance(1)
+    if not whole:
+        return tables | {"entry_logs": stage("entry_logs", entry_logs.SCHEMA, to_read.paths, maps)}
+    name, parts = to_read.collection_id, space_tables.log_parts(to_read.directories)
+    return tables | {
+        "locations": stage(
+            "locations",
+            LOCATIONS,
+            to_read.parts,
+            lambda part: space_tables.location_rows(part, by_id[part.bookie_id]),
+        ),
+        "entry_logs": stage("entry_logs", LOGS, parts, lambda part: space_tables.log_rows(part, name)),
+        "disks": stage("disks", DISKS, to_read.paths, lambda path: space_tables.disk_rows([path], name)),
+    }
 
 
 def _parts(pieces: Sequence[Piece], wanted: int, options: AuditOptions) -> list[IndexPart]:
@@ -239,6 +252,9 @@ def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[st
         paths = [f"{target.base}/{file.path}" for file in tables[name]]
         found = dataset.dataset(paths, filesystem=target.files, format="parquet")
         wanted = dataset.field("state").isin(states)
+        if name == "entry_logs":
+            # What a compaction did not finish need not be an entry log yet.
+            wanted &= dataset.field("kind").is_null() | (dataset.field("kind") == LogFileKind.LOG)
         for batch in found.to_batches(columns=["path", "reason"], filter=wanted):
             yield from (f"{row['path']}: {row['reason']}" for row in batch.to_pylist())
 

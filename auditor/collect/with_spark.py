@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from auditor.collect.input import CollectionInput
+from auditor.collect.space_tables import log_parts
 from auditor.model.progress import Progress
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
+from auditor.sources.bookies.collections.directory_rows import DISKS, LOGS
 from auditor.sources.bookies.collections.pieces import Piece
-from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION, TAILS, batches_of
+from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION, LOCATIONS, TAILS, batches_of
+from auditor.sources.bookies.disks_source import disk_sizes
 from auditor.sources.bookies.entry_logs import rows as entry_logs
+from auditor.sources.bookies.entry_logs.locations_source import LocationSource
+from auditor.sources.bookies.entry_logs.parts import slice_parts, to_json
+from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
 from auditor.sources.bookies.journal import tails as journal_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
-from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark.source_rows import source_rows
 from auditor.spark.task_progress import tasks_told
@@ -25,19 +32,24 @@ if TYPE_CHECKING:
 
 
 def read_in_spark(
-    spark: SparkSession,
-    target: Collection,
-    pieces: Sequence[Piece],
-    parts: Sequence[IndexPart],
-    logs: Sequence[str],
-    progress: Progress,
+    spark: SparkSession, target: Collection, to_read: CollectionInput, wanted: int, progress: Progress
 ) -> Mapping[str, tuple[CollectedFile, ...]]:
-    """Write ``availability`` of pieces, cut into ``parts``, their ``journal_tails``, and ``entry_logs``."""
+    """Write ``availability``, ``journal_tails`` and ``entry_logs``, in about ``wanted`` tasks each.
+
+    Where whole logs are wanted, ``locations`` are read before them, and ``disks`` last.
+    """
     tables = {
-        "availability": _availability(spark, pieces, parts),
-        "journal_tails": _journal_tails(spark, pieces),
-        "entry_logs": _entry_logs(spark, logs),
+        "availability": _availability(spark, to_read),
+        "journal_tails": _journal_tails(spark, to_read.pieces),
     }
+    if to_read.whole_logs:
+        tables |= {
+            "locations": _locations(spark, to_read),
+            "entry_logs": _whole_logs(spark, to_read, wanted),
+            "disks": _disks(spark, to_read),
+        }
+    else:
+        tables["entry_logs"] = _entry_logs(spark, to_read.paths)
     for name, table in tables.items():
         progress.stage(name)
         with tasks_told(spark, progress):
@@ -45,9 +57,32 @@ def read_in_spark(
     return {name: target.manifest_files(name) for name in tables}
 
 
-def _availability(spark: SparkSession, pieces: Sequence[Piece], parts: Sequence[IndexPart]) -> DataFrame:
-    rows = source_rows(spark, IndexSource({"parts": index_parts.to_json(parts)}))
-    return _with_piece_names(spark, rows, pieces).select(*AVAILABILITY.names)
+def _availability(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
+    rows = source_rows(spark, IndexSource({"parts": index_parts.to_json(to_read.parts)}))
+    return _with_piece_names(spark, rows, to_read.pieces).select(*AVAILABILITY.names)
+
+
+def _locations(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
+    homes = {piece.id: piece.ledger_directories for piece in to_read.pieces}
+    named = {"parts": index_parts.to_json(to_read.parts), "ledger_directories": json.dumps(homes)}
+    rows = source_rows(spark, LocationSource(named))
+    return _with_piece_names(spark, rows, to_read.pieces).select(*LOCATIONS.names)
+
+
+def _whole_logs(spark: SparkSession, to_read: CollectionInput, wanted: int) -> DataFrame:
+    parts = slice_parts(log_parts(to_read.directories), wanted)
+    rows = source_rows(spark, EntryLogSource({"parts": to_json(parts)}))
+    return _of_collection(rows, to_read, LOGS)
+
+
+def _disks(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
+    return _of_collection(disk_sizes(spark, to_read.paths), to_read, DISKS)
+
+
+def _of_collection(rows: DataFrame, to_read: CollectionInput, schema: pa.Schema) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return rows.withColumn("collection", F.lit(to_read.collection_id)).select(*schema.names)
 
 
 def _journal_tails(spark: SparkSession, pieces: Sequence[Piece]) -> DataFrame:

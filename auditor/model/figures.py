@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from auditor.model.disk_total import DiskTotal
 from auditor.model.space_total import SpaceTotal
 from auditor.model.states import BookieRead
 
@@ -86,10 +87,11 @@ class Figures:
     """What `auditor.runs.figures` makes of a run. All of it is bounded, whatever the cluster's size.
 
     ``bookies`` are the worst first, and no more than a bound of the ``bookies_total``. ``space`` is what each
-    bookie's entry logs are full of; empty where they were not read.
+    bookie's entry logs are full of, and ``disks`` what lies beside them; empty where they were not read.
     """
 
     bookies: tuple[BookieFigure, ...] = ()
     bookies_total: int = 0
     histograms: tuple[Histogram, ...] = field(default=())
     space: tuple[SpaceTotal, ...] = ()
+    disks: tuple[DiskTotal, ...] = ()

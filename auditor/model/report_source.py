@@ -7,6 +7,7 @@ from typing import Protocol
 
 from auditor.model.finding import Finding
 from auditor.model.report import Report
+from auditor.model.space_gauges import SpaceGauges
 from auditor.model.standing import Standings
 
 
@@ -28,6 +29,9 @@ class ReportSource(Protocol):
 
     def last_complete(self) -> int | None:
         """When the newest complete run of this cluster was done, in ms; None where none is known."""
+
+    def space_gauges(self) -> SpaceGauges:
+        """The figures of bookies' disks; none where entry logs were not read."""
 
     def html_page(self) -> str:
         """The run as one HTML page."""

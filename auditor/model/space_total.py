@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from auditor.model.disk_total import DiskTotal, FillForecast
 from auditor.model.states import SpaceClass
 
 SpaceBy = Literal["bookie", "ledger", "application", "age"]
@@ -61,7 +62,8 @@ class SpaceView:
 
     ``others`` is what is left out of them, by class, and ``others_count`` how many. ``file_bytes`` are the
     lengths of all ``files``, which the classes add up to. ``steps`` are those of all bookies, what frees most
-    of a bookie first.
+    of a bookie first. ``disks`` are what lies beside the logs, by bookie, and ``forecasts`` of which of them
+    runs agree when they are full.
     """
 
     by: SpaceBy
@@ -71,6 +73,8 @@ class SpaceView:
     others: dict[str, int] = field(default_factory=dict)
     others_count: int = 0
     steps: tuple[SpaceStep, ...] = ()
+    disks: tuple[DiskTotal, ...] = ()
+    forecasts: tuple[FillForecast, ...] = ()
 
     @property
     def bytes(self) -> int:

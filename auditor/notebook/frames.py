@@ -160,6 +160,26 @@ class Frames:
         index = pd.Index([each.name for each in totals], name=by, dtype="object")
         return pd.DataFrame(rows, index, ["bytes", *names], "int64")
 
+    def disks(self) -> pd.DataFrame:
+        """What lies beside the entry logs of each bookie, and its fullest file system.
+
+        Index: bookie_id. Columns: journals, indexes, rocksdb, other, in bytes; capacity and free, null where
+        no file system was seen; unread, directories that were not seen whole.
+        """
+        import pandas as pd
+
+        from auditor.runs.load_disks import KINDS, disk_totals
+
+        rows = [
+            {**asdict(each), "capacity": full.capacity if full else None, "free": full.free if full else None}
+            for each in disk_totals(self._run)
+            for full in (each.fullest,)
+        ]
+        whole = dict.fromkeys(("capacity", "free"), "Int64")
+        columns = ["name", *KINDS, *whole, "unread"]
+        frame = pd.DataFrame(rows, columns=columns).astype(whole | dict.fromkeys([*KINDS, "unread"], "int64"))
+        return frame.set_index("name").rename_axis("bookie_id")
+
     def history(self, limit: int = ROWS) -> pd.DataFrame:
         """The newest runs of this cluster in the directory that this one lies in, the oldest first.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from auditor.model.figures import Figures
+    from auditor.model.space_gauges import SpaceGauges
     from auditor.notebook.frames import Frames
     from auditor.notebook.plots import Plots
 
@@ -83,6 +84,12 @@ class Run(RunReader):
         from auditor.runs.last_complete import last_complete
 
         return last_complete(self.path, self.report)
+
+    def space_gauges(self) -> SpaceGauges:
+        """What metrics say of bookies' disks: by class, what comes free, and when disks are full."""
+        from auditor.runs.space_gauges import space_gauges
+
+        return space_gauges(self)
 
     def html_page(self) -> str:
         """The run as one HTML page that needs no network."""

@@ -57,6 +57,7 @@ VIEWS = {
     "offload_objects": "an offload context beside the bucket's inventory, or a copy there without a context",
     "entry_logs": "an entry log, or a ledger in one: how many bytes, and what says so",
     "locations": "a ledger in an entry log, as the bookie's index has it",
+    "disks": "a bookie's directory: bytes beside its entry logs, and how full its file system is",
     "space": "bytes of one class in an entry log: whose they are",
     "misplaced": "a ledger of which the index points at what an entry log does not have",
     "digests": "a sampled entry on a bookie: whether it is what its digest says",

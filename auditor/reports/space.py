@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from io import StringIO
 
-from auditor.model.amounts import percent, plural, size
+from auditor.model.amounts import duration, percent, plural, size
+from auditor.model.disk_total import FULL, DiskTotal, FillForecast
 from auditor.model.space_total import SpaceStep, SpaceView
 from auditor.model.states import SpaceClass
 from auditor.reports.plain_text import printable
@@ -17,14 +18,21 @@ from auditor.reports.text_table import text_table
 BOOKIES_SHOWN = 20
 """Steps of so many bookies are in a text, those first that they free most of."""
 
+DISK_COLUMNS = ("beside the logs", "journals", "indexes", "RocksDB", "other", "free")
+"""Of the table of what lies beside the entry logs."""
+
 
 def text(view: SpaceView) -> str:
-    """The sum, a line for each bookie, ledger, application or age, and by bookie what frees most."""
+    """The sum, a line for each bookie, ledger, application or age; by bookie what else lies there, and what
+    frees most."""
     lines = [_sum(view)]
     if view.totals:
         classes = list(view.classes)
         head = (view.by, "bytes", "share", *classes)
         lines += ["", *text_table(head, _rows(view, classes))]
+    if view.disks:
+        lines += ["", *text_table(DISK_COLUMNS, map(_disk_row, view.disks))]
+        lines += [f"{printable(each.name)}: {forecast_words(each)}" for each in view.forecasts]
     if view.by == "bookie":
         lines += _steps(view)
     return "\n".join(lines)
@@ -51,6 +59,38 @@ def _row(name: str, sizes: dict[str, int], whole: int, classes: list[str]) -> tu
     bytes = sum(sizes.values())
     cells = [size(sizes[each]) if sizes.get(each) else "-" for each in classes]
     return name, size(bytes), percent(bytes, whole), *cells
+
+
+def forecast_words(forecast: FillForecast) -> str:
+    """When a bookie's disk is full.
+
+    >>> forecast_words(FillForecast("bk1", 12.4, 3_400_000_000, 4))
+    '95 % of a disk is in use in 12 days at 3.4 GB a day, as 4 runs agree'
+    """
+    when = f"in {duration(forecast.days * 86_400)}" if forecast.days else "now"
+    rate = size(round(forecast.rate))
+    return f"{FULL * 100:g} % of a disk is in use {when} at {rate} a day, as {forecast.runs} runs agree"
+
+
+def _disk_row(disk: DiskTotal) -> tuple[str, ...]:
+    sizes = (disk.journals, disk.indexes, disk.rocksdb, disk.other)
+    return printable(disk.name), *(size(each) if each else "-" for each in sizes), free_words(disk)
+
+
+def free_words(disk: DiskTotal) -> str:
+    """What is free of the fullest of a bookie's file systems.
+
+    >>> from auditor.model.disk_total import FileSystem
+    >>> free_words(DiskTotal("bk1", 0, 0, 0, 0, (FileSystem(1, 50_000_000_000, 2_000_000_000, 0),)))
+    '2.0 GB of 50.0 GB (4.0 %)'
+    """
+    fullest = disk.fullest
+    if fullest is None:
+        return "not seen"
+    share = percent(fullest.free, fullest.capacity)
+    words = f"{size(fullest.free)} of {size(fullest.capacity)} ({share})"
+    count = len(disk.file_systems)
+    return words if count == 1 else f"{words}, the fullest of {count}"
 
 
 def _steps(view: SpaceView) -> Iterator[str]:
@@ -100,6 +140,8 @@ def to_json(view: SpaceView) -> str:
             "totals": [asdict(total) | {"bytes": total.bytes} for total in view.totals],
             "others": {"count": view.others_count, "classes": view.others},
             "steps": [asdict(step) for step in view.steps],
+            "disks": [asdict(disk) for disk in view.disks],
+            "forecasts": [asdict(forecast) for forecast in view.forecasts],
         },
         indent=2,
     )

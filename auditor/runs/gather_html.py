@@ -10,6 +10,7 @@ from auditor.model.finding import Finding
 from auditor.model.history import RunSummary
 from auditor.reports import html
 from auditor.runs.figures import figures_of
+from auditor.runs.load_disks import disk_totals
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.load_space import bookies_space
 from auditor.runs.reader import RunReader
@@ -28,7 +29,7 @@ def page_of(run: RunReader) -> str:
     standings = standings_of_report(run.path, report)
     runs, left_out = _beside(run)
     named = run.path.rstrip("/")
-    figures = replace(figures_of(run), space=bookies_space(run))
+    figures = replace(figures_of(run), space=bookies_space(run), disks=disk_totals(run))
     return html.render(report, figures, ledgers, runs, standings, named, left_out)
 
 

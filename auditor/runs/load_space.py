@@ -18,8 +18,10 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.space_total import NO_BOOKIE, NO_LEDGER, OTHER_NAMES, SpaceBy, SpaceTotal, SpaceView
 from auditor.model.states import LogFileKind
 from auditor.runs.figures import AGE_LABELS
+from auditor.runs.fill_forecasts import fill_forecasts
 from auditor.runs.grouped_bytes import GroupedBytes
 from auditor.runs.ledger_labels import LABELS
+from auditor.runs.load_disks import disk_totals
 from auditor.runs.space_steps import space_steps
 from auditor.runs.tables import RunTables
 
@@ -54,7 +56,8 @@ def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
     if by == "bookie":
         totals = _totals(_by_bookie(run))
         steps = space_steps(run, {each.name: each.classes for each in totals})
-        return SpaceView(by, totals, files, file_bytes, steps=steps)
+        disks, forecasts = disk_totals(run), fill_forecasts(run)
+        return SpaceView(by, totals, files, file_bytes, steps=steps, disks=disks, forecasts=forecasts)
     if by == "ledger":
         totals, others, left = _by_ledger(run, top)
     else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 
 from auditor.model.finding import Finding, Severity
 from auditor.model.report_source import ReportSource
+from auditor.model.space_gauges import SpaceGauges
 from auditor.model.standing import Standing, Standings
 
 
@@ -110,6 +111,10 @@ class SelectedRun:
     def last_complete(self) -> int | None:
         """As the whole run's."""
         return self._run.last_complete()
+
+    def space_gauges(self) -> SpaceGauges:
+        """As the whole run's."""
+        return self._run.space_gauges()
 
     def html_page(self) -> str:
         """As the whole run's: a page is of all of it."""

@@ -7,9 +7,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from auditor.model.amounts import plural
 from auditor.model.finding import Confidence
 from auditor.model.space_total import NO_BOOKIE, SpaceStep
 from auditor.model.states import SpaceClass
+from auditor.runs.leaked_bytes import leaked_bytes
 
 if TYPE_CHECKING:
     from auditor.runs.reader import RunReader
@@ -24,6 +26,10 @@ SUSPECTS_METADATA = frozenset({"metadata-suspect", "alias-gc-danger", "gc-would-
 _DELETES = (
     "danger; what it deletes does not come back. See first that the run has no metadata-suspect, "
     "alias-gc-danger or gc-would-delete-live"
+)
+_UNOWNED = (
+    "none; it reads the run. To delete a ledger is danger: nothing brings it back, and whoever still names "
+    "it fails to open it"
 )
 _REWRITES = "load; it collects first, then rewrites logs, and needs free space for what remains of them"
 
@@ -49,6 +55,7 @@ def space_steps(run: RunReader, classes: Mapping[str, Mapping[str, int]]) -> tup
             doubt = f"{warned[bookie]} is found on this bookie: start nothing before that is clear"
         found += _of_finding(bookie, row["id"], json.loads(row["evidence"]), url, doubt)
     found += _over_replicated(classes, warned)
+    found += _leaked(run)
     return tuple(sorted(found, key=lambda step: (step.bookie_id, -step.bytes, step.what)))
 
 
@@ -118,6 +125,19 @@ def _over_replicated(
             )
             doubt = f"{warned[bookie]} is found on this bookie" if bookie in warned else None
             yield SpaceStep(bookie, size, what, None, _DELETES, doubt)
+
+
+def _leaked(run: RunReader) -> Iterator[SpaceStep]:
+    """Ledgers that belong to nobody: what deleting them gives back, once compaction has run."""
+    command = f"bkaudit report {shlex.quote(run.path)} --leaks"
+    for bookie, leaked in leaked_bytes(run).items():
+        what = (
+            f"{plural(leaked.ledgers, 'ledger belongs', 'ledgers belong')} to nobody (ledger-unowned): "
+            "see the list; what `bookkeeper shell deleteledger -l ID` deletes, collection and compaction free"
+        )
+        open_ones = leaked.ledgers - leaked.confirmed
+        doubt = f"{open_ones:,} of them only suspected: delete none of these" if open_ones else None
+        yield SpaceStep(bookie, leaked.bytes, what, command, _UNOWNED, doubt)
 
 
 def _findings(run: RunReader, ids: set[str] | frozenset[str]) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OF_ENTRY_LOGS", "OF_OFFLOADS", "ClusterFacts", "Roster", "Tables"]
 
-OF_ENTRY_LOGS = ("space", "entry_logs", "misplaced", "digests", "log_foresight")
+OF_ENTRY_LOGS = ("space", "entry_logs", "disks", "misplaced", "digests", "log_foresight")
 """Tables that a run has only where entry logs were read; ``digests`` only with --deep."""
 
 OF_OFFLOADS = ("offload_objects",)
@@ -93,6 +93,10 @@ class Tables:
 
     entry_logs: DataFrame | None = None
     """The entry logs, one row a file and one a ledger in it; None likewise."""
+
+    disks: DataFrame | None = None
+    """What lies beside them, and how full the file systems are (`auditor.sources.bookies.disks`); None
+    likewise."""
 
     misplaced: DataFrame | None = None
     """What the index points at and is not there (`auditor.tables.misplaced`); None likewise."""

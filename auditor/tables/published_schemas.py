@@ -10,6 +10,7 @@ import json
 import pyarrow as pa
 
 from auditor.model.columns import schema_of
+from auditor.sources.bookies.disks import DISKS
 from auditor.sources.bookies.entry_logs.locations import LOCATIONS
 from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
@@ -64,6 +65,7 @@ TABLES: dict[str, pa.Schema] = {
     "answers": AVAILABILITY,
     "entry_logs": ENTRY_LOGS,
     "locations": LOCATIONS,
+    "disks": DISKS,
     "space": SPACE,
     "misplaced": MISPLACED,
     "digests": DIGESTS,

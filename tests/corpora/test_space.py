@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, crc32c
+from auditor.collect.collect import collect
+from auditor.model.amounts import plural
+from auditor.model.options import AuditOptions
 from auditor.model.states import SpaceClass
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader
@@ -105,6 +108,24 @@ def test_the_classes_of_every_file_add_up_to_its_length(spoiled: Corpus, found: 
     assert note.startswith(f"entry logs: {len(logs)} files, all of their {total:,} bytes are in the table")
 
 
+def test_what_lies_beside_the_logs_is_the_length_of_the_files(spoiled: Corpus, found: Asked) -> None:
+    rows = {row["directory"]: row for row in found.table("disks")}
+    assert {str(path.parent) for path in spoiled.bookies.glob("*/*/current")} == set(rows)
+    total: Counter[str] = Counter()
+    for path, row in rows.items():
+        files = [file for file in Path(path, "current").rglob("*") if file.is_file()]
+        besides = sum(file.stat().st_size for file in files if ".log" not in file.name)
+        kinds = {name: row[name] for name in row if name.endswith("_bytes") and "_" in name}
+        assert kinds.pop("capacity_bytes") >= kinds.pop("free_bytes") > 0
+        assert sum(kinds.values()) == besides
+        assert (row["reason"], row["bookie_id"]) == (None, Path(path).parent.name.replace("_", ":"))
+        total.update(kinds)
+    assert 0 < total["index_bytes"] == sum(file.stat().st_size for file in spoiled.bookies.rglob("*.idx"))
+    assert total["journal_bytes"] == sum(file.stat().st_size for file in spoiled.bookies.rglob("*.txn"))
+    [note] = [note for note in found.report.run.notes if note.startswith("beside the entry logs lie ")]
+    assert f"{total['journal_bytes']:,} bytes of journals, {total['index_bytes']:,} bytes of indexes" in note
+
+
 def test_bkaudit_space_has_the_sums_of_the_files(spoiled: Corpus, found: Asked) -> None:
     run = RunReader(found.out)
     total = sum(row["bytes"] for row in found.table("space"))
@@ -174,6 +195,40 @@ def deep(spark: SparkSession, corpus: Corpus, **options: Any) -> Asked:
     return audit(spark, dump, corpus.bookies, run, entry_logs=True, deep=True, digest_percent=100, **options)
 
 
+def as_on_disk(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of any order, with the paths that a host's own directories have."""
+    named = [
+        {key: each.partition("#")[2] if key in ("directory", "path") and "#" in str(each) else each
+         for key, each in row.items() if key != "seen"}
+        for row in rows
+    ]  # fmt: skip
+    return sorted(named, key=repr)
+
+
+def hold_to(direct: Asked, collected: Asked) -> None:
+    """The tables of an audit of collections are those of the audit of the directories."""
+    for name in ("space", "entry_logs", "locations", "misplaced", "log_foresight"):
+        assert as_on_disk(collected.table(name)) == as_on_disk(direct.table(name)), name
+    sizes = [
+        [{**row, "free_bytes": row["free_bytes"] > 0} for row in each.table("disks")]
+        for each in (direct, collected)
+    ]
+    assert as_on_disk(sizes[1]) == as_on_disk(sizes[0])
+    assert {(each.id, each.bookie) for each in collected.seen() if each.id in OF_LOGS} == {
+        (each.id, each.bookie) for each in direct.seen() if each.id in OF_LOGS
+    }
+
+
+def test_collected_index_files_and_logs_give_the_space_of_the_disks(
+    spoiled: Corpus, found: Asked, spark: SparkSession
+) -> None:
+    out = spoiled.root / "collected"
+    made = collect([str(spoiled.bookies)], str(out), AuditOptions(entry_logs=True), spark)
+    assert made.unread == 0
+    dump = f"dump://{spoiled.dump}"
+    hold_to(found, audit(spark, dump, out, spoiled.root / "of-collection", entry_logs=True))
+
+
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """dbledger-long as it is: a log space for each ledger directory, two directories swapped."""
@@ -210,6 +265,37 @@ def test_every_entry_that_real_clients_wrote_matches_its_digest(databases: Asked
     assert len(rows) == held
     assert databases.of("entry-digest-wrong") == []
     assert any(note.startswith("digests: ") for note in databases.report.run.notes)
+
+
+def test_collected_databases_and_logs_give_the_space_of_the_disks(
+    real: Corpus, databases: Asked, spark: SparkSession
+) -> None:
+    """One collection a bookie, the last of them without entry logs: of its disks nothing else is said."""
+    places = sorted(real.bookies.iterdir())
+    for place in places:
+        beside = real.root / "hosts" / place.name
+        beside.mkdir(parents=True)
+        (beside / place.name).symlink_to(place)
+        logs_too = AuditOptions(entry_logs=place != places[-1])
+        collect([str(beside)], str(real.root / "collected" / place.name), logs_too)
+    out = real.root / "of-collections"
+    collected = audit(spark, f"dump://{real.dump}", real.root / "collected", out, entry_logs=True, deep=True)
+    last = {path.name for path in places[-1].iterdir() if list(path.glob("current/*.log"))}
+    unread = [row for row in collected.table("entry_logs") if row["reason"] and row["bytes"] is None]
+    assert {row["reason"] for row in unread} == {"its collection was made without --entry-logs"}
+    assert {Path(row["directory"]).parts[-2:] for row in unread} == {(places[-1].name, name) for name in last}
+
+    def others(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        rows = [row for row in rows if places[-1].name not in row["path"]]
+        # Directories of a host are below the link that it was collected through.
+        return [{**row, **{key: f"{Path(*Path(row[key]).parts[-back:])}"
+                 for key, back in (("directory", 2), ("path", 4))}} for row in rows]  # fmt: skip
+
+    assert as_on_disk(others(collected.table("space"))) == as_on_disk(others(databases.table("space")))
+    assert others(collected.table("space"))
+    notes = collected.report.run.notes
+    assert any("for a collection has no entries" in note for note in notes)
+    assert any(note.startswith(f"entry logs: {plural(len(unread), 'file')} or director") for note in notes)
 
 
 def differing(corpus: Corpus) -> set[int]:

@@ -190,6 +190,19 @@ def test_space_is_what_the_entry_logs_are_full_of(tmp_path: Path) -> None:
     assert run.frames.space("ledger", 1)["bytes"].to_dict() == {"7": 14}
 
 
+def test_disks_have_what_lies_beside_the_logs_and_the_fullest_file_system(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"bookie_id": "bk-a", "journal_bytes": 7, "device": 1, "capacity_bytes": 100, "free_bytes": 50},
+        {"bookie_id": "bk-a", "rocksdb_bytes": 9, "device": 2, "capacity_bytes": 100, "free_bytes": 10},
+        {"bookie_id": "bk-b", "reason": "No such file or directory"},
+    ]
+    frame = made_run(tmp_path, disks=rows).frames.disks()
+    sizes = {"journals": 7, "indexes": 0, "rocksdb": 9, "other": 0}
+    assert frame.loc["bk-a"].to_dict() == {**sizes, "capacity": 100, "free": 10, "unread": 0}
+    assert frame["free"].isna().to_list() == [False, True]
+    assert frame["unread"].to_list() == [0, 1]
+
+
 def test_history_is_of_the_runs_of_one_cluster_beside_this_one(tmp_path: Path) -> None:
     begun = report([tally("entry-lost", "critical", 2)], changes=None)
     begun = replace(begun, run=replace(begun.run, finished=MAY_3))

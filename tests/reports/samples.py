@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from auditor.model.disk_total import DiskTotal, FileSystem, FillForecast
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.report import (
     AcceptedGaps,
@@ -20,6 +21,8 @@ from auditor.model.report import (
     Suppression,
     Tally,
 )
+from auditor.model.space_gauges import SpaceGauges
+from auditor.model.space_total import SpaceTotal
 
 LOST = Finding(
     "entry-lost",
@@ -152,4 +155,15 @@ def report(
         Cluster("6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51", "zk://h1:2181;h2:2181/ledgers", "hierarchical"),
         coverage,
         findings,
+    )
+
+
+def space_gauges() -> SpaceGauges:
+    """What metrics say of two bookies' disks, the second of which no collector saw."""
+    disk = FileSystem(7, 1_000_000, 40_000, 1_795_237_669_000)
+    return SpaceGauges(
+        (SpaceTotal("bk1:3181", {"live": 900, "orphan": 100}), SpaceTotal("bk2:3181", {"live": 5})),
+        (DiskTotal("bk1:3181", 64, 0, 32, 1, (disk,)), DiskTotal("bk2:3181", 0, 8, 0, 1, ())),
+        {"bk1:3181": {"delete": 100, "minor": 0, "major": 7}},
+        (FillForecast("bk1:3181", 2.5, 16_000, 3),),
     )

@@ -17,9 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 from auditor.checks import ALL
 from auditor.model.finding import Severity
 from auditor.model.report import Cluster, Report
-from auditor.reports import openmetrics
+from auditor.reports import openmetrics, space_metrics
 from tests.reports.hostile import BOOKIE
-from tests.reports.samples import coverage, report, tally
+from tests.reports.samples import coverage, report, space_gauges, tally
 
 openmetrics_families: Callable[[str], Iterable[Metric]] = untyped_openmetrics_families
 CLUSTER = "6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51"
@@ -84,6 +84,35 @@ def test_the_numbers_are_those_of_the_report() -> None:
     assert shown["bkaudit_at_risk_bytes", ("critical",)] == 4_200_000_000
     assert shown["bkaudit_at_risk_ledgers", ("warning",)] == 0
     assert shown["bkaudit_suppressions_expired", ()] == 1
+
+
+def test_bookies_disks_are_samples_and_a_run_without_entry_logs_has_none() -> None:
+    text = openmetrics.render(report(), None, space_gauges())
+    shown = {
+        (sample.name, *(value for name, value in sample.labels.items() if name != "cluster")): sample.value
+        for family in openmetrics_families(text)
+        for sample in family.samples
+    }
+    assert shown["bkaudit_space_bytes", "bk1:3181", "orphan"] == 100
+    assert shown["bkaudit_space_bytes", "bk2:3181", "orphan"] == 0
+    assert shown["bkaudit_space_reclaimable_bytes", "bk1:3181", "major"] == 7
+    assert shown["bkaudit_space_beside_bytes", "bk1:3181", "journals"] == 64
+    assert shown["bkaudit_disk_free_bytes", "bk1:3181"] == 40_000
+    assert shown["bkaudit_disk_full_days", "bk1:3181"] == 2.5
+    # Where nobody saw a file system nothing is said of it.
+    assert ("bkaudit_disk_free_bytes", "bk2:3181") not in shown
+    assert not [name for name, _ in values(report()) if "space" in name or "disk" in name]
+
+
+def test_of_many_bookies_the_fullest_are_named_and_the_others_are_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(space_metrics, "BOOKIES", 1)
+    found = list(space_metrics.space_samples(space_gauges()))
+    live = {labels["bookie"]: value for _, labels, value in found if labels.get("class") == "live"}
+    assert live == {"bk1:3181": 900, "(others)": 5}
+    beside = {labels["bookie"] for metric, labels, _ in found if metric == "bkaudit_space_beside_bytes"}
+    assert beside == {"bk1:3181", "(others)"}
 
 
 def test_a_check_that_found_nothing_is_a_zero() -> None:

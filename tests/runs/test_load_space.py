@@ -129,6 +129,41 @@ def test_sums_are_those_by_hand_in_one_pass_or_in_many(
     assert (view.files, view.file_bytes, view.bytes) == (4, 6100, 6100)
 
 
+def disk_of(device: int, free: int) -> Row:
+    return {"device": device, "capacity": 1_000_000, "free": free, "seen": SCAN}
+
+
+def disk(bookie: str | None, device: int, free: int, **sizes: Any) -> Row:
+    whole = {"device": device, "capacity_bytes": 1_000_000, "free_bytes": free, "seen": SCAN}
+    return {"bookie_id": bookie, "directory": f"/l{device}", **whole, **sizes}
+
+
+DISKS = [
+    disk("bk1:3181", 1, 400_000, journal_bytes=5000, other_bytes=16),
+    disk("bk1:3181", 2, 30_000, rocksdb_bytes=700),
+    disk("bk1:3181", 2, 30_000, index_bytes=90),
+    {"bookie_id": "bk2:3181", "directory": "/l", "reason": "its collection was made without --entry-logs"},
+]
+
+
+def test_what_lies_beside_the_logs_is_added_up_and_a_file_system_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run = made_run(path, space=SPACE, entry_logs=LOGS, disks=DISKS)
+    one, other = space_view(run, "bookie").disks
+    assert (one.journals, one.indexes, one.rocksdb, one.other, one.unread) == (5000, 90, 700, 16, 0)
+    assert [each.free for each in one.file_systems] == [30_000, 400_000]
+    assert (other.name, other.fullest, other.unread) == ("bk2:3181", None, 1)
+    lines = bkaudit(path).output.splitlines()
+    assert (
+        "bk1:3181         5.0 kB    90 B     700 B    16 B   30.0 kB of 1.0 MB (3.0 %), the fullest of 2"
+        in lines
+    )
+    assert "bk2:3181         -         -        -        -      not seen" in lines
+    shown = json.loads(bkaudit(path, "--format", "json").output)
+    assert shown["disks"][0]["file_systems"][0] == disk_of(2, 30_000)
+    assert space_view(run, "ledger").disks == ()
+
+
 def test_those_that_are_not_named_are_one_sum(run: RunReader) -> None:
     view = space_view(run, "ledger", top=2)
     assert [total.name for total in view.totals] == ["7", NO_LEDGER]
@@ -185,6 +220,28 @@ def test_a_bookie_whose_collector_may_err_is_told_to_start_nothing(tmp_path: Pat
         ("bk1:3181", None): "metadata-suspect is found on this bookie",
         ("bk2:3181", "curl -X PUT http://10.0.0.2:8000/api/v1/bookie/gc"): "the finding is suspect",
     }
+
+
+def leak(scope: int, ledger: int, confidence: Confidence = Confidence.CONFIRMED) -> Finding:
+    name = f"leak{scope}-{ledger}"
+    return Finding(
+        "ledger-unowned", Severity.NOTE, confidence, scope_id=scope, ledger_id=ledger, fingerprint=name
+    )
+
+
+def test_ledgers_of_nobody_are_a_step_with_their_bytes_on_each_bookie(tmp_path: Path) -> None:
+    """Ledger 9 of scope 1 is one, ledger 9 of scope 0 is not; 5 is on no disk that was read."""
+    more = [part("bk2:3181", 7, "orphan", 11), part("bk2:3181", 8, "live", 1_000_000)]
+    leaks = [leak(0, 7, Confidence.SUSPECT), leak(1, 9), leak(0, 5)]
+    path = tmp_path / "run"
+    made_run(path, leaks, space=[*SPACE, *more], entry_logs=LOGS)
+    steps = [step for step in space_view(RunReader(path), "bookie").steps if "to nobody" in step.what]
+    assert [(step.bookie_id, step.bytes, step.what.split(" to nobody")[0]) for step in steps] == [
+        ("bk1:3181", 3106, "2 ledgers belong"),
+        ("bk2:3181", 11, "1 ledger belongs"),
+    ]
+    assert [step.doubt for step in steps] == ["1 of them only suspected: delete none of these"] * 2
+    assert {step.command for step in steps} == {f"bkaudit report {path} --leaks"}
 
 
 def bkaudit(*arguments: object) -> Result:

@@ -28,6 +28,7 @@ from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports.html import words
 from auditor.reports.html.bookies import bookies_shown
+from auditor.reports.html.disks import disks_shown
 from auditor.reports.html.findings import finding_shown, rows_that_fit
 from auditor.reports.html.overview import overview
 from auditor.reports.html.pictures import picture
@@ -89,6 +90,7 @@ def render(
         pictures=[picture(ledger, report.findings, named) for ledger in ledgers[:LEDGERS_SHOWN]],
         histograms=figures.histograms,
         **space_shown(figures.space),
+        **disks_shown(figures.space, figures.disks),
         **trend(history),
     )
 

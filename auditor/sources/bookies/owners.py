@@ -85,6 +85,16 @@ class Attribution:
     bookies: Mapping[str, AttributedBookie]
     found: tuple[OwnedDirectory, ...] = ()
 
+    def ledger_directories(self, bookie_id: str) -> list[str]:
+        """A bookie's ledger directories in configured order, "" for one that was not found."""
+        rows = [row for row in self.directories if row.owner == bookie_id and row.ledger_dirs]
+        if not rows:
+            return []
+        # They were found to agree, or their union is asked for; the longest list has all of it.
+        configured = max((row.ledger_dirs or () for row in rows), key=len)
+        paths = {row.configured: row.path for row in rows if row.role == "ledger"}
+        return [paths.get(path, "") for path in configured]
+
 
 def attribute(
     places: Sequence[PlaceFound],

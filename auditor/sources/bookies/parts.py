@@ -142,11 +142,20 @@ def list_current(directory: str) -> tuple[list[str], list[str]]:
         directories, strays = [], []
         for entry in entries:
             if entry.is_dir():
-                if not _OWN_DIRECTORY.fullmatch(entry.name):
+                if not is_database(entry.name):
                     directories.append(entry.name)
             elif not _OWN_FILE.fullmatch(entry.name):
                 strays.append(entry.name)
     return sorted(directories), sorted(strays)
+
+
+def is_database(name: str) -> bool:
+    """Whether a directory of that name in ``current`` is one that RocksDB keeps.
+
+    >>> is_database("locations"), is_database("0")
+    (True, False)
+    """
+    return _OWN_DIRECTORY.fullmatch(name) is not None
 
 
 def to_json(part_list: Sequence[IndexPart]) -> str:

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from auditor.codecs.availability.groups import GROUP
+from auditor.model.disk_total import DiskTotal, FileSystem
 from auditor.model.figures import Bar, BookieFigure, Figures, Histogram
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.history import RunSummary
@@ -40,6 +41,10 @@ FIGURES = Figures(
         Histogram("Ledgers by quorum", "ledgers", (Bar(LOUD, 3),)),
     ),
     (SpaceTotal("bk-a:3181", {"live": 900, "orphan": 100}), SpaceTotal(LOUD, {"owner-unknown": 500})),
+    (
+        DiskTotal("bk-a:3181", 1048576, 0, 2048, 40, (FileSystem(1, 50 * 10**9, 2 * 10**9, 0),)),
+        DiskTotal(LOUD, 0, 0, 0, 0, (), unread=1),
+    ),
 )
 
 

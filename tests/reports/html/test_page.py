@@ -162,6 +162,15 @@ def test_what_fills_the_disks_is_a_bar_for_each_of_the_fullest_bookies() -> None
     assert 'id="space"' not in render(report(), Figures())
 
 
+def test_what_lies_beside_the_logs_and_what_is_free_is_said_of_each_bookie() -> None:
+    shown = Elements(small()).text
+    assert "What lies beside the entry logs" in shown
+    assert "1,048,576" in shown
+    assert "2.0 GB of 50.0 GB (4.0 %)" in shown
+    assert "not seen" in shown
+    assert "What lies beside" not in Elements(render(report(), replace(FIGURES, disks=()))).text
+
+
 def test_a_share_is_never_rounded_to_all_or_nothing() -> None:
     bookie = BookieFigure("bk-a", replicas=10**6, missing=1)
     assert "99.9 %" in render(report(), Figures((bookie,), 1))

@@ -3,9 +3,12 @@
     DIR/places/          where bookies' directories lay (auditor.sources.bookies.collections.place_rows)
     DIR/directories/     each directory, with its VERSION and lastMark
     DIR/cookies/         the VERSIONs, decoded
-    DIR/availability/    the indexes (auditor.sources.bookies.part_rows), with the piece that each row belongs
-    to DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), with the
-    piece too DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows)
+    DIR/availability/    the indexes (auditor.sources.bookies.part_rows), with the piece of each row
+    DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), likewise
+    DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows), and with
+                         --entry-logs one per ledger in it
+    DIR/locations/       with --entry-logs: where the indexes point, with the piece of each row
+    DIR/disks/           with --entry-logs: sizes of all else, and free bytes (auditor.sources.bookies.disks)
     DIR/collection.json  written last: id, times, and every file with its rows and bytes
 
 Only files that collection.json lists count, and only if all of them are there with the bytes and rows that
@@ -31,8 +34,8 @@ from auditor.sources.file_systems import run_files
 MANIFEST = "collection.json"
 SCHEMA = "bookkeeper-auditor/collection/1"
 TABLES = ("places", "directories", "cookies", "availability", "entry_logs")
-LATER_TABLES = ("journal_tails",)
-"""Those that older collections do not have."""
+LATER_TABLES = ("journal_tails", "locations", "disks")
+"""Those that older collections do not have, or that were not asked for."""
 
 
 MAX_MANIFEST_BYTES = 64 << 20

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from auditor.sources.bookies.journal.replay import NONE, Journals
 from auditor.sources.bookies.journal.tails import TailPart
@@ -24,7 +25,8 @@ class Piece:
     """The index directories of the place numbered ``place`` that name ``bookie_id``, in configured order.
 
     ``id`` is unique among all collections; ``bookie_id`` is None where no VERSION says. ``journals`` are
-    those of that id in the same place.
+    those of that id in the same place, and so are ``ledger_directories``, in configured order, "" for one
+    that was not found.
     """
 
     id: str
@@ -32,6 +34,7 @@ class Piece:
     bookie_id: str | None
     directories: tuple[IndexDirectory, ...]
     journals: Journals = NONE
+    ledger_directories: tuple[str, ...] = ()
 
     @property
     def tail(self) -> TailPart:
@@ -48,26 +51,37 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     pieces: list[Piece] = []
     taken: set[str] = set()
     for number, place in enumerate(places):
-        for bookie_id, directories, journals in _by_id(place):
-            own = tuple(each for each in directories if each.path not in taken)
-            taken.update(each.path for each in own)
+        for each in _by_id(place):
+            own = tuple(directory for directory in each.directories if directory.path not in taken)
+            taken.update(directory.path for directory in own)
             if own:
-                pieces.append(Piece(f"{collection_id}:{len(pieces)}", number, bookie_id, own, journals))
+                name = f"{collection_id}:{len(pieces)}"
+                pieces.append(Piece(name, number, each.bookie_id, own, each.journals, each.homes))
     return pieces
 
 
-def _by_id(place: PlaceFound) -> list[tuple[str | None, list[IndexDirectory], Journals]]:
+class _OfId(NamedTuple):
+    """What names one id in a place; ``homes`` are its ledger directories."""
+
+    bookie_id: str | None
+    directories: list[IndexDirectory]
+    journals: Journals = NONE
+    homes: tuple[str, ...] = ()
+
+
+def _by_id(place: PlaceFound) -> list[_OfId]:
     known = attribute([place], frozenset(), {}, None)
     named = {row.path: row.cookie_bookie_id for row in known.directories}
     counted = Counter(sorted(bookie_id for bookie_id in named.values() if bookie_id is not None))
     ids = [bookie_id for bookie_id, _ in counted.most_common()]
     written = [each for each in ids if place.name in (each, each.replace(":", "_"))]
-    found: list[tuple[str | None, list[IndexDirectory], Journals]] = []
+    found: list[_OfId] = []
     for bookie_id in ids:
         whole = attribute([replace(place, name=bookie_id, names_bookie=True)], frozenset(ids), {}, None)
         directories, journals = whole.bookies[bookie_id].index_directories, whole.bookies[bookie_id].journals
         own = [each for each in directories if named.get(each.path) == bookie_id]
-        found.append((bookie_id, own, journals))
+        homes = tuple(whole.ledger_directories(bookie_id))
+        found.append(_OfId(bookie_id, own, journals, homes))
         if bookie_id == (written or ids)[0]:
-            found.append((None, [each for each in directories if named.get(each.path) is None], NONE))
+            found.append(_OfId(None, [each for each in directories if named.get(each.path) is None]))
     return found

@@ -13,6 +13,7 @@ from auditor.errors import UsageError
 from auditor.model.columns import column
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
 from auditor.sources.bookies.collections.pieces import Piece
+from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_ROWS
 from auditor.sources.bookies.journal.tails import SCHEMA as JOURNAL_TAILS
 from auditor.sources.bookies.part_rows import SCHEMA as INDEX_ROWS
 
@@ -23,6 +24,9 @@ AVAILABILITY = pa.schema([*INDEX_ROWS, PIECE])
 
 TAILS = pa.schema([*JOURNAL_TAILS, PIECE])
 """The table ``journal_tails`` of a collection, likewise."""
+
+LOCATIONS = pa.schema([*LOCATION_ROWS, PIECE])
+"""The table ``locations`` of a collection, likewise."""
 
 _ROWS = 65_536
 
@@ -61,7 +65,7 @@ def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
 
 
 def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema = AVAILABILITY) -> pa.RecordBatch:
-    """Rows of `AVAILABILITY`, or of `TAILS`, from those that reading a part of the piece gave."""
+    """Rows of ``schema``, which ends with `PIECE`, from those that reading a part of the piece gave."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["bookie_id"] = pa.repeat(pa.scalar(piece.bookie_id, pa.string()), batch.num_rows)
     columns[PIECE.name] = pa.repeat(pa.scalar(piece.id, pa.string()), batch.num_rows)

@@ -67,13 +67,23 @@ class LogFile(NamedTuple):
     kind: LogFileKind
 
 
+def is_log(name: str) -> bool:
+    """Whether a file of that name is an entry log, or what a compaction left of one.
+
+    >>> is_log("1f.log"), is_log("1f.log.compacting"), is_log("lastId")
+    (True, True, False)
+    """
+    parts = _NAME.fullmatch(name)
+    return parts is not None and int(parts[1], 16) <= _LARGEST_ID
+
+
 def list_logs(directory: str) -> list[LogFile]:
     """The entry logs of a ledger directory, by id. Raises OSError."""
     found = []
     for name in os.listdir(f"{directory}/current"):  # noqa: PTH208 -- names only
         parts = _NAME.fullmatch(name)
-        if parts is not None and (log_id := int(parts[1], 16)) <= _LARGEST_ID:
-            found.append(LogFile(log_id, name, _kind(parts)))
+        if parts is not None and is_log(name):
+            found.append(LogFile(int(parts[1], 16), name, _kind(parts)))
     return sorted(found)
 
 

@@ -1,0 +1,179 @@
+"""The entry logs of an audit (``--entry-logs``): read after the indexes, from disks and from collections.
+
+Where the indexes point is read before the logs: what collection moves in between is then seen in the log that
+it was moved to. A collection has all of it that was made with --entry-logs too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from auditor.audit.bookies import ClusterBookies
+from auditor.audit.digest_scan import whole_entries
+from auditor.audit.landing import Landing
+from auditor.model.options import AuditOptions
+from auditor.sources.bookies import parts as index_parts
+from auditor.sources.bookies.collections.collected_rows import collected_rows
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
+from auditor.sources.bookies.collections.directory_rows import (
+    DISKS,
+    LOGS,
+    SPACE_TABLES,
+    DirectoryOwner,
+    rows_of_directories,
+)
+from auditor.sources.bookies.collections.writer import LOCATIONS
+from auditor.sources.bookies.disks import DISKS as DISK_ROWS
+from auditor.sources.bookies.disks_source import disk_sizes
+from auditor.sources.bookies.entry_logs.locations import LOCATIONS as LOCATION_ROWS
+from auditor.sources.bookies.entry_logs.locations_source import LocationSource
+from auditor.sources.bookies.entry_logs.parts import ENTRY_LOGS, LogPart, slice_parts, to_json
+from auditor.sources.bookies.entry_logs.rows import unlisted_row
+from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
+from auditor.sources.bookies.owners import AttributedDirectory
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory
+from auditor.spark.source_rows import source_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NOT_COLLECTED = "its collection was made without --entry-logs"
+HAVE_LOGS = ("ledger", "unknown")
+"""Roles of directories that may have entry logs."""
+
+
+class EntryLogScan(NamedTuple):
+    """The tables ``entry_logs``, ``locations`` and ``disks``.
+
+    ``whole_entries`` are the sampled ones, not read yet; None without --deep. ``collected`` are the bookies
+    whose indexes are in collections.
+    """
+
+    entry_logs: DataFrame
+    locations: DataFrame
+    disks: DataFrame
+    whole_entries: DataFrame | None
+    collected: Sequence[str]
+
+
+def read_entry_logs(landing: Landing, bookies: ClusterBookies, options: AuditOptions) -> EntryLogScan | None:
+    """Read where the indexes point, the logs, and what lies beside them; None where nobody asked for it."""
+    if not options.entry_logs:
+        return None
+    spark = landing.spark
+    wanted = spark.sparkContext.defaultParallelism * options.parts_per_core
+    found = [each for each in bookies.attribution.bookies.values() if each.index_directories]
+    indexes = index_parts.plan_parts([(each.bookie_id, each.index_directories) for each in found], wanted)
+    homes = {each.bookie_id: bookies.attribution.ledger_directories(each.bookie_id) for each in found}
+    directories = _Directories(bookies)
+
+    def locations() -> DataFrame:
+        named = {"parts": index_parts.to_json(indexes), "ledger_directories": json.dumps(homes)}
+        here = source_rows(spark, LocationSource(named))
+        owners = bookies.settled.owner_of_piece
+        rows = collected_rows(spark, "locations", LOCATIONS, directories.collections, owners)
+        return here if rows is None else here.unionByName(rows.select(*LOCATION_ROWS.names))
+
+    def entry_logs() -> DataFrame:
+        parts = slice_parts(directories.log_parts(options.deep), wanted)
+        return directories.with_collected(
+            source_rows(spark, EntryLogSource({"parts": to_json(parts)})), "entry_logs", LOGS, ENTRY_LOGS
+        )
+
+    where = landing.land("locations", locations)
+    logs = landing.land("entry_logs", entry_logs)
+    disks = landing.land("disks", lambda: directories.disks(spark))
+    sampled = whole_entries(spark, indexes, homes, options) if options.deep else None
+    collected = sorted({owner.bookie_id for owner in bookies.settled.owner_of_piece.values()})
+    return EntryLogScan(logs, where, disks, sampled, collected)
+
+
+class _Directories:
+    """Every directory of the sources with ``current``, on disk or in a collection; one of nobody's too."""
+
+    def __init__(self, bookies: ClusterBookies) -> None:
+        self._bookies = bookies
+        self._in_rocksdb = {
+            name: any(each.storage == ROCKSDB for each in bookie.index_directories)
+            for name, bookie in bookies.attributed.bookies.items()
+        }
+        current = {each.found.path: each.found for each in bookies.attributed.found}
+        self._found = [
+            (row, found)
+            for row in bookies.attributed.directories
+            if (found := current.get(row.path)) is not None and found.has_current
+        ]
+        made = {name: each for name, each in bookies.collected.directories.items() if each.trouble is None}
+        self._collected = made
+        self.collections: list[tuple[Collection, CollectionManifest]] = [
+            each for each in bookies.collected.whole if all(name in each[1].tables for name in SPACE_TABLES)
+        ]
+        self._ids = {collection.path: manifest.id for collection, manifest in self.collections}
+
+    def _logger(self, row: AttributedDirectory) -> int | None:
+        """Whose numbering a directory's logs have, as the table entry_logs says it."""
+        if row.owner is not None and not self._in_rocksdb.get(row.owner):
+            return 0
+        homes = self._bookies.attributed.ledger_directories(row.owner) if row.owner else []
+        return homes.index(row.path) if row.path in homes else None
+
+    def log_parts(self, verify: bool) -> list[LogPart]:
+        """Those on disk that may have entry logs."""
+        return [
+            LogPart(
+                row.owner,
+                self._logger(row),
+                row.path,
+                IndexDirectory.seen(row.path, found.version).version_sha256,
+                verify=verify,
+            )
+            for row, found in self._found
+            if row.role in HAVE_LOGS and row.path not in self._bookies.collected.directories
+        ]
+
+    def disks(self, spark: SparkSession) -> DataFrame:
+        """What lies in them besides entry logs."""
+        here = [row for row, _ in self._found if row.path not in self._bookies.collected.directories]
+        owners = {row.path: row.owner for row in here}
+        whose = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
+        sizes = disk_sizes(spark, sorted(owners)).join(whose, "directory")
+        return self.with_collected(sizes.select(*DISK_ROWS.names), "disks", DISKS, DISK_ROWS)
+
+    def with_collected(
+        self, here: DataFrame, table: str, collected: pa.Schema, schema: pa.Schema
+    ) -> DataFrame:
+        """The rows of a table ``here`` and in collections, and which of these have none."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        rows = here.select(*schema.names)
+        if owners := list(self._owners()):
+            more = rows_of_directories(here.sparkSession, table, collected, self.collections, owners)
+            rows = rows.unionByName(more.select(*schema.names))
+        if lacking := list(self._lacking(table)):
+            unread = pa.Table.from_pylist(lacking, schema=schema)
+            rows = rows.unionByName(here.sparkSession.createDataFrame(unread, from_arrow_schema(schema)))
+        return rows
+
+    def _owners(self) -> Iterator[DirectoryOwner]:
+        for row, _ in self._found:
+            found = self._collected.get(row.path)
+            if found is not None and found.collection in self._ids:
+                logger = self._logger(row)
+                yield DirectoryOwner(self._ids[found.collection], found.path, row.path, row.owner, logger)
+
+    def _lacking(self, table: str) -> Iterator[dict[str, Any]]:
+        """Rows that say of a directory that its collection has nothing of it."""
+        for row, _ in self._found:
+            found = self._bookies.collected.directories.get(row.path)
+            if found is None or (found.trouble is None and found.collection in self._ids):
+                continue
+            reason = found.trouble or NOT_COLLECTED
+            if table != "entry_logs":
+                yield {"bookie_id": row.owner, "directory": row.path, "reason": reason}
+            elif row.role in HAVE_LOGS:
+                unlisted = unlisted_row(row.path, OSError(reason))
+                yield {"bookie_id": row.owner, "logger": self._logger(row), **unlisted}

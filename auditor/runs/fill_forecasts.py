@@ -1,0 +1,100 @@
+"""When bookies' disks are full, from the free bytes that the runs beside a run have seen.
+
+Nothing is said unless three runs or more, an hour apart at least, agree: between each two of them the disk
+filled, and no two of these rates differ by more than a factor of `AGREE`. The newest three must agree; how
+many before them do makes the forecast surer. A disk whose size or number changed in between begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from auditor.model.disk_total import FULL, FileSystem, FillForecast
+from auditor.runs.load_disks import disk_totals
+from auditor.runs.reader import RunReader
+from auditor.runs.siblings import sibling_runs
+
+if TYPE_CHECKING:
+    from auditor.model.disk_total import DiskTotal
+
+LEAST_RUNS = 3
+MOST_RUNS = 10
+"""So many runs are looked at, the newest."""
+
+APART_MS = 3_600_000
+AGREE = 2.0
+_DAY_MS = 86_400_000
+
+
+def fill_forecasts(run: RunReader) -> tuple[FillForecast, ...]:
+    """One a bookie of which runs agree, the first to be full first.
+
+    Raises:
+        RunError: the directory of runs cannot be listed, or a table disks is broken.
+    """
+    series: dict[tuple[str, int], list[FileSystem]] = {}
+    for totals in islice(_newest_first(run), MOST_RUNS):
+        for total in totals:
+            for each in total.file_systems:
+                series.setdefault((total.name, each.device), []).append(each)
+    soonest: dict[str, FillForecast] = {}
+    newest = {
+        (total.name, each.device): each.seen for total in disk_totals(run) for each in total.file_systems
+    }
+    for (name, device), seen in series.items():
+        if newest.get((name, device)) != seen[0].seen:
+            continue  # it is not there any more
+        found = forecast(name, seen)
+        if found is not None and (name not in soonest or found.days < soonest[name].days):
+            soonest[name] = found
+    return tuple(sorted(soonest.values(), key=lambda each: (each.days, each.name)))
+
+
+def forecast(name: str, seen: Sequence[FileSystem]) -> FillForecast | None:
+    """When one file system is full, as it was ``seen``, the newest first; None where runs do not agree.
+
+    >>> day, size = 86_400_000, 1000
+    >>> falling = [FileSystem(1, size, free, when * day) for when, free in ((3, 200), (2, 300), (1, 400))]
+    >>> forecast("bk1", falling)
+    FillForecast(name='bk1', days=1.5, rate=100.0, runs=3)
+    >>> forecast("bk1", falling[:2]) is None
+    True
+    """
+    points = _apart(seen)
+    rates: list[float] = []
+    for newer, older in pairwise(points):
+        rate = (older.free - newer.free) / (newer.seen - older.seen) * _DAY_MS
+        if rate <= 0 or newer.capacity != older.capacity or max([*rates, rate]) > AGREE * min([*rates, rate]):
+            break
+        rates.append(rate)
+    runs = len(rates) + 1
+    if runs < LEAST_RUNS:
+        return None
+    first, last = points[0], points[runs - 1]
+    rate = (last.free - first.free) / (first.seen - last.seen) * _DAY_MS
+    left = first.free - round((1 - FULL) * first.capacity)
+    return FillForecast(name, max(left / rate, 0.0), rate, runs)
+
+
+def _apart(seen: Sequence[FileSystem]) -> list[FileSystem]:
+    """Those that are an hour before the one that was taken last."""
+    points: list[FileSystem] = []
+    for each in seen:
+        if not points or points[-1].seen - each.seen >= APART_MS:
+            points.append(each)
+    return points
+
+
+def _newest_first(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:
+    """What the runs of the cluster up to this one saw of disks, itself first."""
+    here = disk_totals(run)
+    if not here:
+        return
+    yield here
+    beside = sibling_runs(run.path, run.report.cluster)
+    finished = run.report.run.finished
+    for each in reversed([each for each in beside if each.finished < finished]):
+        if totals := disk_totals(RunReader(each.path)):
+            yield totals

@@ -1,0 +1,85 @@
+"""When disks are full: said where three runs agree, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from auditor.model.disk_total import FileSystem
+from auditor.runs.fill_forecasts import fill_forecasts, forecast
+from auditor.runs.reader import RunReader
+from tests.made_runs import made_run
+from tests.reports.samples import report
+
+HOUR, DAY = 3_600_000, 86_400_000
+SIZE = 1_000_000
+
+
+def seen(*points: tuple[float, int], size: int = SIZE) -> list[FileSystem]:
+    """A file system as runs saw it: (days, free), given oldest first."""
+    return [FileSystem(7, size, free, round(when * DAY)) for when, free in reversed(points)]
+
+
+def test_a_disk_that_fills_steadily_is_full_when_the_rate_says() -> None:
+    found = forecast("bk1", seen((0, 500_000), (1, 450_000), (2, 400_000), (4, 300_000)))
+    assert found is not None
+    assert (found.days, found.rate, found.runs) == (5.0, 50_000, 4)
+
+
+def test_a_disk_that_is_full_already_says_so() -> None:
+    found = forecast("bk1", seen((0, 60_000), (1, 50_000), (2, 40_000)))
+    assert found is not None
+    assert found.days == 0
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(0, 400), (1, 300)],  # two runs
+        [(0, 400), (1, 300), (2, 350)],  # it became emptier
+        [(0, 400), (1, 300), (2, 300)],  # it does not fill
+        [(0, 400_000), (1, 390_000), (2, 360_000)],  # three times as fast
+        [(0, 400), (0.01, 300), (0.02, 200)],  # within an hour
+    ],
+)
+def test_nothing_is_said_where_three_runs_do_not_agree(points: Sequence[tuple[float, int]]) -> None:
+    assert forecast("bk1", seen(*points)) is None
+
+
+def test_runs_before_one_that_disagrees_do_not_count() -> None:
+    found = forecast("bk1", seen((0, 900_000), (1, 300_000), (2, 290_000), (3, 280_000)))
+    assert found is not None
+    assert (found.runs, found.rate) == (3, 10_000)
+
+
+def test_a_disk_that_was_made_larger_begins_anew() -> None:
+    older = seen((0, 500_000), (1, 450_000), size=SIZE // 2)
+    assert forecast("bk1", [*seen((2, 400_000)), *older]) is None
+
+
+def run_at(directory: Path, day: int, free: dict[tuple[str, int], int]) -> RunReader:
+    rows = [
+        {"bookie_id": name, "device": device, "capacity_bytes": SIZE, "free_bytes": left, "seen": day * DAY}
+        for (name, device), left in free.items()
+    ]
+    made = report()
+    finished = replace(made, run=replace(made.run, finished=day * DAY + HOUR))
+    return made_run(directory / f"day-{day}", report=finished, disks=rows)
+
+
+def test_runs_of_a_directory_agree_by_bookie_and_the_first_disk_to_fill_counts(tmp_path: Path) -> None:
+    """Disk 2 of bk-a fills faster than its disk 1; bk-b fills in one of two intervals alone; bk-c is new."""
+    for day in (1, 2, 3):
+        free = {
+            ("bk-a", 1): 900_000 - 10_000 * day,
+            ("bk-a", 2): 900_000 - 100_000 * day,
+            ("bk-b", 1): 900_000 - 100_000 * (day // 2),
+        }
+        run = run_at(tmp_path, day, free | ({("bk-c", 1): 5} if day == 3 else {}))
+    [found] = fill_forecasts(run)
+    assert (found.name, found.days, found.runs) == ("bk-a", 5.5, 3)
+    # A run that is not the newest looks back only.
+    assert fill_forecasts(RunReader(tmp_path / "day-2")) == ()
