@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from auditor.audit.landing import MANIFEST, Landing, RunDirectory
 from auditor.audit.manifest import REUSABLE, bookie_facts, files_of, writer
 from auditor.errors import RunError, UsageError
+from auditor.model.options import LAST
 from auditor.model.report import Cluster, Report, Reuse, ReuseCount
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
@@ -25,9 +26,6 @@ from auditor.sources.bookies.parts import Earlier, IndexPart
 from auditor.sources.metadata.store import History
 from auditor.sources.reuse.earlier_files import extremes, open_earlier_file
 from auditor.sources.reuse.earlier_ledgers import EarlierLedgers, find_ledgers
-
-LAST = "last"
-"""The word for the newest run of the cluster, beside the one that is made, whose tables are whole."""
 
 _TAKEN = ("availability", "ledgers")
 """The tables that rows are taken from."""

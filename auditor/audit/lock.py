@@ -3,8 +3,8 @@
 Two audits of one cluster read its store twice as hard as their rate limits say, and a comparison with the
 run before means little while that one is not finished. So a run holds a lock as long as it works: ``flock``
 on a hidden file beside it, one file per cluster in the directory that holds the runs. The kernel lets go of
-it when the process ends, however it ends: after a crash nothing has to be cleaned up. The file stays, and
-says who holds it.
+it when the process ends, however it ends: after a crash nothing has to be cleaned up. The file says who
+holds it, and goes with the run; that of a run that was killed stays for the next one, or for `bkaudit prune`.
 
 Only local paths can be locked (NFS is one). On a URI of another file system, or where the kernel has no
 locks, runs are not kept apart: there the scheduler does it (``concurrencyPolicy: Forbid``, or
@@ -21,7 +21,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +87,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
     try:
         locked = _lock(descriptor, fcntl.LOCK_EX)
         while locked and not _is_at(descriptor, path):
-            # `bkaudit prune` took the file away in between: the next run would lock another one.
+            # Its run ended, or `bkaudit prune` took it away, in between: the next run would lock another one.
             os.close(descriptor)
             descriptor = _open_lock(path, out)
             locked = _lock(descriptor, fcntl.LOCK_EX)
@@ -98,8 +98,11 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
                 "its own command given again goes on from the tables that it wrote"
             )
         _write(descriptor, Holder(os.getpid(), socket.gethostname(), int(time.time() * 1000), out))
-        yield
-        os.truncate(descriptor, 0)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # whoever may write no more leaves it to `bkaudit prune`
+                path.unlink()
     finally:
         os.close(descriptor)
 
@@ -111,9 +114,12 @@ def holder(metadata: str, out: str) -> Holder | None:
     True
     """
     path = lock_file(metadata, out)
-    if path is None or not os.access(path, os.R_OK):
+    if path is None:
         return None
-    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except (FileNotFoundError, PermissionError):
+        return None
     try:
         return None if _lock(descriptor, fcntl.LOCK_SH) else _read_holder(descriptor)
     finally:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
-from auditor.cli.examples import with_examples
+from auditor.cli.examples import epilog, with_examples
 from auditor.cli.interruption import ARGUMENTS, Interruption
 from auditor.cli.streams import open_closed_streams, output_errors
 from auditor.errors import AuditorError, UsageError
@@ -46,7 +46,7 @@ COMMANDS = {
     "history": "List the runs of a directory, and what changed from each to the next.",
     "space": "Say what fills the bookies' disks, and what frees most.",
     "prune": "Take old runs of a directory away; without --yes only say which.",
-    "explain": "Explain one ledger or bookie of a run, or one check.",
+    "explain": "Explain a run, one of its ledgers, bookies or topics, or a check.",
     "ledger": "Show or list ledgers' metadata.",
     "conf": "Show the examples, schemas, jobs and documents that come with the program.",
     "decode": "Decode a file of any format this program knows, to JSON.",
@@ -116,3 +116,6 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="bookkeeper-auditor", prog_name="bkaudit")
 def main() -> None:
     """Audit Apache BookKeeper clusters from what they wrote. It only reads."""
+
+
+main.epilog = epilog("")

@@ -63,6 +63,9 @@ def collect(
     """
     options = options_from_flags(conf, flags)
     bookies = defaults(None, bookies, cluster, conf).bookies
+    for name in ("parts_per_core", "master", "driver_memory"):
+        if flags[name] is not None and session is None and not in_spark:
+            raise UsageError(f"--{name.replace('_', '-')}: it means nothing without --spark")
     if not bookies:
         raise UsageError(f"--bookies: say where bookies are; --cluster NAME and {BOOKIES} do too")
     from auditor.collect.collect import check_target

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from auditor.cli.options import format_option, option_flags, options_from_flags
+from auditor.cli import completion
+from auditor.cli.options import URI_FORMS, format_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
@@ -16,7 +17,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command()
+_HELP = f"""Say whether the metadata store COPY has all that SOURCE has: ledgers, cookies, layout, owners.
+
+Versions and times count for nothing, bytes do. jsonl gives every difference, one a line. SOURCE and COPY are
+metadata URIs, in one of these forms:
+
+{URI_FORMS}
+
+Exit codes: 0 the same, and all of it was looked at; 1 differences; 2 wrong usage; 3 none that is sure, but
+not all of it could be read, or something changed meanwhile; 4 a store could not be read."""
+
+
+@click.command(help=_HELP)
 @click.argument("source", metavar="SOURCE")
 @click.argument("copy", metavar="COPY")
 @click.option(
@@ -28,6 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     metavar="DIR",
+    shell_complete=completion.paths,
     help="A directory to make, which keeps what was read, and every difference, as Parquet.  [default: none]",
 )
 @format_option("text", "json", "jsonl")
@@ -47,14 +60,7 @@ def compare(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Say whether the metadata store COPY has all that SOURCE has: ledgers, cookies, layout, owners.
-
-    SOURCE and COPY are metadata URIs, as --metadata of an audit takes them. Versions and times count for
-    nothing, bytes do. jsonl gives every difference, one a line.
-
-    Exit codes: 0 the same, and all of it was looked at; 1 differences; 2 wrong usage; 3 none that is sure,
-    but not all of it could be read, or something changed meanwhile; 4 a store could not be read.
-    """
+    """Compare two stores; what `_HELP` says."""
     options = options_from_flags(conf, flags)
     from auditor.compare.difference_rows import all_differences, some_differences
     from auditor.compare.stores import compare_stores

@@ -1,4 +1,4 @@
-"""Words that a shell completes: runs, checks, forms, bookies. Nothing is loaded before Tab asks for it."""
+"""Words that a shell completes: runs, checks, forms, clusters, bookies. Nothing is loaded before Tab asks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,23 @@ from click.shell_completion import CompletionItem
 Completer = Callable[[click.Context, click.Parameter, str], "list[str] | list[CompletionItem]"]
 
 
-def runs(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Directories of finished runs: of the cluster that is named, or of ./runs; or below what was begun."""
+def runs(context: click.Context, parameter: click.Parameter, begun: str) -> list[str] | list[CompletionItem]:
+    """Directories of finished runs, as `run_names`; where there is none, directories on the way to one."""
+    return run_names(context, begun) or directories(context, parameter, begun)
+
+
+def earlier_runs(
+    context: click.Context, parameter: click.Parameter, begun: str
+) -> list[str] | list[CompletionItem]:
+    """What --since takes: finished runs, and last."""
+    from auditor.model.options import LAST
+
+    found = run_names(context, begun) + ([LAST] if LAST.startswith(begun) else [])
+    return found or directories(context, parameter, begun)
+
+
+def run_names(context: click.Context, begun: str) -> list[str]:
+    """Finished runs: of the cluster that is named, or of ./runs; or below what was begun."""
     from auditor.cli.defaults import runs_directory
     from auditor.errors import UsageError
 
@@ -29,6 +44,18 @@ def runs(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
 def paths(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Files and directories, as the shell itself completes them."""
     return [CompletionItem(begun, type="file")]
+
+
+def directories(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Directories, as the shell itself completes them."""
+    return [CompletionItem(begun, type="dir")]
+
+
+def shipped(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """Names of the files that come with the program."""
+    from auditor.cli.conf import shipped_files
+
+    return [name for name in shipped_files() if name.startswith(begun)]
 
 
 def checks(_: click.Context, __: click.Parameter, begun: str) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from auditor.cli import completion
 from auditor.errors import UsageError
 
 FOLDERS = ("conf", "schemas", "jobs", "docs")
@@ -28,32 +29,41 @@ def shipped_files() -> dict[str, Path]:
 
 @click.group()
 def conf() -> None:
-    """Show examples of configuration, schemas, jobs and documents, or say where they are."""
+    """Show the examples of configuration, schemas, jobs and documents that come with the program."""
 
 
 @conf.command(name="list")
 def list_() -> None:
     """List their names."""
-    for name in shipped_files():
-        click.echo(name)
+    _list()
 
 
 @conf.command()
-@click.argument("name")
-def show(name: str) -> None:
-    """Show the file NAME."""
+@click.argument("name", required=False, shell_complete=completion.shipped)
+def show(name: str | None) -> None:
+    """Show the file NAME; without a name, the list of all."""
+    if name is None:
+        _list()
+        return
     click.echo(_file(name).read_text("utf-8"), nl=False)
 
 
 @conf.command()
-@click.argument("name")
-def path(name: str) -> None:
+@click.argument("name", required=False, shell_complete=completion.shipped)
+def path(name: str | None) -> None:
     """Say where the file NAME is, for spark-submit and for other tools."""
     click.echo(_file(name))
 
 
-def _file(name: str) -> Path:
+def _list() -> None:
+    for name in shipped_files():
+        click.echo(name)
+
+
+def _file(name: str | None) -> Path:
     files = shipped_files()
+    if name is None:
+        raise UsageError(f"name one of {', '.join(files)}")
     if name not in files:
         raise UsageError(f"{name!r} is not one of {', '.join(files)}")
     return files[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import Any, BinaryIO
 
 import click
@@ -11,9 +12,20 @@ from auditor.cli.kinds import KINDS, LIMIT
 from auditor.cli.plain import jsonable
 from auditor.errors import DecodeError, RuleError, UsageError
 
+# Whole words: what a shell is to be given cannot be folded at a hyphen.
+_KINDS = textwrap.fill(", ".join(KINDS), 74, break_on_hyphens=False)
+_HELP = f"""Decode FILE, which is of KIND, to JSON; - reads standard input.
 
-@click.command()
-@click.argument("kind", type=click.Choice(list(KINDS)))
+\b
+Kinds:
+{textwrap.indent(_KINDS, "  ")}
+
+Exit code 5, and the byte where it goes wrong, for bytes that do not follow their format. What follows its
+format and breaks a rule is printed all the same, and exits with 5 too. No password or key is ever shown."""
+
+
+@click.command(help=_HELP)
+@click.argument("kind", metavar="KIND", type=click.Choice(list(KINDS)))
 @click.argument("file", type=click.File("rb"))
 @click.option("--java", is_flag=True, help="availability: accept and answer what the server's class does.")
 @click.option(
@@ -21,11 +33,7 @@ from auditor.errors import DecodeError, RuleError, UsageError
 )
 @click.option("--entries", is_flag=True, help="availability, index, bookie-frame, journal: list the entries.")
 def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
-    """Decode FILE, which is of KIND, to JSON; - reads standard input.
-
-    Exit code 5, and the byte where it goes wrong, for bytes that do not follow their format. What follows its
-    format and breaks a rule is printed all the same, and exits with 5 too. No password or key is ever shown.
-    """
+    """Decode a file; what `_HELP` says."""
     decoder = KINDS[kind]
     for name, value in settings.items():
         if value and name not in decoder.settings:

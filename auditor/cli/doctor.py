@@ -10,7 +10,13 @@ import click
 
 from auditor.cli import completion
 from auditor.cli.defaults import defaults
-from auditor.cli.options import BOOKIES_HELP, option_flags, options_from_flags, source_options
+from auditor.cli.options import (
+    BOOKIES_HELP,
+    DOCTOR_OPTIONS,
+    option_flags,
+    options_from_flags,
+    source_options,
+)
 
 
 @click.command()
@@ -31,7 +37,7 @@ from auditor.cli.options import BOOKIES_HELP, option_flags, options_from_flags, 
     show_default=True,
     help="What to print.",
 )
-@option_flags("credentials", "rate_limit", "in_flight", "timeout", "scan_time", "index_time", "master")
+@option_flags(*DOCTOR_OPTIONS)
 def doctor(
     metadata: str | None,
     cluster: str | None,
@@ -44,10 +50,11 @@ def doctor(
 ) -> None:
     """Say whether everything is there that an audit needs, and what it will not see.
 
-    Reads little and writes nothing. Every option may be left out: what neither a
-    flag nor a default names is not asked. Exit
-    codes, the best that an audit could end with: 0; 2 it would be refused; 3 it would be incomplete; 4 it
-    would end without a result.
+    Reads little and writes nothing. Every option may be left out: what neither a flag nor a default names is
+    not asked.
+
+    Exit codes, the best that an audit could end with: 0; 2 it would be refused; 3 it would be incomplete; 4
+    it would end without a result.
     """
     options = options_from_flags(conf, flags)
     from auditor.doctor import examine

@@ -15,7 +15,7 @@ from auditor.cli import completion
 from auditor.cli.defaults import sources
 from auditor.cli.options import cluster_option, option_flags, options_from_flags
 from auditor.cli.progress import PERIOD_S
-from auditor.cli.verbosity import say, verbosity_options
+from auditor.cli.verbosity import quietness_options, say
 from auditor.errors import UsageError
 from auditor.model.amounts import plural, size
 from auditor.model.exit_code import CLEAN, NOT_COVERED
@@ -28,7 +28,7 @@ from auditor.model.exit_code import CLEAN, NOT_COVERED
 @click.option(
     "--without-owners", is_flag=True, help="Leave out what lies beside BookKeeper's root: Pulsar's topics."
 )
-@verbosity_options
+@quietness_options
 @option_flags("rate_limit", "in_flight", "batch", "timeout", "credentials")
 def dump(
     names: tuple[str, ...],

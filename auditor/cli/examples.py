@@ -5,6 +5,12 @@ from __future__ import annotations
 import click
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "": (
+        "bkaudit demo",
+        "bkaudit doctor --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies /mnt/bookies",
+        "bkaudit audit --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies /mnt/bookies",
+        "bkaudit explain run",
+    ),
     "demo": ("bkaudit demo", "bkaudit demo --out runs/demo --format text --format html"),
     "doctor": (
         "bkaudit doctor --metadata 'zk://zk1:2181;zk2:2181/ledgers' --bookies /mnt/bookies --out runs/1",
@@ -40,12 +46,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --keep-weekly 5 --keep-last 3",
         "bkaudit prune /var/lib/bkaudit/runs --keep-daily 7 --suppressions suppressions.toml --yes",
     ),
+    "conf": ("bkaudit conf show docs/getting-started.md | less",),
     "conf list": ("bkaudit conf list",),
     "conf show": (
         "bkaudit conf show audit.toml > audit.toml",
         "bkaudit conf show docs/getting-started.md | less",
     ),
     "conf path": ('spark-submit "$(bkaudit conf path jobs/audit.py)" --metadata URI --out RUN',),
+    "explain": ("bkaudit explain run", "bkaudit explain ledger 42", "bkaudit explain check entry-lost"),
     "explain ledger": (
         "bkaudit explain ledger 42 --run runs/A",
         "bkaudit explain ledger --ledger-qualified-name 0000000000000000000000000000002a",
@@ -54,6 +62,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "explain topic": ("bkaudit explain topic public/default/orders --run runs/A",),
     "explain run": ("bkaudit explain run runs/A",),
     "explain check": ("bkaudit explain check", "bkaudit explain check entry-lost"),
+    "ledger": ("bkaudit ledger show 42 --metadata zk://zk1:2181/ledgers",),
     "ledger show": ("bkaudit ledger show 42 --metadata zk://zk1:2181/ledgers",),
     "ledger list": ("bkaudit ledger list --metadata dump:///saved/metadata.jsonl | head",),
     "decode": (
@@ -61,7 +70,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "bkaudit decode ledger-metadata - < znode.bin",
     ),
 }
-"""By the words of the command."""
+"""By the words of the command; none of the program itself."""
 
 
 def with_examples(command: click.Command, words: str) -> click.Command:
@@ -70,6 +79,11 @@ def with_examples(command: click.Command, words: str) -> click.Command:
         for name, part in command.commands.items():
             with_examples(part, f"{words} {name}")
     if words in EXAMPLES:
-        lines = "\n".join(f"  {example}" for example in EXAMPLES[words])
-        command.epilog = f"\b\nExamples:\n{lines}"
+        command.epilog = epilog(words)
     return command
+
+
+def epilog(words: str) -> str:
+    """The examples of a command, as click leaves them alone."""
+    lines = "\n".join(f"  {example}" for example in EXAMPLES[words])
+    return f"\b\nExamples:\n{lines}"

@@ -19,14 +19,18 @@ from auditor.model.options import NEW, AuditOptions, FailOn, Moment, YesNo, opti
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-METADATA_HELP = (
-    "Where the metadata is: zk://HOST:2181;HOST:2181/ledgers, etcd://HOST:2379/SCOPE, "
-    "zk-snapshot:///DIR/version-2?root=/ledgers, etcd-snapshot:///FILE.db?scope=SCOPE, or "
-    "dump:///FILE.jsonl?root=/ledgers."
-)
+URI_FORMS = """\b
+zk://HOST:2181;HOST:2181/ledgers
+etcd://HOST:2379/SCOPE
+zk-snapshot:///DIR/version-2?root=/ledgers
+etcd-snapshot:///FILE.db?scope=/SCOPE
+dump:///FILE.jsonl?root=/ledgers"""
+"""Whole lines: what help folds at a hyphen cannot be copied."""
+
+METADATA_HELP = f"Where the metadata is, in one of these forms.\n\n{URI_FORMS}"
 
 BOOKIES_HELP = (
-    "Where bookies' indexes are: a directory with one sub-directory a bookie, an inventory file, "
+    "Where bookies' indexes are: a directory with one subdirectory per bookie, an inventory file, "
     "collected tables (a directory or a glob of them), or rpc: to ask the bookies. May be repeated."
 )
 
@@ -44,6 +48,13 @@ conf_option = click.option(
     type=click.Path(path_type=Path),
     envvar=CONF,
     help="A file of options such as `bkaudit conf show audit.toml` prints; flags override it.",
+)
+
+clusters_option = click.option(
+    "--conf",
+    type=click.Path(path_type=Path),
+    envvar=CONF,
+    help="The file of options that --cluster is looked up in.",
 )
 
 out_option = click.option(
@@ -65,12 +76,13 @@ def source_options(command: Command) -> Command:
 
 def runs_options(command: Command) -> Command:
     """--cluster and --conf, which say where runs are that are not named."""
-    return cluster_option(conf_option(command))
+    return cluster_option(clusters_option(command))
 
 
 credentials_option = click.option(
     "--credentials",
     metavar="FILE",
+    shell_complete=completion.paths,
     help=f"{option_types()['credentials'][1].help}  [default: the one that BKAUDIT_CREDENTIALS names]",
 )
 
@@ -100,8 +112,27 @@ SCAN_OPTIONS = (
 )
 """What a scan of the metadata alone goes by."""
 
-DEMO_OPTIONS = ("fail_on", "fail_on_suspect", "suppressions", "samples", "master", "driver_memory")
-"""What an audit of the sample goes by: its store, ages and bookies are the demonstration's own."""
+DOCTOR_OPTIONS = (
+    "grace",
+    "scan_time",
+    "index_time",
+    "rate_limit",
+    "in_flight",
+    "batch",
+    "timeout",
+    "credentials",
+    "bookie_rate_limit",
+    "bookie_in_flight",
+    "master",
+    "driver_memory",
+)
+"""What the look before an audit goes by."""
+
+DEMO_OPTIONS = ("suppressions", "samples", "master", "driver_memory")
+"""What an audit of the sample goes by: its store, ages, bookies and exit code are the demonstration's own."""
+
+_COMPLETERS = {"FILE": completion.paths, "RUN": completion.earlier_runs}
+"""By the word for an option's value."""
 
 
 def option_flags(*names: str) -> Callable[[Command], Command]:
@@ -117,7 +148,14 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
                 # The second form overrides a file's true.
                 decorated = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=option.help)
             else:
-                decorated = click.option(flag, name, type=_click_type(kind), help=option.help + shown)
+                decorated = click.option(
+                    flag,
+                    name,
+                    type=_click_type(kind),
+                    metavar=option.value or None,
+                    shell_complete=_COMPLETERS.get(option.value),
+                    help=option.help + shown,
+                )
             command = decorated(command)
         return conf_option(command)
 

@@ -16,6 +16,7 @@ from auditor.cli.options import options_from_flags, runs_options
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.amounts import format_time, plural, size
+from auditor.model.options import LAST, AuditOptions
 
 _LOCKS = ".bkaudit-*.lock"
 _COUNT = click.IntRange(0)
@@ -32,7 +33,7 @@ _COUNT = click.IntRange(0)
     "--suppressions",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="Keep the runs that baselines of this file name, and of the one that --conf names. May be repeated.",
+    help="Keep the runs that baselines of this file name, and of the one in --conf's file. May be repeated.",
 )
 @click.option("--yes", is_flag=True, help="Take away what may go; without it nothing is done.")
 def prune(
@@ -49,7 +50,8 @@ def prune(
     """Say which finished runs below RUNS (./runs) would go; with --yes take them and idle locks away.
 
     Of each cluster the newest run and the newest complete one stay, whatever the numbers say, and so do the
-    baselines of suppressions. Unfinished runs, and whatever is not a run of this program, are left alone.
+    baselines of suppressions and the run that since names in the file of options. Unfinished runs, and
+    whatever is not a run of this program, are left alone.
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory
@@ -64,7 +66,7 @@ def prune(
     directory = Path(runs)
     check_runs_directory(directory)
     found = decisions(
-        history(directory), keep, _baselines((*suppressions, *_suppressions_of(conf)), directory)
+        history(directory), keep, _runs_in_use(options_from_flags(conf, {}), suppressions, directory)
     )
     freed = 0
     for decision in found:
@@ -83,21 +85,21 @@ def prune(
     click.echo(f"{plural(gone, 'run')} of {len(found):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
 
 
-def _suppressions_of(conf: Path | None) -> tuple[str, ...]:
-    """The suppressions file that audits take from the file of options."""
-    file = options_from_flags(conf, {}).suppressions
-    return () if file is None else (file,)
+def _runs_in_use(options: AuditOptions, files: tuple[str, ...], directory: Path) -> dict[str, str]:
+    """The runs that something rests on, and what, as the history of the directory spells their paths.
 
-
-def _baselines(files: tuple[str, ...], directory: Path) -> set[str]:
-    """The runs that entries name, expired ones too, as the history of the directory spells their paths."""
+    These are the baselines of the suppressions of ``files`` and of the options, expired ones too, and the run
+    that audits take tables from.
+    """
     from auditor.findings.suppress import read_suppressions
 
-    entries = [entry for file in files for entry in read_suppressions(Path(file).absolute())]
-    named = {
-        Path(entry.baseline).resolve() for entry in entries if entry.baseline and "://" not in entry.baseline
-    }
-    return {f"{directory}/{each.name}" for each in named if each.parent == directory.resolve()}
+    of_options = () if options.suppressions is None else (options.suppressions,)
+    named = {} if options.since == LAST else {options.since: "since names it"}
+    for file in (*files, *of_options):
+        for entry in read_suppressions(Path(file).absolute()):
+            named[entry.baseline] = "a suppression's baseline"
+    local = {Path(run).resolve(): why for run, why in named.items() if run and "://" not in run}
+    return {f"{directory}/{run.name}": why for run, why in local.items() if run.parent == directory.resolve()}
 
 
 def _remove(run: Path) -> None:

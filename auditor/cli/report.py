@@ -36,7 +36,13 @@ CHANGES = ("new", "worse", "better", "same")
     metavar="ID",
     help="Only of this check; * and ? may stand in it.",
 )
-@click.option("--bookie", multiple=True, metavar="ID", help="Only what names this bookie; * and ? too.")
+@click.option(
+    "--bookie",
+    shell_complete=completion.bookies,
+    multiple=True,
+    metavar="ID",
+    help="Only what names this bookie; * and ? too.",
+)
 @click.option("--ledger", multiple=True, metavar="ID", help="Only this ledger: an id, or 32 hex digits.")
 @click.option("--topic", multiple=True, metavar="NAME", help="Only this topic's ledgers; * and ? too.")
 @click.option("--change", multiple=True, type=click.Choice(CHANGES), help="Only findings that changed so.")

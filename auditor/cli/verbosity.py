@@ -37,34 +37,13 @@ def say(message: str) -> None:
 
 
 def verbosity_options(command: Command) -> Command:
-    """-q, -v and --log-level, for commands that take a while."""
-    for option in (
-        click.option(
-            "--log-level",
-            type=click.Choice(LEVELS),
-            expose_value=False,
-            callback=_set_level,
-            help="What Python's libraries log on standard error.  [default: warning]",
-        ),
-        click.option(
-            "-v",
-            "--verbose",
-            is_flag=True,
-            expose_value=False,
-            callback=_setter(Verbosity.VERBOSE),
-            help="Name each table as it is made.",
-        ),
-        click.option(
-            "-q",
-            "--quiet",
-            is_flag=True,
-            expose_value=False,
-            callback=_setter(Verbosity.QUIET),
-            help="Say nothing on standard error but errors.",
-        ),
-    ):
-        command = option(command)
-    return command
+    """-q, -v and --log-level, for commands that take a while and make tables."""
+    return _quiet(_verbose(_log_level(command)))
+
+
+def quietness_options(command: Command) -> Command:
+    """-q and --log-level, for commands that take a while."""
+    return _quiet(_log_level(command))
 
 
 def _setter(to: Verbosity) -> Callable[[click.Context, click.Parameter, bool], None]:
@@ -78,3 +57,28 @@ def _setter(to: Verbosity) -> Callable[[click.Context, click.Parameter, bool], N
 def _set_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
     if level is not None:
         logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+_log_level = click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    expose_value=False,
+    callback=_set_level,
+    help="What Python's libraries log on standard error.  [default: warning]",
+)
+_verbose = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=_setter(Verbosity.VERBOSE),
+    help="Name each table as it is made.",
+)
+_quiet = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=_setter(Verbosity.QUIET),
+    help="Say nothing on standard error but errors.",
+)

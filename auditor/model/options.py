@@ -25,6 +25,9 @@ NEW = "new"
 FailOn = Severity | Literal["new"]
 """The least severity that fails an audit; or whatever is an error, and new or worse since the run before."""
 
+LAST = "last"
+"""The word for the newest run of the cluster, beside the one that is made, whose tables are whole."""
+
 YesNo = Literal["yes", "no"]
 """What is switched with a word."""
 
@@ -43,6 +46,8 @@ class Option:
     """A regular expression that the whole of a text matches."""
     form: str = ""
     """What such a text looks like."""
+    value: str = ""
+    """What a text is, in the word that help has for it: FILE, RUN, TIME."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,10 @@ class AuditOptions:
     ] = False
     suppressions: Annotated[
         str | None,
-        Option("A file of findings to live with, each with a reason and a last day: not for the exit code."),
+        Option(
+            "A file of findings to live with, each with a reason and a last day: not for the exit code.",
+            value="FILE",
+        ),
     ] = None
     samples: Annotated[
         int, Option("How many findings of each id a report shows; counts are always complete.", 0, 10_000)
@@ -90,17 +98,26 @@ class AuditOptions:
     ] = 60.0
     scan_time: Annotated[
         Moment | None,
-        Option("The moment that ages count from, instead of the store's own clock or newest time.", 0),
+        Option(
+            "The moment that ages count from, instead of the store's own clock or newest time.",
+            0,
+            value="TIME",
+        ),
     ] = None
     index_time: Annotated[
         Moment | None,
-        Option("How new the indexes are, instead of what each bookie's journal and lastMark say.", 0),
+        Option(
+            "How new the indexes are, instead of what each bookie's journal and lastMark say.",
+            0,
+            value="TIME",
+        ),
     ] = None
     since: Annotated[
         str | None,
         Option(
             "An earlier run of this cluster, or last: the newest beside this. What has not "
-            "changed since is taken from it instead of being read; the findings are the same."
+            "changed since is taken from it instead of being read; the findings are the same.",
+            value="RUN",
         ),
     ] = None
     resume_within: Annotated[
@@ -116,7 +133,8 @@ class AuditOptions:
         str | None,
         Option(
             "Who refers to the ledgers, as pulsar:URI; none: nobody is looked for. Without it the metadata's "
-            "own store is looked at, beside BookKeeper's root."
+            "own store is looked at, beside BookKeeper's root.",
+            value="URI",
         ),
     ] = None
     owner_grace: Annotated[
@@ -132,7 +150,8 @@ class AuditOptions:
         str | None,
         Option(
             "An inventory of the bucket that ledgers are offloaded to: CSV or Parquet of names and sizes. "
-            "Without it nothing is said of its objects (docs/owners.md)."
+            "Without it nothing is said of its objects (docs/owners.md).",
+            value="FILE",
         ),
     ] = None
     rate_limit: Annotated[
@@ -147,7 +166,10 @@ class AuditOptions:
     )
     credentials: Annotated[
         str | None,
-        Option("A file of users, passwords and certificates for a live store; only its path goes anywhere."),
+        Option(
+            "A file of users, passwords and certificates for a live store; only its path goes anywhere.",
+            value="FILE",
+        ),
     ] = None
     bookie_rate_limit: Annotated[
         float, Option("Listings (rpc:) and witness reads per second of one bookie; 0: as fast as it goes.", 0)
@@ -188,7 +210,8 @@ class AuditOptions:
         str | None,
         Option(
             "A bookie's configuration file (bk_server.conf): the thresholds and switches of garbage "
-            "collection, foretold with the server's defaults without it."
+            "collection, foretold with the server's defaults without it.",
+            value="FILE",
         ),
     ] = None
     threads: Annotated[
@@ -197,19 +220,24 @@ class AuditOptions:
     parts_per_core: Annotated[
         int, Option("Tasks that a scan is cut into, for each core Spark has.", 1, 1_000)
     ] = 4
-    master: Annotated[str, Option("Spark's master, where no Spark session is running.")] = "local[*]"
+    master: Annotated[str, Option("Spark's master, where no Spark session is running.", value="MASTER")] = (
+        "local[*]"
+    )
     driver_memory: Annotated[
         str,
         Option(
             "Memory of Spark's driver, where no session is running.",
             pattern="[1-9][0-9]{0,9}[kKmMgGtT][bB]?",
             form="a number with k, m, g or t, as 4g",
+            value="SIZE",
         ),
     ] = "2g"
 
     def __post_init__(self) -> None:
         for name, (kind, option) in option_types().items():
             object.__setattr__(self, name, _check_value(name, kind, option, getattr(self, name)))
+        if self.deep and not self.entry_logs:
+            raise UsageError("deep: it is a look into entry logs, so entry_logs must be true too")
 
     @classmethod
     def from_toml(cls, path: str | Path) -> AuditOptions:

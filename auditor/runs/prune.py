@@ -4,12 +4,12 @@
     keep_daily 7      the newest of each of the last seven days that have one; weekly, monthly likewise
 
 What something rests on is kept whatever the numbers say: the newest run of each cluster, its newest complete
-one, and runs that are named: baselines. A day and a week are UTC's.
+one, and runs that are named: baselines, and what --since takes from. A day and a week are UTC's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -37,10 +37,12 @@ class Decision:
 _PERIODS: tuple[tuple[str, str], ...] = (("daily", "%Y-%m-%d"), ("weekly", "%G-W%V"), ("monthly", "%Y-%m"))
 
 
-def decisions(runs: Iterable[RunSummary], keep: Keep, named: Collection[str] = ()) -> list[Decision]:
+def decisions(
+    runs: Iterable[RunSummary], keep: Keep, named: Mapping[str, str] | None = None
+) -> list[Decision]:
     """What becomes of each run, the oldest first; each cluster is looked at by itself.
 
-    ``named`` are paths, as the runs have them, that something rests on.
+    ``named`` says of paths, as the runs have them, what rests on them.
     """
     ordered = sorted(runs, key=lambda run: (run.finished, run.path))
     reasons: dict[str, list[str]] = {run.path: [] for run in ordered}
@@ -48,8 +50,8 @@ def decisions(runs: Iterable[RunSummary], keep: Keep, named: Collection[str] = (
         newest_first = [run for run in reversed(ordered) if cluster_key(run) == key]
         _keep(newest_first, keep, reasons)
     for run in ordered:
-        if run.path in named:
-            reasons[run.path].append("a suppression's baseline")
+        if named and run.path in named:
+            reasons[run.path].append(named[run.path])
     return [Decision(run, tuple(reasons[run.path])) for run in ordered]
 
 

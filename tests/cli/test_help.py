@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import shlex
+import textwrap
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +17,45 @@ from click.testing import CliRunner, Result
 
 from auditor.cli import COMMANDS, main
 from auditor.cli.examples import EXAMPLES
+from auditor.cli.kinds import KINDS
+from auditor.model.options import option_types
+from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.made_runs import made_run
+
+ROOT = Path(__file__).parents[2]
+UNLISTED = {"explain ledger id", "ledger show id", "explain topic name", "report ledger", "report topic"} | {
+    "decode bookie_id"
+}
 
 
 def bkaudit(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments, prog_name="bkaudit")
 
 
-def words_of_all() -> list[str]:
-    """The words of every command that does something."""
-    found = []
-    context = click.Context(main)
+def all_commands() -> dict[str, click.Command]:
+    """Every command and group by its words."""
+    found: dict[str, click.Command] = {}
     for name in COMMANDS:
-        command = main.get_command(context, name)
+        command = main.get_command(click.Context(main), name)
         assert command is not None
-        found += (
-            [f"{name} {part}" for part in command.commands] if isinstance(command, click.Group) else [name]
-        )
+        found[name] = command
+        if isinstance(command, click.Group):
+            found |= {f"{name} {part}": each for part, each in command.commands.items()}
     return found
 
 
-@pytest.mark.parametrize("words", words_of_all())
+ALL = all_commands()
+THAT_DO = {words: command for words, command in ALL.items() if not isinstance(command, click.Group)}
+"""Commands that are no groups."""
+
+
+@pytest.mark.parametrize("words", ["", *ALL])
 def test_every_help_ends_with_examples_and_h_shows_it(words: str) -> None:
     shown = bkaudit(*words.split(), "-h")
     assert shown.exit_code == 0
     for example in EXAMPLES[words]:
         assert f"\n    {example}\n" in f"{shown.output}\n", shown.output
+    assert bkaudit(*words.split(), "--help").output == shown.output
 
 
 @pytest.mark.parametrize("example", [each for examples in EXAMPLES.values() for each in examples])
@@ -55,27 +72,105 @@ def test_examples_are_taken_by_their_commands(example: str) -> None:
     command.make_parser(context).parse_args(arguments)  # which opens no file
 
 
-def test_the_forms_of_uris_stand_in_help() -> None:
-    shown = "".join(bkaudit("audit", "--help").output.split())
-    for scheme in ("zk://", "etcd://", "zk-snapshot://", "etcd-snapshot://", "dump://"):
-        assert scheme in shown
-
-
-def test_scan_and_demo_have_only_options_that_they_use() -> None:
-    scan, demo = (bkaudit(name, "--help").output for name in ("scan", "demo"))
-    for flag in (
-        "--fail-on",
-        "--samples",
-        "--suppressions",
-        "--witness",
-        "--index-time",
-        "--bookie-rate-limit",
+@pytest.mark.parametrize("words", ["audit", "scan", "doctor", "compare", "ledger show", "ledger list"])
+def test_the_forms_of_uris_stand_whole_in_help_at_80_columns(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip() for line in bkaudit(*words.split(), "--help").output.splitlines()]
+    for form in (
+        "zk://HOST:2181;HOST:2181/ledgers",
+        "etcd://HOST:2379/SCOPE",
+        "zk-snapshot:///DIR/version-2?root=/ledgers",
+        "etcd-snapshot:///FILE.db?scope=/SCOPE",
+        "dump:///FILE.jsonl?root=/ledgers",
     ):
-        assert f"{flag} " not in scan
-    for flag in ("--scan-time", "--index-time", "--credentials", "--since", "--witness "):
-        assert flag not in demo
-    assert "--rate-limit" in scan
-    assert "--samples" in demo
+        assert form in lines
+        assert parse_metadata_uri(form.replace("HOST", "host"))
+
+
+def test_kinds_stand_whole_in_help_and_files_in_conf_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = bkaudit("decode", "--help").output.replace(",", "").split()
+    assert set(KINDS) <= set(shown)
+    bare = bkaudit("conf", "show")
+    assert (bare.exit_code, bare.output) == (0, bkaudit("conf", "list").output)
+    nameless = bkaudit("conf", "path")
+    assert (nameless.exit_code, "audit.toml" in nameless.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("words", THAT_DO)
+def test_a_command_reads_every_parameter_that_it_has(words: str) -> None:
+    function = inspect.unwrap(THAT_DO[words].callback or main)
+    [tree] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(tree, ast.FunctionDef)
+    read = {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    assert set(inspect.signature(function).parameters) <= read
+
+
+@pytest.mark.parametrize("words", THAT_DO)
+def test_a_command_has_only_options_that_its_code_reads(words: str) -> None:
+    given = {parameter.name for parameter in THAT_DO[words].params} & set(option_types())
+    assert given <= options_read_from(f"auditor.cli.{words.split()[0]}")
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        ("scan", "--fail-on --samples --suppressions --witness --index-time --bookie-rate-limit"),
+        ("demo", "--fail-on --fail-on-suspect --scan-time --index-time --credentials --since --witness"),
+        ("dump", "--verbose --bookies --master --out"),
+        ("collect", "--metadata --rate-limit --credentials"),
+        ("doctor", "--samples --suppressions --since --threads"),
+    ],
+)
+def test_what_means_nothing_to_a_command_is_no_option_of_it(words: str, flags: str) -> None:
+    refused = {option for parameter in THAT_DO[words].params for option in parameter.opts} & {*flags.split()}
+    assert refused == set()
+
+
+def test_settings_of_spark_are_refused_where_none_is_started() -> None:
+    refused = bkaudit("collect", "--bookies", "/nowhere", "--out", "/nowhere", "--master", "local[1]")
+    assert refused.exit_code == 2
+    assert refused.stderr == "bkaudit: --master: it means nothing without --spark\n"
+
+
+def options_read_from(command: str) -> set[str]:
+    """Options of audits that are read in a module which a command comes to."""
+    seen, left = {"auditor.cli.options", "auditor.model.options"}, [command]
+    found = set()
+    while left:
+        if (module := left.pop()) not in seen:
+            seen.add(module)
+            names, read = imports_and_options(module)
+            left += names
+            found |= read
+    return found
+
+
+@cache
+def imports_and_options(module: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The project's modules that one imports where it runs, and the options that it reads."""
+    file = ROOT / f"{module.replace('.', '/')}.py"
+    if not file.exists():
+        file = ROOT / module.replace(".", "/") / "__init__.py"
+    if not file.exists():
+        return frozenset(), frozenset()  # a name in a module
+    tree = ast.parse(file.read_text("utf-8"))
+    conditions = [node for node in tree.body if isinstance(node, ast.If)]
+    for_types = {id(inner) for node in conditions for inner in ast.walk(node)}
+    names, read = set(), set()
+    has_options = module.startswith("auditor.cli.")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("auditor"):
+            each = {f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)}
+            has_options |= any(name.endswith(("AuditOptions", "StoreOptions")) for name in each)
+            names |= each if id(node) not in for_types else set()
+        elif isinstance(node, ast.Attribute):
+            read.add(node.attr)
+    return frozenset(names), frozenset(read & set(option_types()) if has_options else ())
 
 
 def test_a_ledger_is_named_by_its_id_alone() -> None:
@@ -97,11 +192,6 @@ def test_commands_have_only_options_that_they_use() -> None:
         shown = bkaudit(*words, "--help").output
         assert "--metadata" not in shown
         assert "--bookies" not in shown
-    for words in (("ledger", "show"), ("ledger", "list"), ("dump",)):
-        shown = bkaudit(*words, "--help").output
-        assert "--bookies" not in shown
-        assert "--master" not in shown
-    assert "--metadata" not in bkaudit("collect", "--help").output
 
 
 def completed(*arguments: str) -> list[str]:
@@ -120,3 +210,20 @@ def test_a_shell_completes_runs_checks_forms_and_bookies(
     assert completed("report", "runs/x", "--format", "js") == ["json", "jsonl"]
     assert completed("explain", "bookie", "bk") == ["bk1:3181"]
     assert completed("explain", "ledger", "5", "--run", "runs/2") == ["runs/20261121T050749Z"]
+    assert completed("report", "--bookie", "bk") == ["bk1:3181"]
+    assert completed("report", "runs/20261121T050749Z", "--bookie", "") == ["bk1:3181"]
+    assert completed("audit", "--since", "") == ["runs/20261121T050749Z", "last"]
+    assert completed("conf", "show", "audit") == ["audit.toml"]
+    assert completed("status", "/var/li") == ["/var/li"]  # a directory, which the shell completes
+
+
+@pytest.mark.parametrize("words", THAT_DO)
+def test_a_shell_completes_whatever_is_a_file_a_run_or_a_name(words: str) -> None:
+    """But URIs, moments, amounts, ids of ledgers and names of topics, which nothing lists."""
+    free = {"URI", "URI URI", "TIME", "MASTER", "SIZE", "SOURCE", "COPY", "HEX"}
+    for parameter in THAT_DO[words].params:
+        plain = isinstance(parameter.type, click.types.StringParamType) and not getattr(
+            parameter, "is_flag", False
+        )
+        if plain and parameter.metavar not in free and f"{words} {parameter.name}" not in UNLISTED:
+            assert parameter._custom_shell_complete is not None, parameter

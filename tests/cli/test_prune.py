@@ -29,7 +29,8 @@ def summary(days_ago: float, complete: bool = True, instance: str = "one") -> Ru
 
 
 def kept(runs: list[RunSummary], keep: Keep, named: tuple[str, ...] = ()) -> list[str]:
-    return [each.run.name for each in decisions(runs, keep, named) if each.reasons]
+    rest = dict.fromkeys(named, "something rests on it")
+    return [each.run.name for each in decisions(runs, keep, rest) if each.reasons]
 
 
 def test_last_daily_weekly_and_monthly_keep_the_newest_of_each() -> None:
@@ -110,6 +111,17 @@ def test_a_baseline_that_the_configuration_names_stays_too(
     assert "run-4 (a suppression's baseline)" in prune("--keep-last", 1).stdout
     assert prune("--keep-last", 1, "--yes").exit_code == 0
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-4"}
+
+
+def test_the_run_that_audits_take_tables_from_stays(runs: Path) -> None:
+    file = runs / "audit.toml"
+    file.write_text(f'since = "{runs}/run-3"\n')
+    assert "run-3 (since names it)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
+    assert prune(runs, "--keep-last", 1, "--conf", file, "--yes").exit_code == 0
+    assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-3"}
+    file.write_text('since = "last"\n')
+    assert prune(runs, "--keep-last", 1, "--conf", file, "--yes").exit_code == 0
+    assert {name for name in names(runs) if name.startswith("run")} == {"run-0"}
 
 
 def test_a_suppressions_file_that_cannot_be_read_takes_nothing_away(runs: Path) -> None:
