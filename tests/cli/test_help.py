@@ -140,7 +140,7 @@ def test_settings_of_spark_are_refused_where_none_is_started() -> None:
 def options_read_from(command: str) -> set[str]:
     """Options of audits that are read in a module which a command comes to."""
     seen, left = {"auditor.cli.options", "auditor.model.options"}, [command]
-    found = set()
+    found: set[str] = set()
     while left:
         if (module := left.pop()) not in seen:
             seen.add(module)
@@ -161,7 +161,8 @@ def imports_and_options(module: str) -> tuple[frozenset[str], frozenset[str]]:
     tree = ast.parse(file.read_text("utf-8"))
     conditions = [node for node in tree.body if isinstance(node, ast.If)]
     for_types = {id(inner) for node in conditions for inner in ast.walk(node)}
-    names, read = set(), set()
+    names: set[str] = set()
+    read: set[str] = set()
     has_options = module.startswith("auditor.cli.")
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("auditor"):
