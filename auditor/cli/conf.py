@@ -7,24 +7,8 @@ from pathlib import Path
 import click
 
 from auditor.cli import completion
+from auditor.cli.project_files import project_files
 from auditor.errors import UsageError
-
-FOLDERS = ("conf", "schemas", "jobs", "docs")
-"""Of the project: a wheel has them below ``auditor/shipped``, a checkout beside the package."""
-
-_PACKAGE = Path(__file__).parents[1]
-
-
-def shipped_files() -> dict[str, Path]:
-    """Every file by name: those of conf/ by their own, others with their folder in front."""
-    found = {}
-    for folder in FOLDERS:
-        places = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]
-        place = next((each for each in places if each.is_dir()), None)
-        for file in sorted(place.iterdir()) if place is not None else []:
-            if file.is_file():
-                found[file.name if folder == "conf" else f"{folder}/{file.name}"] = file
-    return found
 
 
 @click.group()
@@ -39,7 +23,7 @@ def list_() -> None:
 
 
 @conf.command()
-@click.argument("name", required=False, shell_complete=completion.shipped)
+@click.argument("name", required=False, shell_complete=completion.project_files)
 def show(name: str | None) -> None:
     """Show the file NAME; without a name, the list of all."""
     if name is None:
@@ -49,19 +33,19 @@ def show(name: str | None) -> None:
 
 
 @conf.command()
-@click.argument("name", required=False, shell_complete=completion.shipped)
+@click.argument("name", required=False, shell_complete=completion.project_files)
 def path(name: str | None) -> None:
     """Say where the file NAME is, for spark-submit and for other tools."""
     click.echo(_file(name))
 
 
 def _list() -> None:
-    for name in shipped_files():
+    for name in project_files():
         click.echo(name)
 
 
 def _file(name: str | None) -> Path:
-    files = shipped_files()
+    files = project_files()
     if name is None:
         raise UsageError(f"name one of {', '.join(files)}")
     if name not in files:

@@ -23,6 +23,7 @@ from typing import Any
 from auditor.errors import UsageError
 from auditor.model.options import CLUSTERS
 from auditor.model.toml_file import read_toml
+from auditor.runs.newest import newest_report
 
 METADATA, BOOKIES, RUNS, CONF = "BKAUDIT_METADATA", "BKAUDIT_BOOKIES", "BKAUDIT_RUNS", "BKAUDIT_CONF"
 _KEYS = ("metadata", "bookies", "runs")
@@ -129,8 +130,4 @@ def new_run(runs: Path | None = None) -> str:
 
 def newest_run(runs: Path | None = None) -> str:
     """The newest finished run below ``runs``, ./runs for None; UsageError where there is none."""
-    directory = runs or runs_directory()
-    found = sorted(report.parent for report in directory.glob("*/report.json"))
-    if not found:
-        raise UsageError(f"name a run: there is no finished one in {directory}")
-    return str(found[-1])
+    return str(newest_report(runs or runs_directory()).parent)

@@ -57,10 +57,15 @@ def _parts(run: Any, wanted: TextChoice, terminal: bool) -> Iterator[str]:
         else:
             findings = partial(sampled_findings, run)
         if terminal:
-            for section in text.for_terminal(run.report, findings, run.path, width, wanted.suppressed):
-                yield f"{section}\n"
+            sections = text.for_terminal(run.report, findings, run.path, width, wanted.suppressed)
+            parts = (f"{section}\n" for section in sections)
         else:
-            yield from text.for_pipe(findings, wanted.suppressed)
+            parts = text.for_pipe(findings, wanted.suppressed)
+        if (first := next(parts, None)) is not None:
+            yield first
+            yield from parts
+        elif not wanted.selection.everything:
+            say("no finding is of this choice")
         if not wanted.suppressed and (hidden := text.suppressed_note(run.report)):
             yield f"{hidden}\n"
         elif not terminal:

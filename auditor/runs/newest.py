@@ -35,5 +35,5 @@ def newest_report(runs: str | Path) -> Path:
     check_runs_directory(directory)
     found = [(report.stat().st_mtime_ns, report) for report in directory.glob(f"*/{REPORT}")]
     if not found:
-        raise UsageError(f"{runs}: no finished run is in it")
+        raise UsageError(f"no finished run is in {runs}; bkaudit audit --out {runs}/NAME makes one")
     return max(found)[1]

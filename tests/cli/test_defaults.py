@@ -165,7 +165,7 @@ def test_runs_are_looked_for_where_they_go(monkeypatch: pytest.MonkeyPatch) -> N
     ):
         refused = bkaudit(*unnamed)
         assert (refused.exit_code, refused.stderr) == (
-            2, "bkaudit: name a run: there is no finished one in none\n"
+            2, "bkaudit: none: no such directory; bkaudit audit makes it with the first run\n"
         )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,8 @@ def test_every_flag_overrides(tmp_path: Path) -> None:
     for name, (kind, _) in option_types().items():
         value: Any = {str: "other", str | None: "other", float: 7.0, bool: True}.get(kind, 7)
         value = {"fail_on": "note", "witness": "no", "driver_memory": "3g"}.get(name, value)
-        options = options_from_flags(None, {**dict.fromkeys(option_types()), name: value})
+        flags = dict.fromkeys(option_types()) | ({"entry_logs": True} if name == "deep" else {})
+        options = options_from_flags(None, {**flags, name: value})
         assert getattr(options, name) == value
 
 
@@ -180,13 +182,19 @@ def test_the_newest_finished_run_is_the_one_that_is_meant(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="name a run"):
+    with pytest.raises(UsageError, match="runs: no such directory"):
         newest_run()
     for name in ("20260101T000000Z", "20260102T000000Z", "20260103T000000Z"):
         (tmp_path / "runs" / name).mkdir(parents=True)
     for name in ("20260101T000000Z", "20260102T000000Z"):
         (tmp_path / "runs" / name / "report.json").touch()
     assert newest_run() == "runs/20260102T000000Z"
+    (tmp_path / "runs" / "a-name-that-comes-first").mkdir()
+    later = tmp_path / "runs" / "0-by-name" / "report.json"
+    later.parent.mkdir()
+    later.touch()
+    os.utime(later, (4e9, 4e9))
+    assert newest_run() == "runs/0-by-name"
 
 
 @pytest.mark.parametrize("check", ALL, ids=lambda check: check.id)

@@ -104,6 +104,12 @@ def test_findings_can_be_chosen(run: Path, options: list[str], ledgers: list[str
     assert [words[3] if words[2:3] == ["ledger"] else "none" for words in found] == ledgers
 
 
+def test_a_choice_of_nothing_is_said(run: Path) -> None:
+    nothing = bkaudit("report", run, "--topic", "a/b/nowhere")
+    assert (heads(nothing), nothing.stderr) == ([], "bkaudit: no finding is of this choice\n")
+    assert bkaudit("report", run, "--ledger", "7").stderr == ""
+
+
 def test_a_choice_is_for_forms_that_list_findings(run: Path) -> None:
     outcome = bkaudit("report", run, "--format", "csv", "--severity", "error")
     assert [line.split('"')[1] for line in outcome.stdout.splitlines()] == ["id", "below-ack-quorum"]

@@ -70,10 +70,27 @@ def test_an_old_run_is_not_good_enough(tmp_path: Path) -> None:
 
 
 def test_without_a_run_it_is_said_in_a_line(tmp_path: Path) -> None:
-    none = "no such directory; bkaudit audit makes it with the first run"
-    for path, said in ((tmp_path, "no finished run is in it"), (tmp_path / "none", none)):
+    nowhere = tmp_path / "none"
+    for path, said in (
+        (tmp_path, f"no finished run is in {tmp_path}; bkaudit audit --out {tmp_path}/NAME makes one"),
+        (nowhere, f"{nowhere}: no such directory; bkaudit audit makes it with the first run"),
+    ):
         found = status(path)
-        assert (found.exit_code, found.stderr) == (2, f"bkaudit: {path}: {said}\n")
+        assert (found.exit_code, found.stderr) == (2, f"bkaudit: {said}\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["status", "report", "space", "explain run", "explain ledger 5", "history", "prune --keep-last 1"],
+)
+def test_every_command_says_alike_that_there_are_no_runs(
+    words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BKAUDIT_RUNS", raising=False)
+    found = CliRunner().invoke(main, words.split())
+    said = "bkaudit: runs: no such directory; bkaudit audit makes it with the first run\n"
+    assert (found.exit_code, found.stderr) == (2, said)
 
 
 def test_nothing_heavy_is_loaded_for_it(tmp_path: Path) -> None:
