@@ -58,7 +58,7 @@ def _parts(run: Any, wanted: TextChoice, terminal: bool) -> Iterator[str]:
             findings = partial(sampled_findings, run)
         if terminal:
             sections = text.for_terminal(run.report, findings, run.path, width, wanted.suppressed)
-            parts = (f"{section}\n" for section in sections)
+            parts: Iterator[str] = (f"{section}\n" for section in sections)
         else:
             parts = text.for_pipe(findings, wanted.suppressed)
         if (first := next(parts, None)) is not None:
