@@ -1,4 +1,4 @@
-"""Files of the project besides its code: a wheel has them in auditor/shipped, a checkout beside the package."""
+"""Files of the project besides its code: a wheel has them in auditor/shipped, a checkout by the package."""
 
 from __future__ import annotations
 
