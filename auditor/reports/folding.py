@@ -38,6 +38,8 @@ def cut_text(text: str, columns: int) -> str:
     >>> cut_text("台帳", 3)
     '台'
     """
+    if text.isascii():
+        return text[: max(columns, 0)]
     if columns_of(text) <= columns:
         return text
     ends = accumulate(map(_columns, text))

@@ -18,6 +18,8 @@ def printable(text: str) -> str:
     >>> printable("bk-1\\x1b[31m\\n:3181")
     'bk-1?[31m?:3181'
     """
+    if text.isprintable():  # as nearly every text is
+        return text
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
@@ -41,9 +43,10 @@ def missing_text(finding: Finding, bookies: int) -> str:
     >>> missing_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, missing=(part,)), 5)
     'bk1:3181 lacks 4 (1 entry)'
     """
-    parts = [f"{each.bookie_id} lacks {entries(each.groups, each.count)}" for each in finding.missing]
-    more = [f"{len(parts) - bookies:,} more bookies"] if len(parts) > bookies else []
-    return "; ".join([*parts[:bookies], *more])
+    shown = finding.missing[:bookies]
+    parts = [f"{each.bookie_id} lacks {entries(each.groups, each.count)}" for each in shown]
+    more = [f"{len(finding.missing) - bookies:,} more bookies"] if len(finding.missing) > bookies else []
+    return "; ".join([*parts, *more])
 
 
 def subject(finding: Finding) -> list[str]:
