@@ -1,4 +1,4 @@
-"""One layout and one audit of each corpus for all tests of a process.
+"""One layout and one audit of each corpus for all tests of all processes (`tests.corpora.shared`).
 
 A fixture with parameters is given up when a test wants another parameter, and beside each other files are run
 one by one: so what they share is kept by fixtures that have none.
@@ -7,13 +7,13 @@ one by one: so what they share is kept by fixtures that have none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.corpora.audited import Asked, audit
-from tests.corpora.corpora import Corpus, unpack
+from tests.corpora.audited import Asked, Audited
+from tests.corpora.corpora import Corpus
+from tests.corpora.shared import Corpora, Runs, shared_root
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,28 +22,35 @@ CORPORA = ("interleaved-hier", "flat-v1", "dbledger-long")
 
 
 @pytest.fixture(scope="session")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Corpus]:
-    """The corpora by name, each laid out once."""
-    return cache(lambda name: unpack(name, tmp_path_factory.mktemp("corpus") / name))
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> Corpora:
+    """Every corpus, for whoever only reads it."""
+    return Corpora(shared_root(tmp_path_factory))
 
 
 @pytest.fixture(scope="session")
-def audit_of(unpacked: Callable[[str], Corpus], spark: SparkSession) -> Callable[[str], Asked]:
-    """What an audit of each corpus's dump and bookies finds, by the corpus's name; made once."""
+def runs(corpora: Corpora, spark: SparkSession) -> Runs:
+    """Audits of them, likewise."""
+    return Runs(corpora, spark)
 
-    def made(name: str) -> Asked:
-        corpus = unpacked(name)
-        return audit(spark, f"dump://{corpus.dump}", corpus.bookies, corpus.root / "run")
 
-    return cache(made)
+@pytest.fixture(scope="session")
+def asked_of(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Asked]:
+    """What an audit of a corpus's dump and bookies finds, and what its checks were asked of."""
+    return lambda name: runs.asked(name, lambda: tmp_path_factory.mktemp(name))
 
 
 @pytest.fixture(scope="session", params=CORPORA)
-def corpus(request: pytest.FixtureRequest, unpacked: Callable[[str], Corpus]) -> Corpus:
-    return unpacked(request.param)
+def corpus(request: pytest.FixtureRequest, corpora: Corpora) -> Corpus:
+    return corpora.of(request.param)
 
 
 @pytest.fixture(scope="session")
-def audited(corpus: Corpus, audit_of: Callable[[str], Asked]) -> Asked:
+def audited(corpus: Corpus, runs: Runs) -> Audited:
     """The corpus's dump and its bookies, audited."""
-    return audit_of(corpus.name)
+    return runs.of(corpus.name)
+
+
+@pytest.fixture(scope="session")
+def asked(corpus: Corpus, asked_of: Callable[[str], Asked]) -> Asked:
+    """The same, and what its checks were asked of."""
+    return asked_of(corpus.name)

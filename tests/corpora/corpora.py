@@ -70,20 +70,36 @@ class Corpus:
 
 def unpack(name: str, root: Path) -> Corpus:
     """Lay a corpus out below ``root``."""
+    lay_out(name, root)
+    return laid_out(name, root)
+
+
+def lay_out(name: str, root: Path) -> None:
+    """Make a corpus's files below ``root``, with their times."""
     data = DATA / name
     root.mkdir(parents=True, exist_ok=True)
     (root / "metadata.jsonl").write_bytes(gzip.decompress((data / "metadata.jsonl.gz").read_bytes()))
     extract(data / "bookies.tar.gz", root)
-    oracle = json.loads(gzip.decompress((data / "oracle.json.gz").read_bytes()))
     if name == "etcd":
         saved = root / "etcd-snapshot.db"
         saved.write_bytes(gzip.decompress((data / "etcd-snapshot.db.gz").read_bytes()))
         for path in (saved, root / "metadata.jsonl"):
             os.utime(path, (NOW / 1000, NOW / 1000))
-        newest = NOW
     else:
         shutil.copytree(data / "zookeeper", root / "zookeeper")
-        znodes = read_dump(root / "metadata.jsonl").values()
-        newest = max(max(node["ctime"], node["mtime"]) for node in znodes)
-    set_clocks(root / "bookies", newest)
-    return Corpus(name, root, oracle, newest)
+    set_clocks(root / "bookies", _newest(name, root))
+
+
+def laid_out(name: str, root: Path) -> Corpus:
+    """The corpus that was laid out there."""
+    oracle = json.loads(gzip.decompress((DATA / name / "oracle.json.gz").read_bytes()))
+    return Corpus(name, root, oracle, _newest(name, root))
+
+
+def _newest(name: str, root: Path) -> int:
+    """The newest time in the dump, in ms; etcd's has none."""
+    if name == "etcd":
+        return NOW
+    znodes = read_dump(root / "metadata.jsonl").values()
+    newest: int = max(max(node["ctime"], node["mtime"]) for node in znodes)
+    return newest

@@ -30,9 +30,9 @@ def test_a_check_is_of_something_that_the_tables_have(name: str) -> None:
     assert name in {each.name for each in fields(Tables)} or isinstance(getattr(Tables, name), property)
 
 
-def test_without_the_table_that_it_is_of_a_check_finds_nothing(audited: Asked) -> None:
-    tables = replace(audited.tables, known_empty=frozenset())  # so that every check is asked
-    assert {each.id for each in audited.seen()} & {check.id for check in OF_TABLES if check.asks}
+def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked: Asked) -> None:
+    tables = replace(asked.tables, known_empty=frozenset())  # so that every check is asked
+    assert {each.id for each in asked.seen()} & {check.id for check in OF_TABLES if check.asks}
     there = [name for name in OF if getattr(tables, name) is not None]
     assert {*OF} - {*there} == {*OF_ENTRY_LOGS, *OF_OFFLOADS}, "which were not read"
     each = [
@@ -43,18 +43,18 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(audited: Asked) -
     assert [row["id"] for row in rows.select("id").collect()] == []
 
 
-def test_a_table_that_is_known_to_be_empty_is_empty(audited: Asked) -> None:
-    known = [getattr(audited.tables, name, None) for name in audited.tables.known_empty]
+def test_a_table_that_is_known_to_be_empty_is_empty(asked: Asked) -> None:
+    known = [getattr(asked.tables, name, None) for name in asked.tables.known_empty]
     assert [table.columns for table in known if table is not None and not table.isEmpty()] == []
 
 
-def test_what_is_known_to_find_nothing_is_not_asked(audited: Asked) -> None:
-    asked: list[str] = []
+def test_what_is_known_to_find_nothing_is_not_asked(asked: Asked) -> None:
+    ids: list[str] = []
 
     def noted(check: TableCheck) -> TableCheck:
         @wraps(check.find)
         def find(tables: Tables) -> DataFrame:
-            asked.append(check.id)
+            ids.append(check.id)
             rows: DataFrame = check.find(tables)
             return rows
 
@@ -62,16 +62,14 @@ def test_what_is_known_to_find_nothing_is_not_asked(audited: Asked) -> None:
 
     checks = [noted(check) for check in OF_TABLES]
     empty = frozenset({"marks", "judged", *OF_ENTRY_LOGS, *OF_OFFLOADS})
-    ask_table_checks(checks, replace(audited.tables, known_empty=empty))
-    assert asked == [check.id for check in OF_TABLES if check.asks not in empty]
+    ask_table_checks(checks, replace(asked.tables, known_empty=empty))
+    assert ids == [check.id for check in OF_TABLES if check.asks not in empty]
 
 
-def test_where_no_check_need_be_asked_the_table_has_its_columns_all_the_same(audited: Asked) -> None:
+def test_where_no_check_need_be_asked_the_table_has_its_columns_all_the_same(asked: Asked) -> None:
     of_marks = [check for check in OF_TABLES if check.asks == "marks"]
     rows = ask_table_checks(
-        of_marks, _without(replace(audited.tables, known_empty=frozenset({"marks"})), "marks")
+        of_marks, _without(replace(asked.tables, known_empty=frozenset({"marks"})), "marks")
     )
-    assert (
-        rows.columns == ask_table_checks(of_marks, replace(audited.tables, known_empty=frozenset())).columns
-    )
+    assert rows.columns == ask_table_checks(of_marks, replace(asked.tables, known_empty=frozenset())).columns
     assert rows.isEmpty()

@@ -10,6 +10,7 @@ import pytest
 
 from tests.corpora.audited import Audited, audit
 from tests.corpora.corpora import Corpus, unpack
+from tests.corpora.shared import Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,11 +55,8 @@ def test_every_directory_of_a_corpus_holds_its_owners_ledgers(audited: Audited) 
     assert all(row["candidate"] == row["owner"] for row in best)
 
 
-def test_the_etcd_corpus_has_no_disk_out_of_place(tmp_path: Path, spark: SparkSession) -> None:
-    corpus = unpack("etcd", tmp_path / "corpus")
-    audited = audit(
-        spark, f"etcd-snapshot://{corpus.snapshot}?scope=/bk/cluster1", corpus.bookies, tmp_path / "run"
-    )
+def test_the_etcd_corpus_has_no_disk_out_of_place(runs: Runs) -> None:
+    audited = runs.of("etcd-snapshot")
     assert {row["candidate"] == row["owner"] for row in audited.table("contents") if row["rank"] == 1} == {
         True
     }

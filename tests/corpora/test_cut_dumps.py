@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from auditor.cli import main
-from tests.corpora.corpora import Corpus, unpack
+from tests.corpora.corpora import Corpus
+from tests.corpora.shared import Corpora, Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,31 +34,40 @@ class Seen(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def corpus(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return unpack("flat-v1", tmp_path_factory.mktemp("cut") / "corpus")
+def corpus(spark: SparkSession, corpora: Corpora) -> Corpus:
+    return corpora.of("flat-v1")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cut")
 
 
 def lines(corpus: Corpus) -> list[str]:
     return corpus.dump.read_text("utf-8").splitlines()
 
 
-def audited(corpus: Corpus, name: str, text: list[str]) -> Seen:
-    dump = corpus.root / name
+def audited(corpus: Corpus, dump: Path, text: list[str]) -> Seen:
     dump.write_text("".join(f"{line}\n" for line in text), "utf-8")
-    out = str(corpus.root / f"run-{name}")
+    out = str(dump.with_name(f"run-{dump.name}"))
     sources = ["--metadata", f"dump://{dump}", "--bookies", str(corpus.bookies)]
     done = CliRunner().invoke(main, ["audit", *sources, "--out", out])
     assert done.exit_code in (1, 3), done.output
+    return seen(out, done.stdout)
+
+
+def seen(out: str, screen: str) -> Seen:
     rows = CliRunner().invoke(main, ["report", out, "--format", "jsonl"]).stdout.splitlines()
     told = " ".join(CliRunner().invoke(main, ["explain", "run", out]).stdout.split())
     found = {row["fingerprint"]: row for row in map(json.loads, rows)}
-    return Seen(found, json.loads(Path(out, "report.json").read_text()), told, done.stdout)
+    return Seen(found, json.loads(Path(out, "report.json").read_text()), told, screen)
 
 
 @pytest.fixture(scope="module")
-def whole(corpus: Corpus) -> Seen:
+def whole(runs: Runs) -> Seen:
     """The corpus as it is: its dump does not say how it ends, and is taken for whole."""
-    return audited(corpus, "as-it-is", lines(corpus))
+    out = str(runs.of("flat-v1").out)
+    return seen(out, CliRunner().invoke(main, ["report", out]).stdout)
 
 
 def end_of(text: list[str], beginning: str) -> int:
@@ -65,9 +75,11 @@ def end_of(text: list[str], beginning: str) -> int:
     return max(at for at, line in enumerate(text, 1) if json.loads(line)["path"].startswith(beginning))
 
 
-def test_the_frame_changes_no_finding_and_takes_the_note_away(corpus: Corpus, whole: Seen) -> None:
+def test_the_frame_changes_no_finding_and_takes_the_note_away(
+    corpus: Corpus, whole: Seen, work: Path
+) -> None:
     text = lines(corpus)
-    framed = audited(corpus, "framed", [BEGIN, *text, json.dumps({"end": {"nodes": len(text)}})])
+    framed = audited(corpus, work / "framed", [BEGIN, *text, json.dumps({"end": {"nodes": len(text)}})])
     assert framed.findings == whole.findings
     assert any(NOTE in note for note in whole.report["run"]["notes"])
     assert not any(NOTE in note for note in framed.report["run"]["notes"])
@@ -77,12 +89,12 @@ def test_the_frame_changes_no_finding_and_takes_the_note_away(corpus: Corpus, wh
 
 @pytest.mark.parametrize("place", ["a ledger", "a cookie", "the locks"])
 def test_nothing_is_confirmed_of_a_framed_dump_that_is_cut_and_not_of_the_whole(
-    place: str, corpus: Corpus, whole: Seen
+    place: str, corpus: Corpus, whole: Seen, work: Path
 ) -> None:
     text = lines(corpus)
     ends = {"a ledger": 20, "a cookie": end_of(text, "/ledgers/cookies/") - 2, "the locks": len(text) - 1}
     end = ends[place]
-    cut = audited(corpus, f"framed-{end}", [BEGIN, *text[:end]])
+    cut = audited(corpus, work / f"framed-{end}", [BEGIN, *text[:end]])
     assert cut.confirmed() <= whole.confirmed()
     assert cut.report["run"]["in_doubt"]["ids"] is None
     assert "the last line, which the first one promises, is not there" in cut.told
@@ -92,10 +104,11 @@ def test_nothing_is_confirmed_of_a_framed_dump_that_is_cut_and_not_of_the_whole(
 
 @pytest.mark.parametrize("place", ["/ledgers/L", "/ledgers/LAYOUT", "/ledgers/available", "/ledgers/cookies"])
 def test_nothing_is_confirmed_of_a_dump_that_ends_before_or_among_the_bookies_and_not_of_the_whole(
-    place: str, corpus: Corpus, whole: Seen
+    place: str, corpus: Corpus, whole: Seen, work: Path
 ) -> None:
     text = lines(corpus)
-    cut = audited(corpus, f"plain-{place.rpartition('/')[2]}", text[: end_of(text, place) - 1])
+    dump = work / f"plain-{place.rpartition('/')[2]}"
+    cut = audited(corpus, dump, text[: end_of(text, place) - 1])
     assert cut.confirmed() <= whole.confirmed()
     assert cut.report["run"]["in_doubt"]["ids"] is None
     orphans = [row for row in cut.findings.values() if row["id"] == "orphan-ledger"]
@@ -106,7 +119,9 @@ def test_nothing_is_confirmed_of_a_dump_that_ends_before_or_among_the_bookies_an
     assert "mark-missing" in blind
 
 
-def test_a_registration_that_cannot_be_read_leaves_out_its_bookie_alone(corpus: Corpus, whole: Seen) -> None:
+def test_a_registration_that_cannot_be_read_leaves_out_its_bookie_alone(
+    corpus: Corpus, whole: Seen, work: Path
+) -> None:
     text = lines(corpus)
     paths = [json.loads(line)["path"] for line in text]
     about = {"ghost-bookie", "bookie-down", "on-unregistered-bookie", "cookie-missing", "cookie-unused"}
@@ -115,7 +130,7 @@ def test_a_registration_that_cannot_be_read_leaves_out_its_bookie_alone(corpus: 
     hidden = paths[at].rpartition("/")[2]
     assert hidden not in named  # it is registered: without its line it would be down
     broken = json.loads(text[at]) | {"data": "?"}
-    odd = audited(corpus, "odd", [*text[:at], json.dumps(broken), *text[at + 1 :]])
+    odd = audited(corpus, work / "odd", [*text[:at], json.dumps(broken), *text[at + 1 :]])
     found = {row["bookie_id"] for row in odd.findings.values() if row["id"] in about}
     assert found == named
     assert hidden in odd.told.partition("could not be seen")[2]

@@ -18,9 +18,10 @@ from auditor.notebook.run import open_run
 from auditor.reports.ledger import render
 from tests.corpora.audited import Audited, audit, entries, missing
 from tests.corpora.brute_force import foreign, hold_classes, judge, orphans, surplus
-from tests.corpora.corpora import Corpus, unpack
+from tests.corpora.corpora import Corpus
 from tests.corpora.faults import FAULTS, subject_of
 from tests.corpora.plain_readers import read_availability
+from tests.corpora.shared import Corpora, Runs
 from tests.servers.etcd import running
 
 if TYPE_CHECKING:
@@ -39,26 +40,29 @@ class ThreeWays(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return unpack("etcd", tmp_path_factory.mktemp("corpus") / "etcd")
+def corpus(corpora: Corpora) -> Corpus:
+    return corpora.of("etcd")
 
 
 @pytest.fixture(scope="module")
-def audited(corpus: Corpus, spark: SparkSession) -> Audited:
-    return audit(spark, f"dump://{corpus.dump}?root={SCOPE}", corpus.bookies, corpus.root / "run")
+def audited(runs: Runs) -> Audited:
+    return runs.of("etcd")
 
 
 @pytest.fixture(scope="module")
 def three_ways(
-    corpus: Corpus, audited: Audited, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    corpus: Corpus,
+    audited: Audited,
+    runs: Runs,
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> ThreeWays:
-    runs = tmp_path_factory.mktemp("runs")
-    saved = audit(spark, f"etcd-snapshot://{corpus.snapshot}?scope={SCOPE}", corpus.bookies, runs / "saved")
+    out = tmp_path_factory.mktemp("runs") / "live"
     with running(tmp_path_factory.mktemp("server"), saved=True) as server:
         uri = f"etcd://{server.host}{SCOPE}"
         # It names bookies as registered that do not run: as of saved data, nobody is asked.
-        live = audit(spark, uri, corpus.bookies, runs / "live", index_time=AFTER_ANY_READING, witness="no")
-    return ThreeWays(live, saved, audited)
+        live = audit(spark, uri, corpus.bookies, out, index_time=AFTER_ANY_READING, witness="no")
+    return ThreeWays(live, runs.of("etcd-snapshot"), audited)
 
 
 def test_the_brute_force_reads_what_java_read(corpus: Corpus) -> None:

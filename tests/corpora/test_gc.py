@@ -13,7 +13,7 @@ from auditor.model.collector_settings import CollectorSettings
 from auditor.model.layout import LayoutKind
 from auditor.tables.gc_foresight import Collector
 from auditor.tables.gc_listing import ServerListing
-from tests.corpora.audited import Asked
+from tests.corpora.audited import Asked, Audited
 from tests.corpora.corpora import Corpus
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def wanted(corpus: Corpus, which: str) -> Deleted:
     return {bookie: set(runs[which]) for bookie, runs in corpus.oracle["garbageCollector"].items()}
 
 
-def made_again(audited: Asked, **settings: bool) -> list[dict[str, object]]:
+def made_again(asked: Asked, **settings: bool) -> list[dict[str, object]]:
     """The table as collectors with other settings make it."""
-    tables = audited.tables
+    tables = asked.tables
     collector = Collector(
         CollectorSettings(**settings),  # type: ignore[arg-type]
         LayoutKind(tables.cluster.layout),
@@ -48,7 +48,7 @@ def made_again(audited: Asked, **settings: bool) -> list[dict[str, object]]:
     return [row.asDict() for row in rows.collect()]
 
 
-def test_each_collector_deletes_what_the_servers_did(corpus: Corpus, audited: Asked) -> None:
+def test_each_collector_deletes_what_the_servers_did(corpus: Corpus, audited: Audited) -> None:
     rows = audited.table("gc_foresight")
     oracle = corpus.oracle["garbageCollector"]
     assert deleted(rows, oracle, "listing") == wanted(corpus, "gc")
@@ -56,14 +56,14 @@ def test_each_collector_deletes_what_the_servers_did(corpus: Corpus, audited: As
     assert both == wanted(corpus, "gcWithOverReplicated")
 
 
-def test_with_metadata_verified_too(corpus: Corpus, audited: Asked) -> None:
-    rows = made_again(audited, verify_metadata=True)
+def test_with_metadata_verified_too(corpus: Corpus, asked: Asked) -> None:
+    rows = made_again(asked, verify_metadata=True)
     assert deleted(rows, corpus.oracle["garbageCollector"], "listing") == wanted(
         corpus, "gcVerifyingMetadata"
     )
 
 
-def test_what_is_deleted_is_right_but_for_the_renamed_bookie(corpus: Corpus, audited: Asked) -> None:
+def test_what_is_deleted_is_right_but_for_the_renamed_bookie(corpus: Corpus, audited: Audited) -> None:
     wrong = {
         (row["bookie_id"], row["ledger_id"], row["reason"])
         for row in audited.table("gc_foresight")
@@ -79,8 +79,8 @@ def test_what_is_deleted_is_right_but_for_the_renamed_bookie(corpus: Corpus, aud
 
 
 @pytest.fixture(scope="module")
-def flat(audit_of: Callable[[str], Asked]) -> Asked:
-    return audit_of("flat-v1")
+def flat(asked_of: Callable[[str], Asked]) -> Asked:
+    return asked_of("flat-v1")
 
 
 def test_collectors_that_are_switched_off_keep_what_is_over_replicated(flat: Asked) -> None:

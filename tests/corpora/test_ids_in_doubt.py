@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from auditor.cli import main
-from tests.corpora.corpora import Corpus, unpack
+from tests.corpora.corpora import Corpus
+from tests.corpora.shared import Corpora, Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,12 +19,10 @@ if TYPE_CHECKING:
 Line = dict[str, Any]
 
 
-def with_lines(corpus: Corpus, name: str, add: list[Line], drop: str = "") -> Path:
-    """The corpus's dump with more znodes, and without those whose path begins with ``drop``."""
+def with_lines(corpus: Corpus, path: Path, add: list[Line]) -> Path:
+    """The corpus's dump with more znodes."""
     lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
-    kept = [line for line in lines if not drop or not line["path"].startswith(drop)]
-    path = corpus.root / name
-    path.write_text("".join(json.dumps(line) + "\n" for line in [*kept, *add]))
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, *add]))
     return path
 
 
@@ -34,25 +33,36 @@ def znode(path: str, data: str = "") -> Line:
 
 def audited(corpus: Corpus, dump: Path) -> tuple[str, dict[str, Any], dict[tuple[str, str], Line]]:
     """First screen, report, and orphans by ledger and bookie, of an audit of a damaged dump."""
-    out = corpus.root / f"run-{dump.stem}"
+    out = dump.with_name(f"run-{dump.stem}")
     sources = ["--metadata", f"dump://{dump}", "--bookies", str(corpus.bookies), "--out", str(out)]
     ran = CliRunner().invoke(main, ["audit", *sources])
     assert ran.exit_code in (1, 3), ran.output
+    return finished(out, ran.stdout)
+
+
+def finished(out: Path, screen: str) -> tuple[str, dict[str, Any], dict[tuple[str, str], Line]]:
+    """The same of a run that is there."""
     found = CliRunner().invoke(main, ["report", str(out), "--format", "jsonl"]).stdout.splitlines()
     rows = [json.loads(line) for line in found]
     orphans = {(row["ledger_id"], row["bookie_id"]): row for row in rows if row["id"] == "orphan-ledger"}
-    return ran.stdout, json.loads((out / "report.json").read_text()), orphans
+    return screen, json.loads((out / "report.json").read_text()), orphans
 
 
 @pytest.fixture(scope="module", params=["interleaved-hier", "flat-v1"])
-def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return unpack(request.param, tmp_path_factory.mktemp("doubt") / request.param)
+def corpus(request: pytest.FixtureRequest, corpora: Corpora) -> Corpus:
+    return corpora.of(request.param)
 
 
 @pytest.fixture(scope="module")
-def whole(corpus: Corpus, spark: SparkSession) -> dict[tuple[str, str], Line]:
+def work(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("doubt")
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: Corpus, runs: Runs) -> dict[tuple[str, str], Line]:
     """The orphans of the corpus as it is."""
-    screen, report, orphans = audited(corpus, with_lines(corpus, "whole.jsonl", []))
+    out = runs.of(corpus.name).out
+    screen, report, orphans = finished(out, CliRunner().invoke(main, ["report", str(out)]).stdout)
     assert orphans
     assert "in doubt" not in screen
     assert report["run"]["in_doubt"] is None
@@ -64,10 +74,10 @@ def confidences(orphans: dict[tuple[str, str], Line]) -> dict[tuple[str, str], s
 
 
 def test_names_that_no_ledger_can_have_hide_nothing(
-    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession
+    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path
 ) -> None:
     strays = ["00/0000/notes", "00/0000/X9999"] if corpus.name == "interleaved-hier" else ["Lnotanumber"]
-    dump = with_lines(corpus, "strays.jsonl", [znode(f"/ledgers/{name}") for name in strays])
+    dump = with_lines(corpus, work / "strays.jsonl", [znode(f"/ledgers/{name}") for name in strays])
     screen, report, orphans = audited(corpus, dump)
     assert confidences(orphans) == confidences(whole)
     assert report["counts"]["metadata-misplaced"] == len(strays)
@@ -76,11 +86,12 @@ def test_names_that_no_ledger_can_have_hide_nothing(
 
 
 def test_an_orphan_that_a_misplaced_record_could_be_is_suspected_and_no_other(
-    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession
+    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path
 ) -> None:
     ledger = min(int(ledger) for ledger, _ in whole)
     name = f"00/0000/L{ledger}" if corpus.name == "interleaved-hier" else f"L{ledger}"
-    screen, report, orphans = audited(corpus, with_lines(corpus, "named.jsonl", [znode(f"/ledgers/{name}")]))
+    dump = with_lines(corpus, work / "named.jsonl", [znode(f"/ledgers/{name}")])
+    screen, report, orphans = audited(corpus, dump)
     expected = confidences(whole) | {where: "suspect" for where in whole if where[0] == str(ledger)}
     assert confidences(orphans) == expected
     why = f"/ledgers/{name}: not at the path of a ledger"
@@ -90,9 +101,9 @@ def test_an_orphan_that_a_misplaced_record_could_be_is_suspected_and_no_other(
 
 
 def test_a_line_that_cannot_be_read_puts_every_orphan_in_doubt_and_drops_none(
-    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession
+    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path
 ) -> None:
-    dump = with_lines(corpus, "torn.jsonl", [])
+    dump = with_lines(corpus, work / "torn.jsonl", [])
     with dump.open("a") as file:
         file.write('{"path": "/led\n')
     screen, report, orphans = audited(corpus, dump)
@@ -102,14 +113,14 @@ def test_a_line_that_cannot_be_read_puts_every_orphan_in_doubt_and_drops_none(
 
 
 def test_a_record_that_cannot_be_read_puts_its_own_ids_in_doubt(
-    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession
+    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path
 ) -> None:
     if corpus.name == "flat-v1":
         ledger = min(int(ledger) for ledger, _ in whole)
         path, ids = f"/ledgers/L{ledger:010d}", "1 id"
     else:
         path, ids = "/ledgers/00/0000", "10,000 ids"
-    dump = with_lines(corpus, "below.jsonl", [znode(path, data="not base64")])
+    dump = with_lines(corpus, work / "below.jsonl", [znode(path, data="not base64")])
     screen, _, orphans = audited(corpus, dump)
     below = {where for where in whole if corpus.name != "flat-v1" or where[0] == str(ledger)}
     assert below
@@ -120,13 +131,13 @@ def test_a_record_that_cannot_be_read_puts_its_own_ids_in_doubt(
 
 @pytest.mark.parametrize("cut", ["at a line's end", "inside a line"])
 def test_a_dump_that_is_cut_before_the_cookies_makes_no_bookie_a_ghost(
-    cut: str, corpus: Corpus, spark: SparkSession
+    cut: str, corpus: Corpus, spark: SparkSession, work: Path
 ) -> None:
     lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
     tops = ("/ledgers/cookies", "/ledgers/available")
     kept = [json.dumps(line) for line in lines if not line["path"].startswith(tops)]
     text = "\n".join(kept) + "\n"
-    dump = corpus.root / f"cut-{len(cut)}.jsonl"
+    dump = work / f"cut-{len(cut)}.jsonl"
     dump.write_text(text if cut == "at a line's end" else text[:-20])
     screen, report, _ = audited(corpus, dump)
     identity = {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "on-unregistered-bookie"}
@@ -134,7 +145,7 @@ def test_a_dump_that_is_cut_before_the_cookies_makes_no_bookie_a_ghost(
     reason = "the dump has no available and no cookies, and may be cut before it"
     assert f"/ledgers: {reason}" in report["run"]["gaps"]
     assert report["run"]["in_doubt"]["ids"] is None
-    told = CliRunner().invoke(main, ["explain", "run", str(corpus.root / f"run-{dump.stem}")]).stdout
+    told = CliRunner().invoke(main, ["explain", "run", str(work / f"run-{dump.stem}")]).stdout
     blind = " ".join(told.partition("could not be seen")[2].split())
     assert "ghost-bookie" in blind
     assert "not read" in screen

@@ -13,10 +13,13 @@ from click.testing import CliRunner, Result
 from auditor import Audit
 from auditor.checks import BY_ID, Need
 from auditor.cli import main
+from auditor.model.exit_code import exit_code
+from auditor.model.options import AuditOptions
 from auditor.notebook.run import open_run
 from auditor.reports import first_screen
 from tests.corpora.cluster import Cluster
-from tests.corpora.corpora import Corpus, unpack
+from tests.corpora.corpora import Corpus
+from tests.corpora.shared import Corpora, Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,21 +45,23 @@ def known(rows: list[Line]) -> dict[str, tuple[str, str, str]]:
 
 
 @pytest.fixture(scope="module", params=ROOTS)
-def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return unpack(request.param, tmp_path_factory.mktemp("metadata-only") / request.param)
+def corpus(request: pytest.FixtureRequest, corpora: Corpora) -> Corpus:
+    return corpora.of(request.param)
 
 
-def test_the_findings_are_those_that_need_no_index(corpus: Corpus, spark: SparkSession) -> None:
-    uri = f"dump://{corpus.dump}?root={ROOTS[corpus.name]}"
-    seen = audit(uri, corpus.root / "seen", "--bookies", str(corpus.bookies))
-    assert seen.exit_code in (1, 3), seen.output
-    only = audit(uri, corpus.root / "only")
-    rows = findings(corpus.root / "only")
+def test_the_findings_are_those_that_need_no_index(
+    corpus: Corpus, runs: Runs, spark: SparkSession, tmp_path: Path
+) -> None:
+    seen = runs.of(corpus.name)
+    assert exit_code(seen.report, AuditOptions().fail_on) in (1, 3)
+    out = tmp_path / "only"
+    only = audit(f"dump://{corpus.dump}?root={ROOTS[corpus.name]}", out)
+    rows = findings(out)
     (unread,) = [row for row in rows if row["id"] == "bookie-unread"]
     rest = [row for row in rows if row["id"] != "bookie-unread"]
     of_metadata = [
         row
-        for row in findings(corpus.root / "seen")
+        for row in findings(seen.out)
         if not BY_ID[row["id"]].needs & NEEDS_AN_INDEX and row["id"] != "bookie-unread"
     ]
     assert known(rest) == known(of_metadata)
@@ -66,8 +71,8 @@ def test_the_findings_are_those_that_need_no_index(corpus: Corpus, spark: SparkS
         row["severity"] in ("critical", "error") and row["confidence"] == "confirmed" for row in rest
     )
     assert only.exit_code == (1 if confirmed else 3)
-    report = json.loads((corpus.root / "only" / "report.json").read_text())
-    verdicts = pq.read_table(corpus.root / "only" / "tables" / "verdicts").to_pylist()
+    report = json.loads((out / "report.json").read_text())
+    verdicts = pq.read_table(out / "tables" / "verdicts").to_pylist()
     decided = [row for row in verdicts if row["class"] == row["potential_class"] != "undecided"]
     assert len(decided) == report["coverage"]["ledgers"]["decided"] < len(verdicts)
     assert not any(row["unread_bookies"] for row in decided)  # ledgers without an entry need no copy
@@ -77,14 +82,14 @@ def test_the_findings_are_those_that_need_no_index(corpus: Corpus, spark: SparkS
     assert unread["unknown"] == report["coverage"]["bookies"]["unread"]
     assert "indexes read" not in report["run"]["operations"]
 
-    screen = first_screen.render(open_run(str(corpus.root / "only")).report).splitlines()
+    screen = first_screen.render(open_run(str(out)).report).splitlines()
     assert len(screen) <= 24
     assert all(len(line) <= 80 for line in screen if "bkaudit explain" not in line)
     said = " ".join(only.stdout.split())
     assert "without --bookies only the metadata is looked at, and whatever needs an index is unknown" in said
     assert "not read:" not in only.stdout  # not once more by name
 
-    told = CliRunner().invoke(main, ["explain", "run", str(corpus.root / "only")]).stdout
+    told = CliRunner().invoke(main, ["explain", "run", str(out)]).stdout
     assert told.count("no --bookies was given") == 3  # not looked at, could not be seen, and the one finding
 
 

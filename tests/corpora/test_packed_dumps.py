@@ -4,44 +4,48 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
 from click.testing import CliRunner
 
 from auditor.cli import main
-from tests.corpora.corpora import Corpus, unpack
+from tests.corpora.shared import Corpora, Runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return unpack("interleaved-hier", tmp_path_factory.mktemp("packed") / "corpus")
+Row = dict[str, Any]
 
 
-def audited(corpus: Corpus, name: str, data: bytes) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
+def audited(dump: Path, data: bytes, bookies: Path) -> tuple[list[Row], Row, str]:
     """Findings, report and screen of an audit of a dump with these bytes, whatever it is called."""
-    (corpus.root / name).write_bytes(data)
-    out = corpus.root / f"run-{name}"
-    sources = ["--metadata", f"dump://{corpus.root / name}", "--bookies", str(corpus.bookies)]
+    dump.write_bytes(data)
+    out = dump.with_name(f"run-{dump.name}")
+    sources = ["--metadata", f"dump://{dump}", "--bookies", str(bookies)]
     ran = CliRunner().invoke(main, ["audit", *sources, "--out", str(out)])
     assert ran.exit_code in (1, 3), ran.output
+    return *finished(out), ran.stdout
+
+
+def finished(out: Path) -> tuple[list[Row], Row]:
+    """Findings and report of a run."""
     found = CliRunner().invoke(main, ["report", str(out), "--format", "jsonl"]).stdout.splitlines()
-    return [json.loads(row) for row in found], json.loads((out / "report.json").read_text()), ran.stdout
+    return [json.loads(row) for row in found], json.loads((out / "report.json").read_text())
 
 
-def test_packed_whole_and_cut(corpus: Corpus, spark: SparkSession) -> None:
+def test_packed_whole_and_cut(corpora: Corpora, runs: Runs, spark: SparkSession, tmp_path: Path) -> None:
+    corpus = corpora.of("interleaved-hier")
     plain = corpus.dump.read_bytes()
-    findings, report, _ = audited(corpus, "plain", plain)
-    again, other, _ = audited(corpus, "zstd", pa.Codec("zstd").compress(plain, asbytes=True))
+    findings, report = finished(runs.of("interleaved-hier").out)
+    packed = pa.Codec("zstd").compress(plain, asbytes=True)
+    again, other, _ = audited(tmp_path / "zstd", packed, corpus.bookies)
     assert again == findings
     for same in ("counts", "coverage", "verdict"):
         assert other[same] == report[same]
 
-    cut, doubted, screen = audited(corpus, "gzip", gzip.compress(plain)[:-4])
+    cut, doubted, screen = audited(tmp_path / "gzip", gzip.compress(plain)[:-4], corpus.bookies)
     assert "in doubt   " in screen
     assert doubted["run"]["in_doubt"]["ids"] is None
     reason = f"/ledgers: line at byte {len(plain)}: the gzip stream is cut or damaged"

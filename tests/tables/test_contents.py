@@ -10,7 +10,7 @@ from auditor.tables.contents import CONTENTS, bookies_in_doubt, contents
 from tests.checks.tables_builder import entries, frame, ledger, tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 # Ensemble of three, write quorum two: what each position holds is its own.
 STRIPES = {name: entries(name, (at, 30, 2, 3))[1] for at, name in enumerate(("a", "b", "c"))}
@@ -58,11 +58,13 @@ def ranked(
     )
     asked = [row["bookie_id"] for row in bookies_in_doubt(rows.unequal).collect()]
     places = frame(spark, "directories", rows.roster.directories)
-    found = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, asked)
-    every = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, ["a"])
-    assert told_of_owners(found) == told_of_owners(every), "what an owner explains needs no other id"
-    listed = [row.asDict() for row in found.collect()]
-    others = [row.asDict() for row in every.collect()]
+
+    def found(doubted: Sequence[str]) -> list[dict[str, Any]]:
+        made = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, doubted)
+        return [row.asDict() for row in made.collect()]
+
+    listed, others = found(asked), found(["a"])
+    assert told_of_owners(listed) == told_of_owners(others), "what an owner explains needs no other id"
     assert {row["candidate"] for row in others if points_elsewhere(row)} == {
         row["candidate"] for row in listed if points_elsewhere(row)
     }
@@ -70,8 +72,9 @@ def ranked(
     return {row["candidate"]: {**row, "elsewhere": points_elsewhere(row)} for row in listed}
 
 
-def told_of_owners(found: DataFrame) -> list[Any]:
-    return [row[:-1] for row in found.where("candidate = owner").select(*CONTENTS.names).collect()]
+def told_of_owners(found: list[dict[str, Any]]) -> list[Any]:
+    owners = [row for row in found if row["candidate"] == row["owner"]]
+    return [[row[name] for name in CONTENTS.names[:-1]] for row in owners]
 
 
 def counts(row: Mapping[str, Any]) -> tuple[int, ...]:

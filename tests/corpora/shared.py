@@ -1,0 +1,94 @@
+"""What all processes of one run of the tests share: corpora laid out, and finished audits of them.
+
+Each is made once, by the process that wants it first; who comes meanwhile waits for it. They are there to be
+read: a test that changes one takes a copy, or lays out a corpus of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from auditor.notebook.run import open_run
+from tests.corpora.audited import Asked, Audited, audit
+from tests.corpora.corpora import Corpus, laid_out, lay_out
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCES: dict[str, tuple[str, Callable[[Corpus], str]]] = {
+    **{
+        name: (name, lambda corpus: f"dump://{corpus.dump}")
+        for name in ("interleaved-hier", "flat-v1", "dbledger-long")
+    },
+    "etcd": ("etcd", lambda corpus: f"dump://{corpus.dump}?root=/bk/cluster1"),
+    "etcd-snapshot": ("etcd", lambda corpus: f"etcd-snapshot://{corpus.snapshot}?scope=/bk/cluster1"),
+}
+"""The audits that are shared: the corpus, and where its metadata is read."""
+
+
+def shared_root(factory: pytest.TempPathFactory) -> Path:
+    """A directory that the processes of this run have in common."""
+    own = factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
+
+
+def made_once(root: Path, name: str, make: Callable[[Path], object]) -> Path:
+    """The directory of this name below ``root``; ``make`` fills it, where no process has yet."""
+    place, whole = root / name, root / f"{name}.whole"
+    root.mkdir(exist_ok=True)
+    with (root / f"{name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            shutil.rmtree(place, ignore_errors=True)  # of a process that failed half way
+            place.mkdir()
+            make(place)
+            whole.touch()
+    return place
+
+
+class Corpora:
+    """The corpora by name, each as it is."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.of = cache(self._of)
+
+    def _of(self, name: str) -> Corpus:
+        return laid_out(name, made_once(self.root, name, lambda place: lay_out(name, place)))
+
+
+class Runs:
+    """Finished audits of the corpora by the names of `SOURCES`."""
+
+    def __init__(self, corpora: Corpora, spark: SparkSession) -> None:
+        self._corpora = corpora
+        self._spark = spark
+        self._asked: dict[str, Asked] = {}
+        self.of = cache(self._of)
+
+    def _of(self, name: str) -> Audited:
+        place = made_once(self._corpora.root, f"run-of-{name}", lambda place: self._audit(name, place))
+        return Audited(open_run(place / "run").report, place / "run")
+
+    def asked(self, name: str, otherwise: Callable[[], Path]) -> Asked:
+        """An audit with its tables, which only the process has that made it.
+
+        If another one has made it, it is made once more, in the directory that ``otherwise`` gives.
+        """
+        self.of(name)
+        if name not in self._asked:
+            self._audit(name, otherwise())
+        return self._asked[name]
+
+    def _audit(self, name: str, place: Path) -> None:
+        corpus_name, metadata = SOURCES[name]
+        corpus = self._corpora.of(corpus_name)
+        self._asked[name] = audit(self._spark, metadata(corpus), corpus.bookies, place / "run")
