@@ -22,7 +22,7 @@ def render(report: Report, run: str, now: int) -> str:
     ]
     suppressed = sum(each["suppressed"] for each in facts.tally)
     parts = [
-        ", ".join(found) or "no finding",
+        ", ".join(found) or ("nothing but what is suppressed" if suppressed else "no finding"),
         *([f"{suppressed:,} suppressed"] if suppressed else []),
         _changes(report),
         f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} ledgers decided",

@@ -38,6 +38,8 @@ def test_the_newest_run_is_one_line(tmp_path: Path) -> None:
         "1 worse, 2 fixed; 118 of 120 ledgers decided; 2 of 3 bookies read; "
         "3.0 h old (2026-11-21 05:08:09 UTC); runs/a"
     )
+    accepted = report([tally("a", "warning", 3, suppressed=3)], coverage=coverage(True))
+    assert ": nothing but what is suppressed; 3 suppressed; " in render(accepted, "runs/a", AFTER)
     run_in(tmp_path / "a", report(), order=5)
     run_in(tmp_path / "b", report([], coverage=coverage(True), changes=None), order=3)
     found = status(tmp_path)

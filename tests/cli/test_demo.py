@@ -1,0 +1,58 @@
+"""``bkaudit demo``: it ends with a screen, says that its moment is ahead, and how far it is as known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from auditor.cli import main
+from auditor.demo import show as demo
+from auditor.demo.show import DemoResult
+from tests.made_runs import change_row, made_run
+from tests.reports.samples import BELOW, LOST, report
+
+FOUND = tuple(
+    replace(each, ledger_id=number, fingerprint=f"{number:015x}{each is LOST:x}")
+    for each in (LOST, BELOW)
+    for number in range(1, 51)
+)
+
+
+@pytest.fixture
+def run_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """The command, with a run of very many findings in the place of the audit."""
+
+    def run(*options: str, not_found: Any = ()) -> Result:
+        def show(out: str, *_: object) -> DemoResult:
+            of = report(findings=FOUND)
+            made_run(Path(out), FOUND, of, changes=[change_row(each, 1_795_000_000_000) for each in FOUND])
+            return DemoResult(of, list(not_found), [])
+
+        monkeypatch.setattr(demo, "show", show)
+        return CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "run"), *options])
+
+    return run
+
+
+def test_it_ends_with_a_screen_and_says_that_its_moment_is_ahead(run_demo: Any) -> None:
+    ended = run_demo()
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.stdout.startswith("cluster ")
+    assert len(ended.stdout.splitlines()) <= 25
+    assert "bkaudit: its moment is set 25 hours ahead" in ended.stderr
+    assert "--all\n" in ended.stderr  # which shows every finding
+
+
+def test_all_findings_come_where_they_are_asked_for(run_demo: Any) -> None:
+    ended = run_demo("--all")
+    assert ended.exit_code == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) > len(FOUND)
+
+
+def test_what_is_not_as_known_is_named_and_ends_with_1(run_demo: Any) -> None:
+    ended = run_demo(not_found=[("entry-lost", "7", None)])
+    assert (ended.exit_code, "bkaudit: not found: entry-lost 7 -\n" in ended.stderr) == (1, True)
