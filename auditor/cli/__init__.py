@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from auditor.cli.examples import epilog, with_examples
-from auditor.cli.interruption import ARGUMENTS, Interruption
+from auditor.cli.interruption import ARGUMENTS, Interruption, quiet_gateway
 from auditor.cli.streams import open_closed_streams, output_errors
 from auditor.errors import AuditorError, UsageError
 
@@ -86,7 +86,7 @@ class LazyGroup(click.Group):
         """Run the command; the one place where errors become a message and an exit code."""
         open_closed_streams()
         try:
-            with output_errors():
+            with output_errors(), quiet_gateway():
                 return super().invoke(ctx)
         except AuditorError as error:
             click.echo(f"bkaudit: {error}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,25 @@ import click
 
 ARGUMENTS = "auditor.arguments"
 """Where the context of the whole command keeps what it was called with."""
+
+
+OF_THE_GATEWAY = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
+"""What py4j logs, with its stack, before it raises what a command then says in a line."""
+
+
+@contextmanager
+def quiet_gateway() -> Iterator[None]:
+    """Keep py4j's stacks off standard error while the block runs: it writes them to the root logger."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return record.msg not in OF_THE_GATEWAY
+
+    root = logging.getLogger()
+    root.addFilter(other)
+    try:
+        yield
+    finally:
+        root.removeFilter(other)
 
 
 class Interruption(KeyboardInterrupt):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import py4j.java_gateway
 import pytest
 from click.testing import CliRunner, Result
 
@@ -15,6 +19,7 @@ from auditor.audit import audit as audit_module
 from auditor.audit.landing import MANIFEST, WHOLE, RunDirectory
 from auditor.audit.resumption import run_identity
 from auditor.cli import INTERRUPTED, main
+from auditor.cli.interruption import OF_THE_GATEWAY
 from auditor.errors import DiskFullError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.spark.master import check_master
@@ -48,6 +53,20 @@ def test_ctrl_c_is_one_line_with_the_command_that_goes_on(monkeypatch: pytest.Mo
     ended = bkaudit("audit", "--metadata", SAVED)
     assert f"to go on: bkaudit audit --metadata {SAVED} --out runs/2" in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_what_the_gateway_to_java_logs_of_an_interruption_is_not_shown() -> None:
+    code = (
+        "import logging\nfrom auditor.audit.audit import Audit\nfrom auditor.cli import main\n"
+        "def run(*_):\n    try:\n        raise KeyboardInterrupt\n    except KeyboardInterrupt:\n"
+        f"        logging.exception({OF_THE_GATEWAY[0]!r})\n        raise\n"
+        f"Audit.run = run\nmain(['audit', '--metadata', {SAVED!r}, '--out', 'a'], prog_name='bkaudit')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = f"bkaudit: interrupted; to go on: bkaudit audit --metadata {SAVED} --out a\n"
+    assert (ended.returncode, ended.stderr) == (INTERRUPTED, said)
+    source = inspect.getsource(py4j.java_gateway.GatewayClient.send_command)
+    assert all(message in source for message in OF_THE_GATEWAY)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EMFILE])
