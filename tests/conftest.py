@@ -122,8 +122,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
 
 
-# Hundreds of audits make much garbage; what Spark keeps of the last thousand queries needs a heap of 2 GB.
-OF_LONG_SESSIONS = ("-XX:+UseParallelGC", "-Xms1g", "-Xmn600m")
+# Hundreds of audits make much garbage, and nearly all of it is short-lived: the more room it has, the less is
+# copied. Every core has other processes of tests to run: one thread collects.
+OF_LONG_SESSIONS = ("-XX:+UseSerialGC", "-Xms2g", "-Xmn1000m")
+# Spark keeps what it would show of the last thousand queries and jobs; here nobody looks.
+KEPT_OF_QUERIES = {
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+}
 
 
 @pytest.fixture(scope="session")
@@ -139,7 +147,7 @@ def spark() -> Iterator[SparkSession]:
         patch.setattr(sessions, "JAVA_OPTIONS", (*sessions.JAVA_OPTIONS, *OF_LONG_SESSIONS))
         session = sessions.build_session(
             "local[2]",
-            {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", **PLANNED_ONCE},
+            {"spark.sql.shuffle.partitions": "2", **KEPT_OF_QUERIES, **PLANNED_ONCE},
             driver_memory="2g",
         )
     yield session

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,12 @@ def imported(nodes: list[ast.AST]) -> set[str]:
     }
 
 
+@cache
+def imported_anywhere(module: Path) -> set[str]:
+    """What it imports at any time, or for type checkers alone."""
+    return imported(list(ast.walk(ast.parse(module.read_text("utf-8")))))
+
+
 def at_import_time(module: Path) -> list[ast.AST]:
     """The statements that run when the module is imported: no function bodies, nothing for type checkers."""
     found: list[ast.AST] = []
@@ -105,7 +112,7 @@ def test_a_floor_stands_only_on_the_floors_below(module: Path) -> None:
     floor = floor_of(module)
     if floor == "__init__":
         return  # the short public surface: names of every floor, loaded when used
-    names = imported(list(ast.walk(ast.parse(module.read_text("utf-8")))))
+    names = imported_anywhere(module)
     floors = {name.split(".")[1] for name in names if name.startswith("auditor.")} - set(
         __import__("auditor").__all__
     )
@@ -165,7 +172,7 @@ def test_no_module_imports_itself_by_a_detour() -> None:
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(HOUSE)))
 def test_spark_stays_where_it_belongs(module: Path) -> None:
     floor = floor_of(module)
-    for_everyone = imported(list(ast.walk(ast.parse(module.read_text("utf-8")))))
+    for_everyone = imported_anywhere(module)
     at_once = imported(at_import_time(module))
     if floor in NO_SPARK:
         assert not any(name.split(".")[0] == "pyspark" for name in for_everyone)

@@ -18,6 +18,7 @@ from auditor.demo.sample_run import sample_run
 from auditor.demo.show import show
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
+from tests.servers.java import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,8 @@ def executed(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
         startup_timeout=LIMIT_S,
         resources={"metadata": {"path": place}},
     )
-    client.execute(env={**os.environ, "PYTHONPATH": str(HERE), "IPYTHONDIR": str(private)})
+    own = {"PYTHONPATH": str(HERE), "IPYTHONDIR": str(private), "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
+    client.execute(env={**os.environ, **own})
     return notebook
 
 

@@ -210,7 +210,7 @@ def _stop_and_damage(cluster: LiveCluster) -> None:
     deadline = time.monotonic() + UNREGISTERED_LIMIT_S
     while cluster.metadata.registered(d):
         assert time.monotonic() < deadline, f"{d} is still registered"
-        time.sleep(0.2)
+        time.sleep(1)  # each look is a program that starts
     del cluster.held[d][cluster.id("gone on the stopped bookie")]
     if cluster.has_rocksdb:
         bookies.forget_entries(d, cluster.id("gone on the stopped bookie"), range(12))

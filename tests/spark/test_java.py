@@ -10,6 +10,7 @@ import pytest
 
 from auditor.errors import JavaMissingError
 from auditor.spark.java import VECTOR, ensure_java_home, find_java
+from tests.servers.java import SHORT_LIVED
 
 
 def fake_java(directory: Path, version: str, has_vector: bool = True) -> Path:
@@ -110,6 +111,7 @@ spark.stop()
     environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
     environment |= {"PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
     environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    environment["JDK_JAVA_OPTIONS"] = " ".join(SHORT_LIVED)
     run = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
     )
