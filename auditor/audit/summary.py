@@ -98,6 +98,8 @@ def summarise(audited: Audited, options: AuditOptions) -> Report:
         positions=metadata.positions(),
         bookie_sources=list(indexes.bookies.sources),
         entry_logs=audited.entry_logs is not None,
+        owners=audited.owners.rows is not None,
+        offload_listing=tables.offload_objects is not None,
         operations=_operations(metadata, indexes, counts, witness_reads) | entries_whole(tables.digests),
         gaps=audited.holes.gaps,
         in_doubt=audited.holes.in_doubt,

@@ -77,6 +77,10 @@ class Need(StrEnum):
     """A run that was asked to read entry logs."""
     DIGESTS = "digests"
     """A run that was asked to look deep: entries are read whole then."""
+    OWNERS = "owners"
+    """Who refers to the ledgers: the lists of an application."""
+    OBJECTS = "objects"
+    """An inventory of the bucket that ledgers are offloaded to."""
     WITNESS = "witness"
     """Bookies of a live store that may be asked for entries."""
 

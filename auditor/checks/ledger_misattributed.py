@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
 from auditor.model.finding import Severity
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="owner", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.WARNING, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
 def ledger_misattributed(tables: Tables) -> DataFrame:
     """A ledger was made for one owner, and another one names it as its own.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Confidence, Severity
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="owner", rests_on=Basis.OBJECTS, asks="offload_objects")
+@check(Severity.NOTE, group="owner", rests_on=Basis.OBJECTS, needs={Need.OWNERS, Need.OBJECTS}, asks="offload_objects")
 def object_orphan(tables: Tables) -> DataFrame:
     """The bucket has a copy of a ledger that no topic's list names.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.checks.owner_words import owner_evidence, owner_name
 from auditor.model.finding import Severity
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="owner", rests_on=Basis.OBJECTS, asks="offload_objects")
+@check(Severity.ERROR, group="owner", rests_on=Basis.OBJECTS, needs={Need.OWNERS, Need.OBJECTS}, asks="offload_objects")
 def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's list says that a ledger was offloaded, and the bucket lacks its data or their index.
 

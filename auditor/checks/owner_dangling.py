@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
 from auditor.model.finding import Severity
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="owner", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.ERROR, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
 def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.check import Basis, check
+from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.owner_words import with_fault
 from auditor.model.finding import Severity
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="owner", rests_on=Basis.OWNERS, asks="ownership")
+@check(Severity.ERROR, group="owner", rests_on=Basis.OWNERS, needs={Need.OWNERS}, asks="ownership")
 def owner_unreadable(tables: Tables) -> DataFrame:
     """What an application keeps of its ledgers cannot be read.
 

@@ -14,7 +14,7 @@ from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.states import Verdict
 
-SCHEMA = "bookkeeper-auditor/report/3"
+SCHEMA = "bookkeeper-auditor/report/4"
 
 
 class Tally(TypedDict):
@@ -127,7 +127,8 @@ class RunFacts:
     None where there is no earlier run to compare with; ``suppressions`` are the entries of the suppressions
     file, in its order; ``accepted`` is what they accept of what is not decided; ``reused`` is None where all
     was read.
-    ``entry_logs`` says whether the bookies' entry logs were read.
+    ``entry_logs`` says whether the bookies' entry logs were read, ``owners`` whether an application's lists
+    of ledgers were, ``offload_listing`` whether an inventory of the bucket was.
     ``resumed`` is when the oldest table was written that a run which broke off had left and this one
     took, None where it took none.
     """
@@ -140,6 +141,8 @@ class RunFacts:
     positions: list[str]
     bookie_sources: list[str]
     entry_logs: bool
+    owners: bool
+    offload_listing: bool
     operations: dict[str, int]
     gaps: list[str]
     in_doubt: InDoubt | None

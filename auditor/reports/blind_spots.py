@@ -78,6 +78,12 @@ def _bookie_spots(run: RunView) -> Iterator[BlindSpot]:
 
 def _cluster_spots(run: RunView) -> Iterator[BlindSpot]:
     """What there was nothing to compare with."""
+    if not run.report.run.owners:
+        why = "nobody's owners were read: none lie beside BookKeeper's root, and --owners names none"
+        yield BlindSpot(checks_that_need(Need.OWNERS), why)
+    elif not run.report.run.offload_listing:
+        why = "the bucket of offloaded ledgers was not looked at: --offload-listing does"
+        yield BlindSpot(checks_that_need(Need.OBJECTS), why)
     if run.report.cluster.instance_id is None:
         why = "the cluster has no instance id to compare with"
         yield BlindSpot(checks_that_need(Need.INSTANCE_ID), why)

@@ -88,6 +88,10 @@ def _not_looked_at(report: Report, check: Check) -> str | None:
         return "entry logs were not read: --entry-logs reads them"
     if Need.DIGESTS in check.needs and ENTRIES_WHOLE not in report.run.operations:
         return "no entry was read whole: --deep does"
+    if Need.OWNERS in check.needs and not report.run.owners:
+        return "nobody's owners were read: none lie beside BookKeeper's root, and --owners names none"
+    if Need.OBJECTS in check.needs and not report.run.offload_listing:
+        return "the bucket was not looked at: --offload-listing does"
     if report.complete:
         return None
     if check.rests_on is Basis.METADATA and not check.needs & {Need.COPIES, Need.DISKS, Need.WITNESS}:

@@ -137,9 +137,9 @@ def test_many_damaged_records_of_very_many_are_findings_and_not_the_end() -> Non
         "",
         "[]",
         "{}",
-        '{"schema": "bookkeeper-auditor/report/3"}',
         '{"schema": "bookkeeper-auditor/report/4"}',
-        '{"schema": "bookkeeper-auditor/report/3", "coverage": 3}',
+        '{"schema": "bookkeeper-auditor/report/4"}',
+        '{"schema": "bookkeeper-auditor/report/4", "coverage": 3}',
         "[" * 100_000,
     ],
 )

@@ -128,6 +128,8 @@ def report(
     accepted: AcceptedGaps | None = None,
     entry_logs: bool = True,
     deep: bool = True,
+    owners: bool = True,
+    offload_listing: bool = True,
 ) -> Report:
     return Report.make(
         RunFacts(
@@ -139,6 +141,8 @@ def report(
             positions=["0x16f", "0x171"],
             bookie_sources=["/mnt/bookies"],
             entry_logs=entry_logs,
+            owners=owners,
+            offload_listing=offload_listing,
             operations={"getChildren": 210, "multiRead": 3, "open": 340}
             | ({"entries read whole": 99} if deep else {}),
             gaps=gaps or [],

@@ -37,8 +37,10 @@ def test_a_run_that_saw_all_has_no_blind_spot() -> None:
 
 def test_what_a_check_rests_on_it_needs() -> None:
     for check in BY_ID.values():
-        # A cluster without owners misses nothing, and one that offloads is told of the listing by a note.
-        if check.rests_on not in (Basis.METADATA, Basis.OWNERS, Basis.OBJECTS):
+        if check.rests_on in (Basis.OWNERS, Basis.OBJECTS):
+            assert Need.OWNERS in check.needs, check.id
+            assert (Need.OBJECTS in check.needs) == (check.rests_on is Basis.OBJECTS), check.id
+        elif check.rests_on is not Basis.METADATA:
             assert check.needs & {Need.COPIES, Need.DISKS, Need.ENTRY_LOGS}, check.id
 
 
@@ -58,6 +60,16 @@ def test_entry_logs_that_were_not_read_say_nothing() -> None:
 def test_entries_that_were_not_read_whole_say_nothing_of_their_digests() -> None:
     shallow = replace(SEEN, report=changed(operations={"open": 340}))
     assert of(shallow) == {"no entry was read whole: --deep does": {*checks_that_need(Need.DIGESTS)}}
+
+
+def test_without_owners_nobody_leaks_and_without_a_listing_no_copy_is_missed() -> None:
+    nobody = replace(SEEN, report=changed(owners=False, offload_listing=False))
+    [(why, ids)] = of(nobody).items()
+    assert "--owners" in why
+    assert {"ledger-unowned", "owner-dangling", "object-orphan"} <= ids
+    [(why, ids)] = of(replace(SEEN, report=changed(offload_listing=False))).items()
+    assert "--offload-listing" in why
+    assert ids == {"object-orphan", "offload-object-missing"}
 
 
 def test_etcd_keeps_neither_marks_nor_times() -> None:

@@ -78,6 +78,20 @@ def test_what_was_not_found_is_skipped_where_not_all_was_looked_at() -> None:
     assert kinds(shallow["entry-log-missing"]) == kinds(complete["replica-mismatch"]) == []
 
 
+def test_what_nobody_owns_and_what_a_bucket_has_is_skipped_where_it_was_not_looked_at() -> None:
+    whole = coverage(True)
+    unlisted = cases(report(coverage=whole, offload_listing=False))
+    for id in ("object-orphan", "offload-object-missing"):
+        [skipped] = unlisted[id].result
+        assert isinstance(skipped, Skipped)
+        assert "--offload-listing" in skipped.message
+    assert kinds(unlisted["ledger-unowned"]) == []
+    nobody = cases(report(coverage=whole, owners=False, offload_listing=False))
+    assert kinds(nobody["ledger-unowned"]) == kinds(nobody["object-orphan"]) == [Skipped]
+    looked = cases(report(coverage=whole))
+    assert kinds(looked["ledger-unowned"]) == kinds(looked["object-orphan"]) == []
+
+
 def test_what_is_known_and_since_when_is_said() -> None:
     standing = Standing("new", 1_795_237_669_000, "known")
     text = junit.render(report(), {LOST.fingerprint: standing}.get)

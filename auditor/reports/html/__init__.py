@@ -60,9 +60,9 @@ def render(
     >>> from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, RunFacts
     >>> nothing = {"bookies": [], "ledgers": 0, "replicas": 0}
     >>> run = RunFacts(version="1", started=0, finished=0, scan_time=0, live=False, positions=[],
-    ...                bookie_sources=[], entry_logs=False, operations={}, gaps=[], in_doubt=None,
-    ...                resumed=None, notes=[], tally=[], impact=[], changes=None,
-    ...                suppressions=[], accepted=nothing, reused=None)
+    ...                bookie_sources=[], entry_logs=False, owners=False, offload_listing=False,
+    ...                operations={}, gaps=[], in_doubt=None, resumed=None, notes=[], tally=[], impact=[],
+    ...                changes=None, suppressions=[], accepted=nothing, reused=None)
     >>> seen = Coverage(DecidedCount(0, 0), BookiesRead(0, 0, ()), Replicas(0, 0))
     >>> page = render(Report.make(run, Cluster("<b>", "zk://h/ledgers", "flat"), seen, ()), Figures())
     >>> "&lt;b&gt;" in page, "<b>" in page
