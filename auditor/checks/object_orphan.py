@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="owner", rests_on=Basis.OBJECTS, needs={Need.OWNERS, Need.OBJECTS}, asks="offload_objects")
+@check(
+    Severity.NOTE,
+    group="owner",
+    rests_on=Basis.OBJECTS,
+    needs={Need.OWNERS, Need.OBJECTS},
+    asks="offload_objects",
+)
 def object_orphan(tables: Tables) -> DataFrame:
     """The bucket has a copy of a ledger that no topic's list names.
 

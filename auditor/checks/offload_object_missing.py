@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="owner", rests_on=Basis.OBJECTS, needs={Need.OWNERS, Need.OBJECTS}, asks="offload_objects")
+@check(
+    Severity.ERROR,
+    group="owner",
+    rests_on=Basis.OBJECTS,
+    needs={Need.OWNERS, Need.OBJECTS},
+    asks="offload_objects",
+)
 def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's list says that a ledger was offloaded, and the bucket lacks its data or their index.
 

@@ -74,10 +74,10 @@ def report(
         if forms:
             raise UsageError("--by: it is a table of its own; leave --format out")
         from auditor.reports import owner_totals as telling
-        from auditor.runs.owner_totals import owner_totals
+        from auditor.runs.owner_totals import OwnerTotals
         from auditor.runs.reader import RunReader
 
-        click.echo(telling.render(owner_totals(RunReader(run), by), by))
+        click.echo(telling.render(OwnerTotals(RunReader(run)).by(by), by))
         return
     if leaks:
         _list_leaks(run, forms)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from auditor.model.disk_total import DiskTotal
+from auditor.model.leak import Leak, LeakTotals
+from auditor.model.owner_total import OwnerTotal
 from auditor.model.space_total import SpaceTotal
 from auditor.model.states import BookieRead
 
@@ -83,11 +86,28 @@ class BookieFigure:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerFigures:
+    """Who refers to the ledgers: of each level the owners with the worst findings first, a bounded number.
+
+    ``levels`` and ``totals``, how many owners there are in all, are by level. ``leaks`` are those to look at
+    first, as many as a page has room for; ``leaked`` is what all of them add up to. ``scan_time``, in ms, is
+    what their ages count from.
+    """
+
+    levels: Mapping[str, tuple[OwnerTotal, ...]]
+    totals: Mapping[str, int]
+    leaks: tuple[Leak, ...]
+    leaked: LeakTotals
+    scan_time: int
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """What `auditor.runs.figures` makes of a run. All of it is bounded, whatever the cluster's size.
 
     ``bookies`` are the worst first, and no more than a bound of the ``bookies_total``. ``space`` is what each
     bookie's entry logs are full of, and ``disks`` what lies beside them; empty where they were not read.
+    ``owners`` is None where nobody's owners were read.
     """
 
     bookies: tuple[BookieFigure, ...] = ()
@@ -95,3 +115,4 @@ class Figures:
     histograms: tuple[Histogram, ...] = field(default=())
     space: tuple[SpaceTotal, ...] = ()
     disks: tuple[DiskTotal, ...] = ()
+    owners: OwnerFigures | None = None

@@ -28,3 +28,21 @@ class OwnerTotal:
     entries: int = 0
     leaked_entries: int = 0
     findings: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: OwnerTotal) -> None:
+        """Take what another adds up to into this.
+
+        >>> total = OwnerTotal("shop", 2, 700, findings={"error": 1})
+        >>> total.add(OwnerTotal("", 1, 50, unowned=3, findings={"error": 2, "note": 1}))
+        >>> total.ledgers, total.bytes, total.unowned, total.findings
+        (3, 750, 3, {'error': 3, 'note': 1})
+        """
+        self.ledgers += other.ledgers
+        self.bytes += other.bytes
+        self.dangling += other.dangling
+        self.unowned += other.unowned
+        self.leaked_bytes += other.leaked_bytes
+        self.entries += other.entries
+        self.leaked_entries += other.leaked_entries
+        for severity, count in other.findings.items():
+            self.findings[severity] = self.findings.get(severity, 0) + count

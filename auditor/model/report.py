@@ -105,10 +105,9 @@ class Reuse(TypedDict):
 
 
 class InDoubt(TypedDict):
-    """Ledger ids of which the metadata does not tell whether they are there, as not all of it could be read.
+    """Ledger ids that may be there or not, as not all of the metadata could be read.
 
-    ``ids`` says how many, in decimal digits, None for every id there can be; ``reasons`` which parts of the
-    store leave them open, a bounded sample.
+    ``ids``: how many, in decimal digits, None for all; ``reasons``: which parts of the store, a sample.
     """
 
     ids: str | None
@@ -125,12 +124,10 @@ class RunFacts:
     counts what was asked of the sources, all of it reading. ``finished`` is when the findings were complete.
     ``impact`` has one entry for each severity with findings about ledgers, the worst first; ``changes`` is
     None where there is no earlier run to compare with; ``suppressions`` are the entries of the suppressions
-    file, in its order; ``accepted`` is what they accept of what is not decided; ``reused`` is None where all
-    was read.
-    ``entry_logs`` says whether the bookies' entry logs were read, ``owners`` whether an application's lists
-    of ledgers were, ``offload_listing`` whether an inventory of the bucket was.
-    ``resumed`` is when the oldest table was written that a run which broke off had left and this one
-    took, None where it took none.
+    file, in order; ``accepted`` is what they accept of what is undecided; ``reused`` is None if all was read.
+    ``entry_logs``, ``owners`` (an application's lists of ledgers) and ``offload_listing`` (an inventory of
+    the bucket) say what was read. ``resumed`` is when the oldest table was written that this run took of one
+    that broke off, None where it took none.
     """
 
     version: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from auditor.model.finding import Finding
+from auditor.model.owner_total import OwnerTotal
 from auditor.model.report import Report
 from auditor.model.space_gauges import SpaceGauges
 from auditor.model.standing import Standings
@@ -32,6 +33,9 @@ class ReportSource(Protocol):
 
     def space_gauges(self) -> SpaceGauges:
         """The figures of bookies' disks; none where entry logs were not read."""
+
+    def namespaces(self) -> Sequence[OwnerTotal] | None:
+        """What the ledgers of every namespace add up to, the worst findings first; None without owners."""
 
     def html_page(self) -> str:
         """The run as one HTML page."""

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from auditor.model.figures import BookieFigure
 from auditor.model.finding import Confidence, Severity
 from auditor.model.history import RunSummary
+from auditor.model.leak import Leak
+from auditor.model.owner_total import Level
 from auditor.model.space_total import SpaceBy
 from auditor.model.states import SpaceClass
 from auditor.reports.stripes import replicas_of, stripes_of
@@ -180,6 +182,39 @@ class Frames:
         frame = pd.DataFrame(rows, columns=columns).astype(whole | dict.fromkeys([*KINDS, "unread"], "int64"))
         return frame.set_index("name").rename_axis("bookie_id")
 
+    def owners(self, level: Level = "namespace", limit: int = ROWS) -> pd.DataFrame:
+        """What the ledgers of each tenant, namespace or topic add up to, those with the worst findings first.
+
+        Index: the name, empty of what belongs to nobody that is known. Columns: ledgers, bytes, entries
+        (of closed ledgers that an owner names, one copy), dangling (references to ledgers that are gone),
+        unowned, leaked_bytes, leaked_entries, and the severities, numbers of findings.
+        """
+        import pandas as pd
+
+        totals = self._run.owners(level)[:limit]
+        columns = ["ledgers", "bytes", "entries", "dangling", "unowned", "leaked_bytes", "leaked_entries"]
+        severities = [str(each) for each in Severity]
+        rows = [
+            [*(getattr(each, name) for name in columns), *(each.findings.get(name, 0) for name in severities)]
+            for each in totals
+        ]
+        index = pd.Index([each.name for each in totals], name=level, dtype="object")
+        return pd.DataFrame(rows, index, [*columns, *severities], "int64")
+
+    def leaks(self, limit: int = ROWS) -> pd.DataFrame:
+        """The ledgers that belong to nobody, in the order in which to look at them.
+
+        Index: ledger_id. Columns: confidence, owner (the last known one), claim (its path), made (a time, NaT
+        where nothing says it), bytes and entries (null where the ledger is not closed), state, why, doubt.
+        """
+        import pandas as pd
+
+        some = [asdict(each) for each in islice(self._run.leaks, limit)]
+        frame = _frame(some, [each.name for each in fields(Leak)])
+        made = pd.to_datetime(frame["made"], unit="ms", utc=True)
+        numbers = {"ledger_id": "int64", "bytes": "Int64", "entries": "Int64"}
+        return frame.astype(numbers).assign(made=made).set_index("ledger_id")
+
     def history(self, limit: int = ROWS) -> pd.DataFrame:
         """The newest runs of this cluster in the directory that this one lies in, the oldest first.
 
@@ -220,7 +255,7 @@ class Frames:
 
 _SUBJECT = ("id", "severity", "confidence", "scope_id", "ledger_id")
 _STANDING = ("change", "first_seen", "suppressed")
-_NULLABLE = ("scope_id", "ledger_id", "first_seen", "finished")
+_NULLABLE = ("scope_id", "ledger_id", "first_seen", "finished", "made")
 _NARROW = (*_SUBJECT, "bookie_id", "message", "fingerprint")
 
 

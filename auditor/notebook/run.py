@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from auditor.model.figures import Figures
+    from auditor.model.owner_total import Level, OwnerTotal
     from auditor.model.space_gauges import SpaceGauges
     from auditor.notebook.frames import Frames
     from auditor.notebook.plots import Plots
+    from auditor.runs.leaks import Leaks
+    from auditor.runs.owner_totals import OwnerTotals
 
 
 def open_run(path: str | Path) -> Run:
@@ -90,6 +93,43 @@ class Run(RunReader):
         from auditor.runs.space_gauges import space_gauges
 
         return space_gauges(self)
+
+    def owners(self, level: Level = "namespace") -> list[OwnerTotal]:
+        """What the ledgers of every tenant, namespace or topic add up to: the worst findings first.
+
+        Ledgers, bytes and entries, live and leaked, dangling references, and findings by severity
+        (`auditor.model.owner_total.OwnerTotal`). ``run.frames.owners()`` has it as a frame.
+
+        Raises:
+            RunUsageError: the run read nobody's owners.
+        """
+        return self._owner_totals.by(level)
+
+    def namespaces(self) -> list[OwnerTotal] | None:
+        """The same of namespaces; None where the run read nobody's owners."""
+        from auditor.runs.owner_totals import has_owners
+
+        return self.owners("namespace") if has_owners(self) else None
+
+    @cached_property
+    def _owner_totals(self) -> OwnerTotals:
+        from auditor.runs.owner_totals import OwnerTotals
+
+        return OwnerTotals(self)
+
+    @cached_property
+    def leaks(self) -> Leaks:
+        """Every ledger that belongs to nobody, in the order in which to look at them: iterate over it.
+
+        Each has its age, bytes, entries, last known owner and why (`auditor.model.leak.Leak`);
+        ``run.leaks.totals()`` is what they add up to, ``run.frames.leaks()`` has them as a frame.
+
+        Raises:
+            RunUsageError: the run read nobody's owners.
+        """
+        from auditor.runs.leaks import Leaks
+
+        return Leaks(self)
 
     def html_page(self) -> str:
         """The run as one HTML page that needs no network."""

@@ -81,7 +81,7 @@ def _junit(run: ReportSource) -> Iterable[str]:
 def _openmetrics(run: ReportSource) -> Iterable[str]:
     from auditor.reports import openmetrics
 
-    return (openmetrics.render(run.report, run.last_complete(), run.space_gauges()),)
+    return (openmetrics.render(run.report, run.last_complete(), run.space_gauges(), run.namespaces()),)
 
 
 def _parquet(run: ReportSource, out: BinaryIO) -> None:

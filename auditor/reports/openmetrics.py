@@ -2,20 +2,22 @@
 
 It is OpenMetrics and the older text format at once: gauges only, no timestamps, ``# EOF`` at the end. Every
 sample names its cluster, so that the files of several clusters can lie in one directory. How many samples
-there are follows from the number of checks, and of bookies up to a bound; not from that of ledgers.
+there are follows from the number of checks, and of bookies and namespaces up to a bound; not from that of
+ledgers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
+from auditor.model.owner_total import OwnerTotal
 from auditor.model.report import Report, Tally
 from auditor.model.space_gauges import SpaceGauges
 from auditor.model.states import Verdict
-from auditor.reports import space_metrics
+from auditor.reports import namespace_metrics, space_metrics
 
 METRICS = {
     "bkaudit_run_info": "The last run: program version and layout of the metadata; always 1.",
@@ -39,6 +41,7 @@ METRICS = {
     "bkaudit_at_risk_bytes": "Length of the ledgers with findings, by severity, one copy of each.",
     "bkaudit_suppressions_expired": "Entries of the suppressions file whose date has passed.",
     **space_metrics.METRICS,
+    **namespace_metrics.METRICS,
 }
 """Every metric that there is, in order, and its help."""
 
@@ -56,6 +59,7 @@ LABELS = {
     "bkaudit_at_risk_ledgers": ("severity",),
     "bkaudit_at_risk_bytes": ("severity",),
     **space_metrics.LABELS,
+    **namespace_metrics.LABELS,
 }
 """The labels of a metric's samples, besides that of the cluster; a metric that is not here has none."""
 
@@ -68,15 +72,21 @@ class Sample(NamedTuple):
     value: float
 
 
-def render(report: Report, last_complete: int | None = None, space: SpaceGauges | None = None) -> str:
+def render(
+    report: Report,
+    last_complete: int | None = None,
+    space: SpaceGauges | None = None,
+    namespaces: Sequence[OwnerTotal] | None = None,
+) -> str:
     """The whole text.
 
     ``last_complete`` is when the newest complete run was done, in milliseconds since 1970, None where there
     is none; of a complete run that is itself. ``space`` are the figures of bookies' disks, None without.
+    ``namespaces`` are all of them, those with the worst findings first, None where no owners were read.
     """
     cluster = {"cluster": report.cluster.instance_id or report.cluster.metadata_uri}
     by_metric: dict[str, list[Sample]] = {name: [] for name in METRICS}
-    for sample in _samples(report, last_complete, space or SpaceGauges()):
+    for sample in _samples(report, last_complete, space or SpaceGauges(), namespaces):
         by_metric[sample.metric].append(sample)
     lines = []
     for name, help in METRICS.items():
@@ -88,7 +98,12 @@ def render(report: Report, last_complete: int | None = None, space: SpaceGauges 
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
-def _samples(report: Report, last_complete: int | None, space: SpaceGauges) -> Iterable[Sample]:
+def _samples(
+    report: Report,
+    last_complete: int | None,
+    space: SpaceGauges,
+    namespaces: Sequence[OwnerTotal] | None,
+) -> Iterable[Sample]:
     run, seen, changes = report.run, report.coverage, report.run.changes
     yield Sample("bkaudit_run_info", {"version": run.version, "layout": report.cluster.layout}, 1)
     yield Sample("bkaudit_run_started_timestamp_seconds", {}, run.started / 1000)
@@ -127,6 +142,7 @@ def _samples(report: Report, last_complete: int | None, space: SpaceGauges) -> I
     expired = sum(each["expired"] for each in run.suppressions)
     yield Sample("bkaudit_suppressions_expired", {}, expired)
     yield from (Sample(*each) for each in space_metrics.space_samples(space))
+    yield from (Sample(*each) for each in namespace_metrics.namespace_samples(namespaces))
 
 
 def _nothing_found(tallies: list[Tally]) -> list[Tally]:

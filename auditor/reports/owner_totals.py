@@ -25,12 +25,17 @@ def render(totals: Sequence[OwnerTotal], level: Level) -> str:
     return "\n".join(text_table(head, map(_row, totals)))
 
 
+def findings_text(total: OwnerTotal) -> str:
+    """How many findings of each severity, the worst first; empty without any.
+
+    >>> findings_text(OwnerTotal("shop", findings={"note": 1_000, "error": 2}))
+    '2 error, 1,000 note'
+    """
+    counts = ((severity, total.findings.get(str(severity), 0)) for severity in Severity)
+    return ", ".join(f"{count:,} {severity}" for severity, count in counts if count)
+
+
 def _row(total: OwnerTotal) -> tuple[str, ...]:
-    found = [
-        f"{total.findings[severity]:,} {severity}"
-        for severity in map(str, Severity)
-        if severity in total.findings
-    ]
     return (
         "(no known owner)" if total.name == NOBODY else printable(total.name),
         f"{total.ledgers:,}",
@@ -40,5 +45,5 @@ def _row(total: OwnerTotal) -> tuple[str, ...]:
         f"{total.unowned:,}",
         size(total.leaked_bytes),
         f"{total.leaked_entries:,}",
-        ", ".join(found) or "-",
+        findings_text(total) or "-",
     )

@@ -232,7 +232,10 @@ def _run_schema() -> dict[str, Any]:
             "positions": _list(_TEXT),
             "bookie_sources": _list(_TEXT),
             "entry_logs": {"type": "boolean", "description": "whether the bookies' entry logs were read"},
-            "owners": {"type": "boolean", "description": "whether an application's lists of ledgers were read"},
+            "owners": {
+                "type": "boolean",
+                "description": "whether an application's lists of ledgers were read",
+            },
             "offload_listing": {
                 "type": "boolean",
                 "description": "whether an inventory of the bucket of offloaded ledgers was read",

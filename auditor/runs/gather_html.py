@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
+from typing import get_args
 
 from auditor.errors import RunError
+from auditor.model.figures import OwnerFigures
 from auditor.model.finding import Finding
 from auditor.model.history import RunSummary
+from auditor.model.owner_total import Level
 from auditor.reports import html
 from auditor.runs.figures import figures_of
+from auditor.runs.leaks import Leaks
 from auditor.runs.load_disks import disk_totals
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.load_space import bookies_space
+from auditor.runs.owner_totals import OwnerTotals, has_owners
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import oldest_first, siblings
 from auditor.runs.standings import standings_of_report
@@ -29,7 +35,7 @@ def page_of(run: RunReader) -> str:
     standings = standings_of_report(run.path, report)
     runs, left_out = _beside(run)
     named = run.path.rstrip("/")
-    figures = replace(figures_of(run), space=bookies_space(run), disks=disk_totals(run))
+    figures = replace(figures_of(run), space=bookies_space(run), disks=disk_totals(run), owners=_owners(run))
     return html.render(report, figures, ledgers, runs, standings, named, left_out)
 
 
@@ -49,6 +55,20 @@ def worst_ledgers(findings: Iterable[Finding], bound: int) -> list[tuple[int, in
                 ranked[ledger] = (rank, place)
     chosen = sorted(ranked, key=lambda ledger: ranked[ledger])[:bound]
     return sorted(chosen, key=lambda ledger: ranked[ledger][1])
+
+
+def _owners(run: RunReader) -> OwnerFigures | None:
+    if not has_owners(run):
+        return None
+    totals, leaks = OwnerTotals(run), Leaks(run)
+    levels = {level: totals.by(level) for level in get_args(Level)}
+    return OwnerFigures(
+        {level: tuple(some[: html.OWNERS_SHOWN[level]]) for level, some in levels.items()},
+        {level: len(some) for level, some in levels.items()},
+        tuple(islice(leaks, html.LEAKS_SHOWN)),
+        leaks.totals(),
+        run.report.run.scan_time,
+    )
 
 
 def _beside(run: RunReader) -> tuple[list[RunSummary], list[str]]:

@@ -17,6 +17,7 @@ from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.model.leak import Leak, LeakTotals
+from auditor.runs.owner_totals import has_owners
 from auditor.runs.reader import RunReader
 
 UNOWNED = "ledger-unowned"
@@ -39,7 +40,7 @@ class Leaks:
     """
 
     def __init__(self, run: RunReader) -> None:
-        if "ownership" not in run.table_names():
+        if not has_owners(run):
             raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
         parts = [pa.RecordBatch.from_pylist(rows, schema=_HELD) for rows in _rows(run)]
         order = [("rank", "ascending"), ("bytes", "descending"), *((name, "ascending") for name in LEDGER)]

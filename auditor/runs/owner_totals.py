@@ -1,58 +1,76 @@
-"""What a run's ledgers add up to by tenant, namespace or topic: ledgers, bytes, leaks, findings.
+"""What a run's ledgers add up to by tenant, namespace and topic: ledgers, bytes, leaks, findings.
 
-The table ownership is read batch by batch; what is held is one row per tenant, namespace or topic.
+The table ownership is added up batch by batch in Arrow; what is held is one row per topic with a ledger.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from auditor.errors import RunUsageError
 from auditor.model.finding import Severity
 from auditor.model.owner_total import LEVELS, NOBODY, Level, OwnerTotal
 from auditor.runs.reader import RunReader
 
-_OWN = (
-    *("scope_id", "ledger_id", "standing", "tenant", "namespace", "topic", "borrowed", "length"),
-    "last_entry_id",
-)
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Names = tuple[str | None, ...]
+"""Tenant, namespace and topic of an owner; None where there is none, or it is not known."""
+
+_NAMES = ("tenant", "namespace", "topic")
+_READ = (*_NAMES, "standing", "borrowed", "length", "last_entry_id")
 
 
-def owner_totals(run: RunReader, level: Level) -> list[OwnerTotal]:
-    """The totals of every tenant, namespace or topic, the one with the worst findings first, then by name.
+def has_owners(run: RunReader) -> bool:
+    """Whether the run read who refers to the ledgers."""
+    return "ownership" in run.table_names()
+
+
+class OwnerTotals:
+    """All totals of a run, read once.
 
     Raises:
         RunError: the run did not read owners (RunUsageError), or a table is broken.
     """
-    if "ownership" not in run.table_names():
-        raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
-    depth = LEVELS.index(level) + 1
-    totals: dict[str, OwnerTotal] = {}
 
-    def total(names: tuple[Any, ...]) -> OwnerTotal:
-        name = "/".join(names[:depth]) if all(names[:depth]) else NOBODY
-        return totals.setdefault(name, OwnerTotal(name))
+    def __init__(self, run: RunReader) -> None:
+        if not has_owners(run):
+            raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
+        self._run = run
 
-    for row in _rows(run):
-        found = total((row["tenant"], row["namespace"], row["topic"]))
-        length = max(row["length"] or 0, 0)
-        entries = max(row["last_entry_id"] + 1, 0) if row["last_entry_id"] is not None else 0
-        if row["standing"] == "owned" and not row["borrowed"]:
-            found.ledgers += 1
-            found.bytes += length
-            found.entries += entries
-        elif row["standing"] == "dangling":
-            found.dangling += 1
-        elif row["standing"] == "unowned":
-            found.unowned += 1
-            found.leaked_bytes += length
-            found.leaked_entries += entries
-    for severity, owner in _owners_of_findings(run):
-        counts = total((owner.get("tenant"), owner.get("namespace"), owner.get("topic"))).findings
-        counts[severity] = counts.get(severity, 0) + 1
-    return sorted(totals.values(), key=lambda each: (*_worst(each), each.name))
+    def by(self, level: Level) -> list[OwnerTotal]:
+        """The totals of every tenant, namespace or topic: the worst findings first, then by name."""
+        depth = LEVELS.index(level) + 1
+        totals: dict[str, OwnerTotal] = {}
+        for names, found in self._by_topic.items():
+            name = "/".join(map(str, names[:depth])) if all(names[:depth]) else NOBODY
+            totals.setdefault(name, OwnerTotal(name)).add(found)
+        return sorted(totals.values(), key=lambda each: (*_worst(each), each.name))
+
+    @cached_property
+    def _by_topic(self) -> dict[Names, OwnerTotal]:
+        totals: dict[Names, OwnerTotal] = {}
+        for row in _groups(self._run):
+            total = totals.setdefault(tuple(row[name] for name in _NAMES), OwnerTotal(NOBODY))
+            if row["standing"] == "owned":
+                total.ledgers += row["count_all"]
+                total.bytes += row["bytes_sum"]
+                total.entries += row["entries_sum"]
+            elif row["standing"] == "dangling":
+                total.dangling += row["count_all"]
+            else:
+                total.unowned += row["count_all"]
+                total.leaked_bytes += row["bytes_sum"]
+                total.leaked_entries += row["entries_sum"]
+        for severity, owner in _owners_of_findings(self._run):
+            names = tuple(owner.get(name) for name in _NAMES)
+            counts = totals.setdefault(names, OwnerTotal(NOBODY)).findings
+            counts[severity] = counts.get(severity, 0) + 1
+        return totals
 
 
 def _worst(total: OwnerTotal) -> tuple[int, ...]:
@@ -60,9 +78,27 @@ def _worst(total: OwnerTotal) -> tuple[int, ...]:
     return tuple(-total.findings.get(str(severity), 0) for severity in sorted(Severity, key=lambda s: s.rank))
 
 
-def _rows(run: RunReader) -> Iterator[dict[str, Any]]:
-    for batch in run.batches("tables/ownership", _OWN):
-        yield from batch.to_pylist()
+def _groups(run: RunReader) -> Iterator[dict[str, Any]]:
+    """Of each batch, one row per topic and standing: how many ledgers, their bytes and entries."""
+    for batch in run.batches("tables/ownership", _READ):
+        yield from _group(batch).to_pylist()
+
+
+def _group(batch: pa.RecordBatch) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # What a shadow topic borrows is its source's; other standings are of nobody, or of nothing there.
+    standing = batch["standing"]
+    own = pc.and_(pc.equal(standing, "owned"), pc.invert(pc.fill_null(batch["borrowed"], False)))
+    some = batch.filter(pc.or_(own, pc.is_in(standing, pa.array(["dangling", "unowned"]))))
+    values = {
+        "bytes": pc.max_element_wise(some["length"], 0),
+        "entries": pc.max_element_wise(pc.add(some["last_entry_id"], 1), 0),
+    }
+    keys = [*_NAMES, "standing"]
+    table = pa.table({**{name: some[name] for name in keys}, **values})
+    return table.group_by(keys).aggregate([("bytes", "sum"), ("entries", "sum"), ([], "count_all")])
 
 
 def _owners_of_findings(run: RunReader) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from auditor.model.finding import Finding, Severity
+from auditor.model.owner_total import OwnerTotal
 from auditor.model.report_source import ReportSource
 from auditor.model.space_gauges import SpaceGauges
 from auditor.model.standing import Standing, Standings
@@ -115,6 +116,10 @@ class SelectedRun:
     def space_gauges(self) -> SpaceGauges:
         """As the whole run's."""
         return self._run.space_gauges()
+
+    def namespaces(self) -> Sequence[OwnerTotal] | None:
+        """As the whole run's."""
+        return self._run.namespaces()
 
     def html_page(self) -> str:
         """As the whole run's: a page is of all of it."""

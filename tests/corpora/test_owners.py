@@ -20,7 +20,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.owner_total import NOBODY
 from auditor.model.topic_view import Backlog
 from auditor.runs.load_topic import topic_view
-from auditor.runs.owner_totals import owner_totals
+from auditor.runs.owner_totals import OwnerTotals
 from auditor.runs.reader import RunReader
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.owners.owner_rows import OWNERS
@@ -153,7 +153,7 @@ def test_a_topic_is_drawn_with_its_ledgers_and_how_far_it_was_read(owned: Asked)
 
 
 def test_totals_by_tenant_count_what_each_owns_and_every_leak(owned: Asked) -> None:
-    totals = {total.name: total for total in owner_totals(RunReader(owned.out), "tenant")}
+    totals = {total.name: total for total in OwnerTotals(RunReader(owned.out)).by("tenant")}
     assert totals.keys() == {"fleet", "pulsar", "shop", NOBODY}
     leaks = [fault["ledger"] for fault in FAULTS if fault["expect"] == "ledger-unowned"]
     assert totals[NOBODY].unowned == len(leaks)

@@ -11,10 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from auditor.model.finding import Confidence, Finding, Severity
 from auditor.notebook.run import Run
 from tests.made_runs import change_row, made_run, numbered
 from tests.reports.hostile import BOOKIE, HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, report, tally
+from tests.runs.test_owner_totals import FINDINGS, ROWS
 from tests.tables.rows import pack
 
 DAY = 24 * 60 * 60 * 1000
@@ -203,6 +205,26 @@ def test_disks_have_what_lies_beside_the_logs_and_the_fullest_file_system(tmp_pa
     assert frame["unread"].to_list() == [0, 1]
 
 
+def test_owners_and_leaks_are_those_of_the_tables(tmp_path: Path) -> None:
+    said = {"claim": "/managed-ledgers/a/x/persistent/gone", "made": MAY_3, "state": "CLOSED", "length": 7}
+    leak = Finding("ledger-unowned", Severity.NOTE, Confidence.CONFIRMED, 0, 2**60, evidence=said)
+    run = made_run(tmp_path, [*FINDINGS, leak], ownership=ROWS)
+    frame = run.frames.owners("tenant")
+    assert frame.index.to_list() == ["b", "a", ""]
+    assert frame.loc["a", ["ledgers", "bytes", "entries", "dangling", "note"]].to_list() == [2, 150, 10, 1, 2]
+    assert frame.loc["", ["unowned", "leaked_bytes", "leaked_entries"]].to_list() == [1, 7, 3]
+    assert run.frames.owners("topic", 1).index.to_list() == ["b/y/one"]
+    leaks = run.frames.leaks()
+    assert leaks.index.to_list() == [2**60]
+    assert leaks.loc[2**60, "owner"] == "topic a/x/gone"
+    assert leaks.loc[2**60, "bytes"] == 7
+    assert leaks.loc[2**60, "entries"] is pd.NA
+    assert leaks["made"].to_list() == [pd.Timestamp(MAY_3, unit="ms", tz="UTC")]
+    assert [each.ledger_id for each in run.leaks] == [2**60]
+    assert run.leaks.totals().bytes == 7
+    assert [each.name for each in run.namespaces() or []] == ["b/y", "a/x", ""]
+
+
 def test_history_is_of_the_runs_of_one_cluster_beside_this_one(tmp_path: Path) -> None:
     begun = report([tally("entry-lost", "critical", 2)], changes=None)
     begun = replace(begun, run=replace(begun.run, finished=MAY_3))
@@ -224,12 +246,13 @@ def test_an_empty_run_gives_empty_frames_of_the_same_kinds(tmp_path: Path) -> No
     empty = made_run(tmp_path / "empty", report=report([], ()))
     full = made_run(
         tmp_path / "full",
-        [LOST],
+        [LOST, Finding("ledger-unowned", Severity.NOTE, Confidence.CONFIRMED, 0, 5)],
         changes=[change_row(LOST, MAY_3)],
+        ownership=ROWS,
         ledgers=[ledger(1, MAY_3)],
         bookies=[{"bookie_id": "bk-a", "read": "read", "named": True}],
     )
-    for name in ("by_id", "by_day", "ledgers_by_day", "findings", "bookies"):
+    for name in ("by_id", "by_day", "ledgers_by_day", "findings", "bookies", "owners", "leaks"):
         none, some = (getattr(run.frames, name)() for run in (empty, full))
         assert len(none) == 0
         assert len(some) > 0

@@ -6,6 +6,7 @@ from typing import Any
 
 from auditor.model.disk_total import DiskTotal, FileSystem, FillForecast
 from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.owner_total import NOBODY, OwnerTotal
 from auditor.model.report import (
     AcceptedGaps,
     BookiesRead,
@@ -171,3 +172,10 @@ def space_gauges() -> SpaceGauges:
         {"bk1:3181": {"delete": 100, "minor": 0, "major": 7}},
         (FillForecast("bk1:3181", 2.5, 16_000, 3),),
     )
+
+
+NAMESPACES = [
+    OwnerTotal("shop/orders", 9, 4_000, 1, entries=120, findings={"error": 2, "note": 1}),
+    OwnerTotal("fleet/telemetry", 3, 700, unowned=2, leaked_bytes=60, leaked_entries=4),
+    OwnerTotal(NOBODY, unowned=1, leaked_bytes=7),
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,20 +16,23 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from auditor.checks import ALL
 from auditor.model.finding import Severity
+from auditor.model.owner_total import OwnerTotal
 from auditor.model.report import Cluster, Report
 from auditor.reports import openmetrics, space_metrics
 from tests.reports.hostile import BOOKIE
-from tests.reports.samples import coverage, report, space_gauges, tally
+from tests.reports.samples import NAMESPACES, coverage, report, space_gauges, tally
 
 openmetrics_families: Callable[[str], Iterable[Metric]] = untyped_openmetrics_families
 CLUSTER = "6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51"
 HOSTILE = 'a"b\\c\nd{}=,#'
 
 
-def values(report: Report, last_complete: int | None = None) -> dict[tuple[str, tuple[str, ...]], float]:
+def values(
+    report: Report, last_complete: int | None = None, namespaces: Sequence[OwnerTotal] | None = None
+) -> dict[tuple[str, tuple[str, ...]], float]:
     """Each sample's value by metric and labels, the cluster's left out."""
     found = {}
-    for family in openmetrics_families(openmetrics.render(report, last_complete)):
+    for family in openmetrics_families(openmetrics.render(report, last_complete, None, namespaces)):
         for sample in family.samples:
             labels = {name: value for name, value in sample.labels.items() if name != "cluster"}
             assert sample.labels["cluster"] == CLUSTER
@@ -56,7 +59,7 @@ def test_prometheus_has_nothing_to_say_against_it(shown: Report) -> None:
         pytest.skip("needs promtool")
     outcome = subprocess.run(
         ["promtool", "check", "metrics"],
-        input=openmetrics.render(shown),
+        input=openmetrics.render(shown, namespaces=NAMESPACES),
         capture_output=True,
         text=True,
         check=False,
@@ -143,6 +146,32 @@ def test_hostile_labels_are_escaped(name: str) -> None:
             for sample in family.samples
         }
         assert labels == {name}
+
+
+def test_namespaces_have_their_ledgers_leaks_and_findings() -> None:
+    shown = values(report(), namespaces=NAMESPACES)
+    assert shown["bkaudit_namespaces", ()] == 2
+    assert shown["bkaudit_namespace_ledgers", ("shop/orders",)] == 9
+    assert shown["bkaudit_namespace_bytes", ("shop/orders",)] == 4_000
+    assert shown["bkaudit_namespace_entries", ("shop/orders",)] == 120
+    assert shown["bkaudit_namespace_dangling", ("shop/orders",)] == 1
+    assert shown["bkaudit_namespace_findings", ("shop/orders", "error")] == 2
+    assert shown["bkaudit_namespace_findings", ("shop/orders", "critical")] == 0
+    assert shown["bkaudit_namespace_leaked_ledgers", ("fleet/telemetry",)] == 2
+    assert shown["bkaudit_namespace_leaked_bytes", ("(no known owner)",)] == 7
+    assert not [name for name, _ in values(report()) if name.startswith("bkaudit_namespace")]
+
+
+def test_of_many_namespaces_the_worst_and_the_largest_have_samples_of_their_own() -> None:
+    many = [OwnerTotal(f"t/{number:04}", 1, number) for number in range(3_000)]
+    many[7].findings["error"] = 5
+    shown = values(report(), namespaces=[many[7], *many[:7], *many[8:]])
+    names = {labels[0] for name, labels in shown if name == "bkaudit_namespace_bytes"}
+    assert names == {"t/0007", *(f"t/{number:04}" for number in range(2_901, 3_000)), "(others)"}
+    assert shown["bkaudit_namespace_ledgers", ("(others)",)] == 2_900
+    assert shown["bkaudit_namespaces", ()] == 3_000
+    total = sum(value for (name, _), value in shown.items() if name == "bkaudit_namespace_bytes")
+    assert total == sum(range(3_000))
 
 
 def test_how_much_is_written_does_not_follow_from_the_cluster() -> None:

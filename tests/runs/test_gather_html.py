@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import RunError
-from auditor.model.finding import Finding
+from auditor.model.finding import Confidence, Finding, Severity
 from auditor.notebook.run import open_run
 from auditor.runs.gather_html import page_of, worst_ledgers
 from auditor.tables.published_schemas import TABLES
+from tests.made_runs import made_run
 from tests.reports.samples import BELOW, LOST, ORPHAN, report
 from tests.runs.test_figures import Rows, bookie, write_tables
+from tests.runs.test_owner_totals import FINDINGS, ROWS
 
 LEDGER = 9223372036854770002
 
@@ -42,7 +44,7 @@ def run_in(directory: Path, finished: int = 0, instance_id: str = "one") -> Path
     of = replace(of, run=replace(of.run, finished=of.run.finished + finished))
     directory.mkdir(parents=True)
     (directory / "report.json").write_text(of.to_json())
-    write_tables(directory, tables_of(LOST, BELOW), TABLES)
+    write_tables(directory, tables_of(LOST, BELOW), {*TABLES} - {"ownership"})
     return directory
 
 
@@ -66,6 +68,19 @@ def test_the_page_of_a_run_has_its_ledgers_drawn_and_the_runs_beside_it(tmp_path
 def test_a_run_opened_twice_is_the_same_page(tmp_path: Path) -> None:
     run = run_in(tmp_path / "now")
     assert page_of(open_run(run)) == page_of(open_run(run))
+
+
+def test_owners_and_leaks_are_on_the_page_where_they_were_read(tmp_path: Path) -> None:
+    said = {"claim": "/managed-ledgers/a/x/persistent/gone", "made": 0, "state": "CLOSED", "length": 7}
+    leak = Finding("ledger-unowned", Severity.NOTE, Confidence.CONFIRMED, 0, 5, evidence=said)
+    made_run(tmp_path / "owned", [*FINDINGS, leak], report(findings=()), ownership=ROWS)
+    page = page_of(open_run(tmp_path / "owned"))
+    assert '<h2 id="owners">' in page
+    for name in ("a", "b", "a/x", "b/y", "a/x/one", "(no known owner)"):
+        assert f'<th role="rowheader" scope="row" class="id"><bdi>{name}</bdi></th>' in page
+    assert "<bdi>topic a/x/gone</bdi>" in page
+    assert "1 ledger of 7 B without an owner, 1 of 7 B confirmed" in page
+    assert '<h2 id="owners">' not in page_of(open_run(run_in(tmp_path / "nobodys")))
 
 
 def test_a_run_without_a_table_has_no_page(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from auditor.errors import RunError
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.owner_total import NOBODY, Level, OwnerTotal
-from auditor.runs.owner_totals import owner_totals
+from auditor.runs.owner_totals import OwnerTotals
 from auditor.runs.reader import RunReader
 from tests.cli.test_doors import bkaudit
 from tests.made_runs import made_run
@@ -75,7 +75,7 @@ def test_ledgers_bytes_leaks_and_findings_are_added_up(
     level: Level, totals: list[OwnerTotal], tmp_path: Path
 ) -> None:
     made_run(tmp_path, FINDINGS, ownership=ROWS)
-    assert owner_totals(RunReader(tmp_path), level) == totals
+    assert OwnerTotals(RunReader(tmp_path)).by(level) == totals
 
 
 def test_the_command_prints_them(tmp_path: Path) -> None:
@@ -91,4 +91,4 @@ def test_a_run_without_owners_says_so(tmp_path: Path) -> None:
     made_run(tmp_path)
     (tmp_path / "tables" / "ownership").rename(tmp_path / "tables" / "other")
     with pytest.raises(RunError, match="no application's owners were read"):
-        owner_totals(RunReader(tmp_path), "tenant")
+        OwnerTotals(RunReader(tmp_path))

@@ -31,14 +31,17 @@ from auditor.reports.html.bookies import bookies_shown
 from auditor.reports.html.disks import disks_shown
 from auditor.reports.html.findings import finding_shown, rows_that_fit
 from auditor.reports.html.overview import overview
+from auditor.reports.html.owners import LEAKS_SHOWN, OWNERS_SHOWN, owners_shown
 from auditor.reports.html.pictures import picture
 from auditor.reports.html.space import space_shown
 from auditor.reports.html.trend import trend
 
+__all__ = ["FINDINGS_BYTES", "LEAKS_SHOWN", "LEDGERS_SHOWN", "LIMIT", "OWNERS_SHOWN", "render"]
+
 LIMIT = 2_000_000
 """Bytes of a page at most; what grows with the cluster is bounded so that it stays below."""
 
-FINDINGS_BYTES = 700_000
+FINDINGS_BYTES = 660_000
 LEDGERS_SHOWN = 6
 
 
@@ -91,6 +94,7 @@ def render(
         histograms=figures.histograms,
         **space_shown(figures.space),
         **disks_shown(figures.space, figures.disks),
+        **owners_shown(figures.owners),
         **trend(history),
     )
 

@@ -9,15 +9,17 @@ import numpy as np
 
 from auditor.codecs.availability.groups import GROUP
 from auditor.model.disk_total import DiskTotal, FileSystem
-from auditor.model.figures import Bar, BookieFigure, Figures, Histogram
+from auditor.model.figures import Bar, BookieFigure, Figures, Histogram, OwnerFigures
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.history import RunSummary
+from auditor.model.leak import Leak, LeakTotals
 from auditor.model.ledger_metadata import Segment
 from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.model.owner_total import LEVELS, OwnerTotal
 from auditor.model.report import BookiesRead, Report
 from auditor.model.space_total import SpaceTotal
 from auditor.model.standing import Standing
-from auditor.reports.html import render
+from auditor.reports.html import LEAKS_SHOWN, OWNERS_SHOWN, render
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import LOST, coverage, report, tally
 from tests.reports.test_ledger import LEDGER
@@ -45,7 +47,26 @@ FIGURES = Figures(
         DiskTotal("bk-a:3181", 1048576, 0, 2048, 40, (FileSystem(1, 50 * 10**9, 2 * 10**9, 0),)),
         DiskTotal(LOUD, 0, 0, 0, 0, (), unread=1),
     ),
-)
+    OwnerFigures(
+        {
+            "tenant": (OwnerTotal("shop", 12, 4_200_000, findings={"error": 2, "note": 1}),),
+            "namespace": (
+                OwnerTotal("shop/orders", 9, 4_000_000, 1, entries=120, findings={"error": 2}),
+                OwnerTotal(LOUD, 3, 200_000),
+                OwnerTotal("", unowned=2, leaked_bytes=6_000_000, leaked_entries=31),
+            ),
+            "topic": (OwnerTotal(f"shop/orders/{MARKUP}", 9, 4_000_000, entries=120),),
+        },
+        {"tenant": 1, "namespace": 3, "topic": 700},
+        (
+            Leak(110, "confirmed", "topic shop/orders/returns", "/managed-ledgers/shop", 1_795_000_000_000,
+                 6_000_000, 31, "CLOSED", "/managed-ledgers/shop does not name it", None),
+            Leak(2**62, "suspect", LOUD, MARKUP, None, None, None, None, LOUD, MARKUP),
+        ),
+        LeakTotals(2, 1, 6_000_000, 6_000_000, 31),
+        1_795_237_669_000,
+    ),
+)  # fmt: skip
 
 
 def history(of: Report, runs: int) -> list[RunSummary]:
@@ -121,9 +142,29 @@ def giant() -> str:
     )
     standing = Standing("worse", 0, long * 10)
     ledgers = [_long_ledger(number, long) for number in range(20)]
-    figures = Figures(bookies, 9_000, tuple(Histogram(long, "ledgers", bars, long) for _ in range(5)))
+    histograms = tuple(Histogram(long, "ledgers", bars, long) for _ in range(5))
+    figures = Figures(bookies, 9_000, histograms, owners=_many_owners(long))
     return render(
         of, figures, ledgers, history(of, 2_000), lambda _: standing, long * 10, [long * 10] * 1_000
+    )
+
+
+def _many_owners(long: str) -> OwnerFigures:
+    most = 10**17
+    levels = {
+        level: tuple(
+            OwnerTotal(f"{number}{long}", most, most, most, most, most, most, most, {"error": most})
+            for number in range(OWNERS_SHOWN[level])
+        )
+        for level in LEVELS
+    }
+    leak = Leak(2**62, "confirmed", long, long, 0, most, most, "CLOSED", long, long)
+    return OwnerFigures(
+        levels,
+        dict.fromkeys(LEVELS, most),
+        (leak,) * LEAKS_SHOWN,
+        LeakTotals(most, most, most, most, most),
+        0,
     )
 
 
