@@ -76,7 +76,8 @@ def _reference(ledger: ListedLedger, place: int, of: int, *, borrowed: bool) -> 
 def _state(offload: Offload) -> OffloadState | None:
     if offload.complete:
         return OffloadState.DELETED if offload.bookkeeper_deleted else OffloadState.COMPLETE
-    return OffloadState.INCOMPLETE if offload.uid or offload.segments else None
+    # Segments of a streaming offload alone say nothing: no broker gives a ledger up for them.
+    return OffloadState.INCOMPLETE if offload.uid else None
 
 
 def _cursor(owner: OwnerNames, names: Names, data: bytes) -> Owner:

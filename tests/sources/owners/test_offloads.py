@@ -1,0 +1,32 @@
+"""How far the copies of a topic's ledgers in an object store are, by their offload contexts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarManagedLedgerInfo
+from auditor.sources.owners.pulsar import read_owner
+
+TOPIC = "managed-ledgers/shop/orders/persistent/returns"
+UID = {"uidMsb": 1, "uidLsb": 2}
+
+
+def state(**context: Any) -> str | None:
+    info = PulsarManagedLedgerInfo()
+    ledger = info.ledgerInfo.add(ledgerId=7)
+    ledger.offloadContext.CopyFrom(type(ledger.offloadContext)(**context))
+    owner = read_owner(TOPIC, info.SerializeToString())
+    assert owner is not None
+    return owner.references[0].offload
+
+
+def test_a_context_says_how_far_the_copy_is() -> None:
+    assert state() is None
+    assert state(**UID) == "incomplete"
+    assert state(**UID, complete=True) == "complete"
+    assert state(**UID, complete=True, bookkeeperDeleted=True) == "deleted"
+
+
+def test_segments_of_a_streaming_offload_alone_are_no_offload() -> None:
+    segment = {**UID, "complete": True, "endEntryId": 9}
+    assert state(offloadSegment=[segment]) is None
