@@ -68,7 +68,7 @@ class Bookies:
     ) -> None:
         self.root = root
         self.directory = root / "bookies"
-        ports = _free_ports(len(names))
+        ports = free_ports(len(names))
         self.ids = [name or f"{HOST}:{port}" for name, port in zip(names, ports, strict=True)]
         self._config = {
             "uri": metadata_uri,
@@ -231,7 +231,8 @@ class Bookies:
         self._process = None
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine where nobody listens."""
     found: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe:

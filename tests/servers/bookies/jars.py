@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,9 +29,13 @@ def classpath(etcd: bool = False, more: Iterable[Path] = ()) -> str:
     if not (shutil.which("mvn") and shutil.which("javac")):
         pytest.skip("needs mvn and javac")
     pom = HERE / "etcd" / "pom.xml" if etcd else HERE / "pom.xml"
-    sources = sorted([*HERE.glob("*.java"), *more])
-    jars = _once("jars", [pom], lambda target: _copied(pom, target))
-    classes = _once("classes", [pom, *sources], lambda target: _compiled(sources, jars, target))
+    return compiled_classpath("bookies", pom, sorted([*HERE.glob("*.java"), *more]))
+
+
+def compiled_classpath(name: str, pom: Path, sources: Sequence[Path]) -> str:
+    """The jars that a pom names, and Java files compiled against them; ``name`` begins their directories."""
+    jars = _once(f"{name}-jars", [pom], lambda target: _copied(pom, target))
+    classes = _once(f"{name}-classes", [pom, *sources], lambda target: _compiled(sources, jars, target))
     return os.pathsep.join([str(classes), f"{jars}/*"])
 
 
@@ -62,7 +66,7 @@ def _once(name: str, inputs: Iterable[Path], make: Callable[[Path], None]) -> Pa
     """The directory that ``make`` filled, now or in an earlier run; whole or not at all."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "bookkeeper-auditor"
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()[:16]
-    place = cache / f"bookies-{name}-{digest}"
+    place = cache / f"{name}-{digest}"
     if not place.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
