@@ -19,6 +19,7 @@ from auditor.cli.options import (
     source_options,
 )
 from auditor.errors import UsageError
+from auditor.model.amounts import plural
 
 if TYPE_CHECKING:
     from auditor.sources.metadata.ledgers import StoredLedger
@@ -87,7 +88,7 @@ def list_(
         else:
             click.echo(json.dumps(_ledger_json(each), ensure_ascii=False, separators=(",", ":")))
     if gaps:
-        raise UnreadError("the list is not complete", f"{gaps} places are not in it")
+        raise UnreadError("the list is not complete", f"{plural(gaps, 'place')} could not be listed")
 
 
 def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:
