@@ -1,0 +1,150 @@
+"""A real Pulsar 4.2.4 in one Java process, with topics that a seed decides; halted as by a loss of power.
+
+    with Pulsar(root, seed=7, topics=3) as pulsar:
+        pulsar.view                     # the broker's own: topic -> its ledgers, cursors and schemas
+        plant(pulsar.zookeeper, ...)    # beside the idle broker
+    pulsar.metadata_uri, pulsar.bookies     # what it leaves behind
+
+`java/PulsarRun.java` starts ZooKeeper, three bookies and a broker, which listen on this machine alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from auditor.spark.java import find_java
+from tests.servers.bookies.driver import free_ports
+from tests.servers.bookies.jars import compiled_classpath
+from tests.servers.java import SHORT_LIVED
+
+HERE = Path(__file__).parent
+BOOKIES = 3
+PORTS_LOOKED_AT = 5_000
+START_LIMIT_S = 400.0
+STOP_LIMIT_S = 60.0
+# Netty and the broker's caches reach into the Java runtime.
+OPENS = ("java.base/java.lang", "java.base/java.nio", "java.base/jdk.internal.misc")
+CONF = """\
+clusterName=standalone
+brokerServicePort={broker}
+webServicePort={web}
+bindAddress=127.0.0.1
+advertisedAddress=127.0.0.1
+managedLedgerDefaultEnsembleSize=2
+managedLedgerDefaultWriteQuorum=2
+managedLedgerDefaultAckQuorum=2
+managedLedgerMaxEntriesPerLedger=10
+managedLedgerMinLedgerRolloverTimeMinutes=0
+defaultRetentionTimeInMinutes=-1
+defaultRetentionSizeInMB=-1
+managedLedgerInfoCompressionType=LZ4
+managedLedgerInfoCompressionThresholdInBytes=60
+managedCursorInfoCompressionType=ZSTD
+managedCursorInfoCompressionThresholdInBytes=80
+ledgerStorageClass=org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage
+flushInterval=1000
+allowLoopback=true
+diskUsageThreshold=0.99
+diskUsageWarnThreshold=0.99
+"""
+"""Ledgers of ten messages that are kept for ever; values of both forms, plain and compressed."""
+
+
+class Pulsar:
+    """The cluster for the length of a ``with`` block; what it wrote stays below ``root``."""
+
+    def __init__(self, root: Path, seed: int, topics: int = 3) -> None:
+        self.root = root
+        self.seed = seed
+        self.topics = topics
+        self.view: dict[str, Any] = {}
+        self._ports = [*free_ports(3), _row_of_ports(BOOKIES)]
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def zookeeper(self) -> str:
+        """Where its ZooKeeper listens."""
+        return f"127.0.0.1:{self._ports[2]}"
+
+    @property
+    def metadata_uri(self) -> str:
+        """The ZooKeeper's own files."""
+        return f"zk-snapshot://{self.root}/zookeeper/version-2"
+
+    @property
+    def bookies(self) -> Path:
+        """The bookies' directories, as ``--bookies`` takes them; once it has ended."""
+        return self.root / "bookies"
+
+    def __enter__(self) -> Self:
+        self.root.mkdir(parents=True, exist_ok=True)
+        broker, web, zookeeper, *_ = self._ports
+        conf = self.root / "standalone.conf"
+        conf.write_text(CONF.format(broker=broker, web=web))
+        command = [
+            str(find_java().executable),
+            "-Xmx900m",
+            "-XX:MaxDirectMemorySize=900m",
+            *SHORT_LIVED,
+            *(f"--add-opens={name}=ALL-UNNAMED" for name in OPENS),
+            f"-Djava.io.tmpdir={self.root}",
+            "-cp",
+            compiled_classpath("pulsar", HERE / "pom.xml", sorted((HERE / "java").glob("*.java"))),
+            "PulsarRun",
+            *(str(self.seed), str(self.topics), str(web)),
+            *("--config", str(conf)),
+            *("--zookeeper-port", str(zookeeper), "--zookeeper-dir", str(self.root / "zookeeper")),
+            *("--bookkeeper-port", str(self._ports[3]), "--bookkeeper-dir", str(self.root / "bk")),
+            *("--num-bookies", str(BOOKIES), "--no-functions-worker", "--no-stream-storage"),
+            *("-a", "127.0.0.1"),
+        ]
+        with (self.root / "pulsar.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PULSAR_STANDALONE_USE_ZOOKEEPER": "1"},
+            )
+        try:
+            self.view = self._answer()
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        try:
+            self._process.communicate("halt\n", STOP_LIMIT_S)
+        finally:
+            self._process.kill()
+            self._process.wait()
+        for number in range(BOOKIES):
+            place = self.bookies / f"127.0.0.1_{self._ports[3] + number}"
+            place.mkdir(parents=True)
+            (self.root / f"bk{number}").rename(place / f"bk{number}")
+
+    def _answer(self) -> Any:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        ready = select.select([self._process.stdout], [], [], START_LIMIT_S)[0]
+        if ready and (line := self._process.stdout.readline()):
+            return json.loads(line)
+        raise RuntimeError(f"Pulsar did not come up; see {self.root / 'pulsar.log'}")
+
+
+def _row_of_ports(count: int) -> int:
+    """The first of so many free ports in a row: the starter takes one, and counts from it."""
+    free = set(free_ports(PORTS_LOOKED_AT))
+    return next(port for port in sorted(free) if free.issuperset(range(port, port + count)))

@@ -1,0 +1,94 @@
+"""One play of a real Pulsar: write, spoil, halt, audit, and compare with what was spoiled."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from auditor import Audit
+from auditor.model.options import AuditOptions
+from auditor.model.states import Verdict
+from tests.pulsar.cluster import Pulsar
+from tests.pulsar.faults import Expected, plant
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BAD = ("critical", "error", "warning")
+
+
+def play(
+    spark: SparkSession,
+    root: Path,
+    seed: int,
+    topics: int,
+    say: Callable[[str], None],
+    *,
+    spoil: bool = True,
+) -> list[str]:
+    """What an audit of a Pulsar says wrongly, a line each; nothing where all of it is right.
+
+    ``topics`` are in each of three namespaces. One that is not spoiled must be healthy.
+    """
+    say(f"seed {seed}: starting Pulsar, and writing {3 * topics} topics")
+    with Pulsar(root / "pulsar", seed, topics) as pulsar:
+        ledgers = sum(len(each["ledgers"]) for each in pulsar.view.values())
+        say(f"{len(pulsar.view)} topics of {ledgers} ledgers are there")
+        expected = plant(pulsar.zookeeper, pulsar.view, seed) if spoil else set()
+    say(f"halted; auditing, with {len(expected)} faults to find")
+    run = root / "run"
+    report = Audit(pulsar.metadata_uri, [str(pulsar.bookies)], str(run), AuditOptions(owner_grace=0.0)).run(
+        spark
+    )
+    say(f"audited: {report.verdict}, {dict(report.counts)}")
+    findings = pq.read_table(run / "findings").to_pylist()
+    owners = pq.read_table(run / "tables" / "owners").to_pylist()
+    wrong = [*wrong_findings(findings, expected), *wrong_owners(owners, pulsar.view, expected)]
+    if not spoil and report.verdict != Verdict.HEALTHY:
+        wrong.append(f"nothing was spoiled, and the verdict is {report.verdict}")
+    if not report.complete:
+        wrong.append(f"not all of it was decided: {report.coverage}, gaps {report.run.gaps}")
+    return wrong
+
+
+def wrong_findings(findings: list[dict[str, Any]], expected: set[Expected]) -> list[str]:
+    """Faults that were not found, and findings of owners, or bad ones, that no fault explains."""
+    of_owners = {each.id for each in expected}
+    seen = {
+        Expected(row["id"], row["ledger_id"])
+        for row in findings
+        if row["id"] in of_owners or row["id"].startswith(("owner-", "offload-", "ledger-", "object-"))
+    }
+    others = [row for row in findings if row["severity"] in BAD and (row["id"], row["ledger_id"]) not in seen]
+    return [
+        *(f"not found: {each.id} of ledger {each.ledger_id}" for each in sorted(expected - seen)),
+        *(f"found without a fault: {each.id} of ledger {each.ledger_id}" for each in seen - expected),
+        *(f"found without a fault: {row['severity']} {row['id']}: {row['message']}" for row in others),
+    ]
+
+
+def wrong_owners(owners: list[dict[str, Any]], view: Mapping[str, Any], expected: set[Expected]) -> list[str]:
+    """Topics that no fault is about, and whose owners are not what the broker says."""
+    read: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for row in owners:
+        topic = "/".join(str(row[name]) for name in ("tenant", "namespace", "topic"))
+        if row["ledger_id"] is not None:
+            read[topic][row["kind"]].add(row["ledger_id"])
+    spoiled = {each.ledger_id for each in expected}
+    wrong = []
+    for topic, said in view.items():
+        known = {
+            "data": {each["ledger"] for each in said["ledgers"]},
+            "cursor": {id for id in said["cursors"].values() if id >= 0},
+            "schema": set(said["schemas"]),
+        }
+        for kind, ledgers in known.items():
+            if not spoiled & set.union(*known.values()) and read[topic][kind] != ledgers:
+                wrong.append(
+                    f"{topic}: {kind} is {sorted(read[topic][kind])}, the broker says {sorted(ledgers)}"
+                )
+    return wrong
