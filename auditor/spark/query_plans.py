@@ -3,7 +3,8 @@
 The queries of an audit are many and wide. Where they read a few megabytes, nearly all of their time goes into
 preparing them: Java code is generated and compiled for each, and what is left of a query is planned anew
 whenever a part of it ends. Both pay for themselves where there are rows enough, and where there are few they
-are left out, with as few partitions as there are cores.
+are left out, with as few partitions as there are cores. Of a few thousand ledgers one task does a step sooner
+than two are begun, and a join of what it holds sooner than a job has sent one side of it to every task.
 
 Large tables are joined in partitions that fit in memory. Their rows are narrow and alike, so what looks
 small, packed in a file or a shuffle, is ten times that in memory: left to itself, Spark would put partitions
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 SMALL_BYTES = 10 << 20
 """Of Parquet, ledgers and indexes together: some 120,000 ledgers, each on three bookies."""
 
+TINY_BYTES = 1 << 20
+"""Likewise: some 12,000 ledgers."""
+
 PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -32,6 +36,12 @@ PLANNED_ONCE = {
     "spark.sql.lightweightPlanChangeValidation": "false",
 }
 """For small tables: nothing is compiled, and nothing planned anew."""
+_IN_ONE_TASK = {
+    # Each table that is sent to all tasks is a job of its own: half of all jobs of an audit.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+}
+"""For tiny ones besides, with one partition."""
 _IN_MEMORY = {
     # Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
@@ -47,10 +57,12 @@ _ROWS = 1_000_000
 def plan_for(spark: SparkSession, table_bytes: int, replicas: int) -> None:
     """Set a session for queries of tables of this size, and of so many replicas to compare."""
     cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
-    small = table_bytes <= SMALL_BYTES
-    for key, value in (PLANNED_ONCE if small else _IN_MEMORY).items():
+    small, tiny = table_bytes <= SMALL_BYTES, table_bytes <= min(TINY_BYTES, SMALL_BYTES)
+    chosen = (PLANNED_ONCE | _IN_ONE_TASK if tiny else PLANNED_ONCE) if small else _IN_MEMORY
+    for key, value in chosen.items():
         spark.conf.set(key, value)
-    wanted = min(cores, had) if small else max(2 * cores, had, 2 * replicas // _ROWS)
+    fewest = 1 if tiny else min(cores, had)
+    wanted = fewest if small else max(2 * cores, had, 2 * replicas // _ROWS)
     spark.conf.set(_PARTITIONS, str(wanted))
 
 
@@ -62,7 +74,7 @@ def partitions(spark: SparkSession) -> int:
 @contextmanager
 def settings_kept(spark: SparkSession) -> Iterator[None]:
     """Give a session back with the settings that it had: it may be somebody's notebook."""
-    had = {key: spark.conf.get(key, None) for key in (*PLANNED_ONCE, *_IN_MEMORY, _PARTITIONS)}
+    had = {key: spark.conf.get(key, None) for key in (*PLANNED_ONCE, *_IN_ONE_TASK, *_IN_MEMORY, _PARTITIONS)}
     try:
         yield
     finally:

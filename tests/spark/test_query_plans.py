@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
-from auditor.spark.query_plans import SMALL_BYTES, plan_for, settings_kept
+from auditor.spark.query_plans import SMALL_BYTES, TINY_BYTES, plan_for, settings_kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,18 @@ def broken_off(spark: SparkSession) -> None:
         plan_for(spark, SMALL_BYTES, 0)
         assert settings(spark) == ["false", "false", "NO_CODEGEN", "2"]
         raise KeyError
+
+
+def test_tiny_tables_are_joined_in_one_task(spark: SparkSession) -> None:
+    broadcast = "spark.sql.autoBroadcastJoinThreshold"
+    had = settings(spark), spark.conf.get(broadcast)
+    with settings_kept(spark):
+        plan_for(spark, TINY_BYTES, 0)
+        assert (*settings(spark), spark.conf.get(broadcast)) == ("false", "false", "NO_CODEGEN", "1", "-1")
+        joined = spark.range(9).withColumn("a", F.col("id") % 3).join(spark.range(3).toDF("a"), "a")
+        assert joined.rdd.getNumPartitions() == 1
+        assert joined.count() == 9
+    assert (settings(spark), spark.conf.get(broadcast)) == had
 
 
 def test_a_session_is_set_for_small_tables_and_given_back_as_it_was(spark: SparkSession) -> None:
