@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -57,9 +58,8 @@ def found(
 
 def frame(spark: SparkSession, rows: list[Row]) -> DataFrame:
     names = ("ledger_qualified_name", "fingerprint")
-    return spark.createDataFrame(
-        [{**dict.fromkeys(names), **row} for row in rows], from_arrow_schema(FINDINGS)
-    ).drop(*names)
+    table = pa.Table.from_pylist([{**dict.fromkeys(names), **row} for row in rows], schema=FINDINGS)
+    return spark.createDataFrame(table, from_arrow_schema(FINDINGS)).drop(*names)
 
 
 def judged(
