@@ -121,6 +121,12 @@ class _Directories:
         homes = self._bookies.attributed.ledger_directories(row.owner) if row.owner else []
         return homes.index(row.path) if row.path in homes else None
 
+    def _cache(self, row: AttributedDirectory) -> str | None:
+        """Where the collector's metadata cache lies: one of a bookie's logs is in its first directory."""
+        if row.owner is None or self._in_rocksdb.get(row.owner):
+            return None
+        return next(iter(self._bookies.attributed.ledger_directories(row.owner)), None) or None
+
     def log_parts(self, verify: bool) -> list[LogPart]:
         """Those on disk that may have entry logs."""
         return [
@@ -130,6 +136,7 @@ class _Directories:
                 row.path,
                 IndexDirectory.seen(row.path, found.version).version_sha256,
                 verify=verify,
+                cache=self._cache(row),
             )
             for row, found in self._found
             if row.role in HAVE_LOGS and row.path not in self._bookies.collected.directories

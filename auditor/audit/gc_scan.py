@@ -18,7 +18,9 @@ from auditor.codecs.bookie import java_properties
 from auditor.errors import DecodeError, UsageError
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.layout import LayoutKind
+from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.tables import Tables
+from auditor.tables.deletion_candidates import deletion_candidates
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, gc_foresight
 from auditor.tables.gc_listing import ServerListing, listed_ids, odd, outcome, places, ranges
 from auditor.tables.log_foresight import log_foresight
@@ -56,17 +58,39 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     else:
         known = before.table(landing, "gc_foresight", now)
         rows = landing.land("gc_foresight", lambda: foresight(collector, tables, known))
-    logs = None
+    logs = candidates = None
     if (space := tables.space) is not None:
         earlier = before.table(landing, "log_foresight", now)
+        disks = _bookies_own(tables.disks, metadata.source.live)
         logs = landing.land(
-            "log_foresight", lambda: log_foresight(space, rows, collector.settings, now, earlier)
+            "log_foresight", lambda: log_foresight(space, rows, collector.settings, now, earlier, disks)
         )
-    made = {"gc_foresight"} if logs is None else {"gc_foresight", "log_foresight"}
+        candidates = landing.land("deletion_candidates", lambda: _candidates(tables, logs))
+    made = {"gc_foresight"} if logs is None else {"gc_foresight", "log_foresight", "deletion_candidates"}
     empty = (tables.known_empty - made) | (landing.empty & made)
+    if logs is not None:
+        empty -= {"gc_foresight"}  # what logs do to ledgers that the index lacks is asked of the same check
     return replace(
-        tables, gc_foresight=rows, log_foresight=logs, collector=collector.settings, known_empty=empty
+        tables,
+        gc_foresight=rows,
+        log_foresight=logs,
+        deletion_candidates=candidates,
+        collector=collector.settings,
+        known_empty=empty,
     )
+
+
+def _candidates(tables: Tables, logs: DataFrame) -> DataFrame:
+    assert tables.entry_logs is not None
+    return deletion_candidates(tables.entry_logs, logs, logs.sparkSession.sparkContext.defaultParallelism)
+
+
+def _bookies_own(disks: DataFrame | None, live: bool) -> DataFrame | None:
+    """The rows of disks whose free bytes are the bookies': with a saved store directories are copies, but
+    for those that were collected."""
+    from pyspark.sql import functions as F
+
+    return disks if disks is None or live else disks.where(F.col("directory").contains(IN_COLLECTION))
 
 
 def foresight_notes(tables: Tables) -> list[str]:

@@ -9,7 +9,7 @@ from auditor.audit.digest_scan import digest_notes
 from auditor.audit.entry_log_scan import EntryLogScan
 from auditor.audit.landing import Landing
 from auditor.model.amounts import plural
-from auditor.model.states import EntryLogState
+from auditor.model.states import CacheState, EntryLogState
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.tables import OF_ENTRY_LOGS
 from auditor.tables.digests import digests
@@ -70,6 +70,9 @@ def space_notes(scan: EntryLogScan, tables: Tables) -> list[str]:
         f"{sums.verified:,} of {plural(sums.maps, 'ledgers map')} held to the log's entries, "
         f"{sums.probed:,} of {sums.located:,} pairs of ledger and log in the indexes to an entry there"
     ]
+    if sums.cached:
+        unread = f", {sums.cache_unread:,} of them unreadable there" if sums.cache_unread else ""
+        notes.append(f"entry logs: collectors' metadata caches have {plural(sums.cached, 'log')}{unread}")
     if sums.unread:
         unread = plural(sums.unread, "file or directory", "files or directories")
         notes.append(f"entry logs: {unread} could not be read")
@@ -99,7 +102,8 @@ class _Sums(NamedTuple):
     """Files and their bytes, how many of these ``space`` leaves out, and how many ``unread`` files there are.
 
     ``probed`` of the ``located`` pairs of a ledger and a log were looked up, and ``verified`` of the ``maps``
-    were held to the entries of their logs.
+    were held to the entries of their logs. Collectors' metadata caches have ``cached`` of the logs, of which
+    ``cache_unread`` could not be read there.
     """
 
     files: int
@@ -110,6 +114,8 @@ class _Sums(NamedTuple):
     probed: int
     maps: int
     verified: int
+    cached: int
+    cache_unread: int
 
 
 def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> _Sums:
@@ -123,6 +129,8 @@ def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) ->
         F.coalesce(F.sum("bytes"), F.lit(0)),
         F.count_if(mapped),
         F.count_if(mapped & (F.col("counted") == SCAN)),
+        F.count("cache"),
+        F.count_if(F.col("cache") == CacheState.UNREADABLE.value),
     ).first()
     total = space.agg(F.coalesce(F.sum("bytes"), F.lit(0))).first()
     unread = entry_logs.where(F.col("bytes").isNull() & F.col("ledger_id").isNull())
@@ -133,4 +141,5 @@ def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) ->
     left_out = int(files[1]) - int(total[0])
     paths = unread.select("path").distinct().count()
     looked_up, maps = (int(pairs[0]), int(pairs[1])), (int(files[2]), int(files[3]))
-    return _Sums(int(files[0]), int(files[1]), left_out, paths, *looked_up, *maps)
+    cached = (int(files[4]), int(files[5]))
+    return _Sums(int(files[0]), int(files[1]), left_out, paths, *looked_up, *maps, *cached)

@@ -9,6 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
+from auditor.tables.full_disks import suspended
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +74,8 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         tables.log_foresight.where(late["minor"] | late["major"]),
         "bookie_id",
         "path",
-        F.sum("frees").alias("frees"),
+        F.sum(F.col("bytes") - F.col("remain")).alias("frees"),
+        F.count_if(suspended()).alias("suspended"),
         F.min(since).alias("since"),
         F.count_if(late["minor"]).alias("minor"),
     ).join(F.broadcast(live), "bookie_id")
@@ -89,10 +91,12 @@ def compaction_stopped(tables: Tables) -> DataFrame:
             F.col("frees"),
             " bytes: below the threshold since ",
             utc(F.col("since")),
+            F.when(F.col("suspended") > 0, F.lit("; a full disk suspends compaction there")).otherwise(""),
         ),
         evidence={
             "logs": "total",
             "minor_logs": "minor",
+            "suspended_logs": "suspended",
             "frees": "frees",
             "since": "since",
             "sample": "sample",

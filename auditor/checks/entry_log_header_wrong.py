@@ -8,7 +8,9 @@ from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
 from auditor.checks.log_samples import SHOWN
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
+from auditor.model.states import CacheState, EntryLogState, SpaceClass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,25 +27,30 @@ if TYPE_CHECKING:
     urgency=3,
 )
 def entry_log_header_wrong(tables: Tables) -> DataFrame:
-    """An entry log's ledgers map disagrees with the entries that the log holds.
+    """An entry log's ledgers map, or the collector's copy of it, disagrees with what the log holds.
 
     What it finds:
         Closed entry logs whose map can be read and lacks a ledger, has one too many, or other bytes of it.
-        Every map is held to the length of its log, which tells of a ledger that it lacks; one log in 64, or
-        all with `--deep`, is read entry by entry besides. One finding a bookie, with the logs and what is
-        wrong with the first. Only in a run with `--entry-logs`.
+        Every map is held to the length of its log, which tells of a ledger that it lacks. One log in 64, or
+        all with `--deep`, is read entry by entry besides, and so is every log that collection deletes next.
+        Where the collector keeps maps in its `metadata-cache` (gcEntryLogMetadataCacheEnabled), what it has
+        of each log is held to the log too: other bytes, a ledger that the log lacks, or a ledger that it
+        lacks though the bookie has it and its ensembles name the bookie. One finding a bookie, with the logs
+        and what is wrong with the first. Only in a run with `--entry-logs`.
 
     Why it matters:
         The collector believes the map: it deletes a log as soon as no ledger of the map is left, and with it
-        the entries of the ledgers that the map lacks (bookkeeper #4607, #4658; pulsar #24482).
+        the entries of the ledgers that the map lacks (bookkeeper #4607, #4658; pulsar #24482). From its cache
+        it does so without a look at the log.
 
     How sure:
-        Confirmed: map and entries are in one file. Suspect where a directory's cookie and place name two
-        bookies.
+        Confirmed: map and entries are in one file, and a cache never has what its log lacks. Suspect where a
+        directory's cookie and place name two bookies.
 
     What to do:
         Stop collection on that bookie before its next pass, and copy the logs away. Then take the bookie out:
-        its ledgers are copied from the other bookies, and it can be started empty.
+        its ledgers are copied from the other bookies, and it can be started empty. Where only the cache is
+        wrong: stop the bookie and move the directory metadata-cache away, which it makes anew from the logs.
 
     Commands:
         - `bkaudit decode entry-log FILE`
@@ -53,13 +60,22 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     Limits:
         A map of the right sum with wrong ledgers shows only where the log is read. In a log of the direct
         logger (dbStorage_directIOEntryLogger), which fills up blocks, so does a ledger that the map lacks. A
-        map that cannot be read is none of this: the server reads the entries instead.
+        map that cannot be read is none of this: the server reads the entries instead. A cache outside of the
+        ledger directories (gcEntryLogMetadataCachePath) is not seen.
     """
     from pyspark.sql import functions as F
 
     assert tables.entry_logs is not None
-    wrong = tables.entry_logs.where(
-        "state = 'map-wrong' and ledger_id is null and kind = 'log' and bookie_id is not null"
+    wrong = _wrong_maps(tables.entry_logs).unionByName(_wrong_caches(tables))
+    if tables.deletion_candidates is not None:
+        read_whole = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
+        wrong = wrong.unionByName(
+            read_whole.select("bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes")
+        )
+    # Of a log with several faults the map's is told.
+    first = F.min(F.struct("rank", "reason"))
+    wrong = wrong.groupBy("bookie_id", "path").agg(
+        first["reason"].alias("reason"), F.max("bytes").alias("bytes")
     )
     shown = F.array_sort(F.collect_list(F.struct("path", "reason", "bytes")))
     rows = wrong.groupBy("bookie_id").agg(
@@ -73,10 +89,52 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
             F.col("bookie_id"),
             " has ",
             quantity(F.col("logs"), "entry log", "entry logs"),
-            " whose ledgers map is wrong, so that collection may delete entries that are needed; ",
+            " whose ledgers map, or the collector's copy of it, is wrong, so that collection may delete "
+            "entries that are needed; ",
             F.col("sample")[0]["path"],
             ": ",
             F.col("sample")[0]["reason"],
         ),
         evidence={"logs": "logs", "bytes": "bytes", "sample": "sample", "rows": F.lit("tables/entry_logs")},
+    )
+
+
+def _wrong_maps(entry_logs: DataFrame) -> DataFrame:
+    """Logs whose own map is wrong."""
+    from pyspark.sql import functions as F
+
+    wrong = entry_logs.where(
+        "state = 'map-wrong' and ledger_id is null and kind = 'log' and bookie_id is not null"
+    )
+    return wrong.select("bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes")
+
+
+def _wrong_caches(tables: Tables) -> DataFrame:
+    """Logs of which the collector remembers what is not so, or forgot a ledger that lives there."""
+    from pyspark.sql import functions as F
+
+    assert tables.entry_logs is not None
+    assert tables.space is not None
+    known = tables.entry_logs.where("bookie_id is not null")
+    contradicted = known.where(F.col("cache") == CacheState.WRONG.value).select(
+        "bookie_id", "path", F.lit(1).alias("rank"), F.col("cache_reason").alias("reason"), "bytes"
+    )
+    forgotten = known.where("cached_bytes = 0 and entry_bytes > 0")
+    lives = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
+    lacking = forgotten.join(lives.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi")
+    reason = words(
+        "metadata-cache lacks ledger ",
+        F.col("ledger_id"),
+        ", of which the log has ",
+        F.col("entry_bytes"),
+        " bytes",
+    )
+    return contradicted.unionByName(
+        lacking.select(
+            "bookie_id",
+            "path",
+            F.lit(2).alias("rank"),
+            reason.alias("reason"),
+            F.col("entry_bytes").alias("bytes"),
+        )
     )

@@ -8,8 +8,10 @@ from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.checks.samples import with_ledgers
+from auditor.model.columns import REPLICA
 from auditor.model.finding import Severity
-from auditor.model.states import GcAction, GcReason, GcVerdict
+from auditor.model.states import GcAction, GcReason, GcVerdict, IndexState, SpaceClass
+from auditor.tables.full_disks import suspended
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +33,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     What it finds:
         Bookies whose collector, by a model of what it lists and in which order, deletes a ledger that names
         the bookie (`in-its-ensembles`), or a copy that no ensemble asks for and that has an entry of which no
-        member has a copy (`last-copy`). One finding a bookie. The first comes of the server's own listing: a
+        member has a copy (`last-copy`); in a run with `--entry-logs` also logs that go or are rewritten with
+        entries of a ledger that names the bookie and that DbLedgerStorage's ledger index lacks
+        (`not-indexed`). One finding a bookie. The first comes of the server's own listing: a
         ledger's record that is not at its path (`listed-out-of-order`), or the ledger id 2^63 - 1, behind
         which the collector's arithmetic overflows, so that everything goes (`listing-overflows`). What each
         collector does with each ledger is in the table gc_foresight; docs/space.md explains it. Renamed
@@ -51,7 +55,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         verifyMetadataOnGC=true in the configuration of every bookie and restart them; their collectors read a
         ledger's record then before they delete it. Then put right what the listing stumbles over:
         `metadata-misplaced` names the records. For `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart
-        the bookie, and have the ledger's copies made again from it.
+        the bookie, and have the ledger's copies made again from it. For `not-indexed`: its entries are still
+        in the logs; see `ledger-not-indexed`.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -68,7 +73,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         (F.col("action") == GcAction.DELETE.value)
         & (F.col("verdict") == GcVerdict.WRONG.value)
         & (F.col("reason") != GcReason.OTHER_ID.value)
-    )
+    ).select(*REPLICA, "reason", "cause")
+    if tables.space is not None and tables.log_foresight is not None:
+        rows = rows.unionByName(_not_indexed(tables.space, tables.log_foresight, tables.availability))
     found = with_ledgers(
         rows,
         "bookie_id",
@@ -98,4 +105,20 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
             "settings": F.lit(tables.collector.source),
             "rows": F.lit("tables/gc_foresight"),
         },
+    )
+
+
+def _not_indexed(space: DataFrame, log_foresight: DataFrame, availability: DataFrame) -> DataFrame:
+    """Ledgers whose bytes go with a log, or are not rewritten, for the bookie's ledger index lacks them."""
+    from pyspark.sql import functions as F
+
+    going = log_foresight.where((F.col("action") != GcAction.KEEP.value) & ~suspended())
+    lacking = availability.where(F.col("state") == IndexState.NOT_INDEXED.value).select(*REPLICA).distinct()
+    live = space.where((F.col("class") == SpaceClass.LIVE.value) & ~F.col("remains"))
+    rows = live.join(going.select("bookie_id", "path", "action"), ["bookie_id", "path"])
+    cause = F.concat(F.lit("log-"), "action")
+    return (
+        rows.join(lacking, [*REPLICA], "left_semi")
+        .select(*REPLICA, F.lit(GcReason.NOT_INDEXED.value).alias("reason"), cause.alias("cause"))
+        .distinct()
     )

@@ -215,7 +215,7 @@ def _read_here(target: Collection, to_read: CollectionInput, progress: Progress)
     }
     if not whole:
         return tables | {"entry_logs": stage("entry_logs", entry_logs.SCHEMA, to_read.paths, maps)}
-    name, parts = to_read.collection_id, space_tables.log_parts(to_read.directories)
+    name, parts = to_read.collection_id, space_tables.log_parts(to_read)
     return tables | {
         "locations": stage(
             "locations",

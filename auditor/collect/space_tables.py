@@ -9,17 +9,18 @@ The logs of a collection have no bookie yet: whose a directory is, an audit says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from auditor.collect.input import CollectionInput
 from auditor.sources.bookies.collections.directory_rows import DISKS, LOGS
 from auditor.sources.bookies.collections.pieces import Piece
 from auditor.sources.bookies.collections.writer import LOCATIONS, batches_of, with_piece
 from auditor.sources.bookies.disks import sizes_of
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
-from auditor.sources.bookies.parts import IndexPart
+from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 
 
 def location_rows(part: IndexPart, piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -41,6 +42,16 @@ def disk_rows(directories: Iterable[str], collection_id: str) -> Iterator[pa.Rec
     return batches_of(({**sizes_of(each), "collection": collection_id} for each in directories), DISKS)
 
 
-def log_parts(directories: Sequence[tuple[str, str | None]]) -> list[LogPart]:
-    """One part a directory, given with the digest of its VERSION."""
-    return [LogPart(None, None, path, version) for path, version in directories]
+def log_parts(to_read: CollectionInput) -> list[LogPart]:
+    """One part a directory."""
+    # Without DbLedgerStorage a bookie has one collector, whose cache is in its first directory.
+    first = {
+        home: next(iter(piece.ledger_directories), "")
+        for piece in to_read.pieces
+        if any(each.storage != ROCKSDB for each in piece.directories)
+        for home in piece.ledger_directories
+    }
+    return [
+        LogPart(None, None, path, version, cache=first.get(path) or None)
+        for path, version in to_read.directories
+    ]

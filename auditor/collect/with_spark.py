@@ -70,7 +70,7 @@ def _locations(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
 
 
 def _whole_logs(spark: SparkSession, to_read: CollectionInput, wanted: int) -> DataFrame:
-    parts = slice_parts(log_parts(to_read.directories), wanted)
+    parts = slice_parts(log_parts(to_read), wanted)
     rows = source_rows(spark, EntryLogSource({"parts": to_json(parts)}))
     return _of_collection(rows, to_read, LOGS)
 

@@ -24,6 +24,8 @@ _KEYS = {
     "gcOverreplicatedLedgerWaitTime": "over_replicated_wait_ms",
     "verifyMetadataOnGC": "verify_metadata",
     "isForceGCAllowWhenNoSpace": "forced_when_full",
+    "diskUsageThreshold": "disk_threshold",
+    "diskUsageWarnThreshold": "disk_warn_threshold",
     "useTargetEntryLogSizeForGc": "by_target_size",
     "logSizeLimit": "log_size_limit",
 }
@@ -36,7 +38,8 @@ class CollectorSettings:
 
     ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals seconds, thresholds shares of a
     log's entries that ledgers still need. A threshold or interval of 0 or less switches that compaction off,
-    ``over_replicated_wait_ms`` of 0 or less the collection of over-replicated ledgers. ``source`` is the file
+    ``over_replicated_wait_ms`` of 0 or less the collection of over-replicated ledgers. Disk thresholds are
+    shares in use. ``source`` is the file
     that said so; None: nothing did.
 
     Raises:
@@ -57,6 +60,8 @@ class CollectorSettings:
     over_replicated_wait_ms: int = DAY_MS
     verify_metadata: bool = False
     forced_when_full: bool = False
+    disk_threshold: float = 0.95
+    disk_warn_threshold: float = 0.9
     by_target_size: bool = False
     log_size_limit: int = 1 << 30
     source: str | None = None

@@ -88,6 +88,14 @@ class EntryLogState(StrEnum):
     UNREADABLE = "unreadable"
 
 
+class CacheState(StrEnum):
+    """What a collector's metadata cache has of an entry log: column ``cache`` of the table entry_logs."""
+
+    OK = "ok"  # the log's own bytes, but for ledgers that the collector has dropped
+    WRONG = "wrong"  # it contradicts the log
+    UNREADABLE = "unreadable"
+
+
 class LogFileKind(StrEnum):
     """What a file in a ledger directory is: column ``kind`` of the tables entry_logs and space."""
 
@@ -155,6 +163,14 @@ class GcAction(StrEnum):
     MAJOR = "major"
 
 
+class FullDisk(StrEnum):
+    """What a full disk does to a bookie's compaction: column ``full_disk`` of the table log_foresight."""
+
+    FULL = "full"  # none runs
+    ALMOST_FULL = "almost-full"  # minor compaction runs, major does not
+    FORCED = "forced"  # isForceGCAllowWhenNoSpace: collection and compaction run at once
+
+
 class GcCause(StrEnum):
     """Why the server does it: column ``cause`` of the table gc_foresight."""
 
@@ -194,6 +210,7 @@ class GcReason(StrEnum):
     MEMBERS_UNKNOWN = "members-unknown"
     COPY_IN_FLIGHT = "copy-in-flight"
     MOVED = "moved"  # its metadata changed between the scans
+    NOT_INDEXED = "not-indexed"  # the bookie's ledger index lacks it, so that its bytes count as garbage
 
 
 class LedgerStatus(StrEnum):

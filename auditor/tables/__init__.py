@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["OF_ENTRY_LOGS", "OF_OFFLOADS", "ClusterFacts", "Roster", "Tables"]
 
-OF_ENTRY_LOGS = ("space", "entry_logs", "disks", "misplaced", "digests", "log_foresight")
+OF_ENTRY_LOGS = (
+    "space",
+    "entry_logs",
+    "disks",
+    "misplaced",
+    "digests",
+    "log_foresight",
+    "deletion_candidates",
+)
 """Tables that a run has only where entry logs were read; ``digests`` only with --deep."""
 
 OF_OFFLOADS = ("offload_objects",)
@@ -109,6 +117,9 @@ class Tables:
 
     log_foresight: DataFrame | None = None
     """What they do with each entry log (`auditor.tables.log_foresight`); None where these were not read."""
+
+    deletion_candidates: DataFrame | None = None
+    """The logs that they delete next, read whole (`auditor.tables.deletion_candidates`); None likewise."""
 
     collector: CollectorSettings = field(default_factory=CollectorSettings)
     """How the bookies' garbage collectors are taken to be set."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import REPLICA, schema_of
 from auditor.model.states import GcAction, GcPass, LogFileKind, SpaceClass
+from auditor.tables.full_disks import suspended, with_full_disks
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,7 +32,13 @@ LOG_FORESIGHT = schema_of(
     ("remain", pa.int64(), "of these, bytes of ledgers that the bookie has after its next collection"),
     ("usage", pa.float64(), "the share that is needed, as the server counts it"),
     ("action", pa.string(), "delete, minor or major (compaction), keep"),
-    ("frees", pa.int64(), "bytes that this gives back; 0 where the log is kept"),
+    ("frees", pa.int64(), "bytes that this gives back; 0 where the log is kept, or a full disk suspends it"),
+    (
+        "full_disk",
+        pa.string(),
+        "full: no compaction runs; almost-full: minor alone; forced: all of it at once, as "
+        "isForceGCAllowWhenNoSpace has it; null: there is room, or no file system was seen",
+    ),
     (
         "minor_since",
         pa.int64(),
@@ -48,8 +55,12 @@ def log_foresight(
     settings: CollectorSettings,
     scan_time: int,
     earlier: DataFrame | None = None,
+    disks: DataFrame | None = None,
 ) -> DataFrame:
-    """Rows of `LOG_FORESIGHT`; ``foresight`` is gc_foresight, ``earlier`` this table of a run before."""
+    """Rows of `LOG_FORESIGHT`; ``foresight`` is gc_foresight, ``earlier`` this table of a run before.
+
+    ``disks`` is that table, None where its free bytes are not the bookies'.
+    """
     from pyspark.sql import functions as F
 
     usage = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
@@ -60,15 +71,15 @@ def log_foresight(
     minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
     major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
     kept = F.col("remain") > 0
-    rows = rows.withColumns(
-        {
-            "action": F.when(~kept, GcAction.DELETE.value)
-            .when(minor, GcAction.MINOR.value)
-            .when(major, GcAction.MAJOR.value)
-            .otherwise(GcAction.KEEP.value),
-            "frees": F.when(minor | major | ~kept, F.col("bytes") - F.col("remain")).otherwise(F.lit(0)),
-        }
+    action = (
+        F.when(~kept, GcAction.DELETE.value)
+        .when(minor, GcAction.MINOR.value)
+        .when(major, GcAction.MAJOR.value)
+        .otherwise(GcAction.KEEP.value)
     )
+    rows = with_full_disks(rows.withColumn("action", action), disks, settings)
+    stays = (F.col("action") == GcAction.KEEP.value) | suspended()
+    rows = rows.withColumn("frees", F.when(stays, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
     if earlier is None:
         none = F.lit(None).cast("long")
         rows = rows.withColumns({"was_minor": none, "was_major": none})

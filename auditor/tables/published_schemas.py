@@ -22,6 +22,7 @@ from auditor.sources.owners.owner_rows import OWNERS
 from auditor.tables.changes import CHANGES
 from auditor.tables.cluster_state import CLUSTER
 from auditor.tables.contents import CONTENTS
+from auditor.tables.deletion_candidates import DELETION_CANDIDATES
 from auditor.tables.digests import DIGESTS
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS
 from auditor.tables.gc_foresight import GC_FORESIGHT
@@ -125,6 +126,7 @@ TABLES: dict[str, pa.Schema] = {
     "undrawn": UNDRAWN,
     "gc_foresight": GC_FORESIGHT,
     "log_foresight": LOG_FORESIGHT,
+    "deletion_candidates": DELETION_CANDIDATES,
     "owners": OWNERS,
     "ownership": OWNERSHIP,
     "offload_objects": OFFLOAD_OBJECTS,

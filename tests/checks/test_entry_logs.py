@@ -78,6 +78,31 @@ def test_whose_disk_is_in_doubt_is_suspected_alone(spark: SparkSession) -> None:
     assert [each.confidence for each in find("entry-log-pinned", doubted)] == ["suspect"]
 
 
+def cached(log_id: int, **said: Any) -> Row:
+    path = f"/l/current/{log_id:x}.log"
+    return {"bookie_id": "bk1", "path": path, "log_id": log_id, "kind": "log", "state": "ok", **said}
+
+
+def test_what_the_collector_remembers_wrong_of_a_log_is_critical(spark: SparkSession) -> None:
+    """It has other bytes of log 1; of log 2 it forgot ledger 9, which lives, and ledger 7, which is gone."""
+    known = asked(spark, (1, [live(9, 1000)]), (2, [live(9, 60), gone(7, 500)]), (3, [live(9, 5)]))
+    rows = [
+        cached(1, cache="wrong", cache_reason="metadata-cache has 1 bytes", bytes=2000),
+        cached(2, cache="ok", bytes=2000),
+        cached(2, scope_id=0, ledger_id=9, entry_bytes=60, cached_bytes=0),
+        cached(2, scope_id=0, ledger_id=7, entry_bytes=500, cached_bytes=0),
+        cached(3, cache="ok", bytes=2000),
+        cached(3, scope_id=0, ledger_id=9, entry_bytes=5, cached_bytes=5),
+        cached(4, cache="unreadable", cache_reason="metadata-cache: no database", bytes=2000),
+    ]
+    [found] = find("entry-log-header-wrong", replace(known, entry_logs=frame(spark, "entry_logs", rows)))
+    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
+    assert {each["path"]: each["reason"] for each in found.evidence["sample"]} == {
+        "/l/current/1.log": "metadata-cache has 1 bytes",
+        "/l/current/2.log": "metadata-cache lacks ledger 9, of which the log has 60 bytes",
+    }
+
+
 def test_without_bytes_there_is_nothing_to_say(spark: SparkSession) -> None:
     rows = asked(spark)
     assert find("entry-log-reclaimable", rows) == []

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.tables import Tables
-from tests.checks.tables_builder import NOW, Row, facts, find, tables
+from tests.checks.tables_builder import NOW, Row, facts, find, frame, tables
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -128,3 +128,49 @@ def test_logs_that_two_intervals_did_not_rewrite(spark: SparkSession) -> None:
         "sample": ["/l/0.log", "/l/1.log"],
     }  # fmt: skip
     assert find("compaction-stopped", logs(spark, {"minor_since": NOW - 3 * HOUR}, registered=None)) == []
+
+
+def test_compaction_that_a_full_disk_suspends_says_so(spark: SparkSession) -> None:
+    """What it would free is said all the same."""
+    [found] = find(
+        "compaction-stopped",
+        logs(spark, {"minor_since": NOW - 3 * HOUR, "frees": 0, "full_disk": "full"}),
+    )
+    assert (found.evidence["suspended_logs"], found.evidence["frees"]) == (1, 910)
+    assert found.message.endswith("; a full disk suspends compaction there")
+
+
+BYTES: Row = {
+    "bookie_id": "bk1", "directory": "/l", "log_id": 1, "kind": "log", "scope_id": 0, "class": "live",
+    "bytes": 5, "remains": False,
+}  # fmt: skip
+
+
+def test_a_log_that_goes_with_a_ledger_that_the_index_lacks_is_critical(spark: SparkSession) -> None:
+    """Ledger 1 in a log that is deleted, 2 in one that is rewritten, 3 in one that stays, 4 in one whose
+    compaction a full disk suspends; 5 is indexed, and 6 is gone from the metadata."""
+    space = [
+        {**BYTES, "ledger_id": ledger, "path": f"/l/{path}.log", **said}
+        for ledger, path, said in (
+            (1, 0, {}), (2, 1, {}), (3, 2, {}), (4, 3, {}), (5, 0, {"remains": True}),
+            (6, 0, {"class": "superseded"}),
+        )
+    ]  # fmt: skip
+    known = logs(
+        spark,
+        {"action": "delete"},
+        {"action": "major"},
+        {"action": "keep"},
+        {"action": "major", "full_disk": "almost-full"},
+    )
+    held = [
+        {"bookie_id": "bk1", "scope_id": 0, "ledger_id": ledger, "state": state}
+        for ledger, state in [*((each, "not-indexed") for each in (1, 2, 3, 4, 6)), (5, "ok")]
+    ]
+    asked = replace(
+        known, space=frame(spark, "space", space), availability=frame(spark, "availability", held)
+    )
+    [found] = find("gc-would-delete-live", asked)
+    assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
+    assert (found.evidence["ledgers"], found.evidence["reasons"]) == (2, ["not-indexed"])
+    assert found.evidence["causes"] == ["log-delete", "log-major"]

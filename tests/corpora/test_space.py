@@ -92,7 +92,45 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 
 @pytest.fixture(scope="module")
 def found(spoiled: Corpus, spark: SparkSession) -> Asked:
-    return audit(spark, f"dump://{spoiled.dump}", spoiled.bookies, spoiled.root / "space", entry_logs=True)
+    dump, out = f"dump://{spoiled.dump}", spoiled.root / "runs" / "space"
+    return audit(spark, dump, spoiled.bookies, out, entry_logs=True, bookie_conf=configuration(spoiled))
+
+
+def configuration(corpus: Corpus) -> str:
+    """Thresholds below which compaction rewrites nearly every log that has something to free."""
+    file = corpus.root / "bk_server.conf"
+    file.write_text("minorCompactionThreshold=0.9\nmajorCompactionThreshold=0.99\n")
+    return str(file)
+
+
+def test_what_a_run_hours_later_still_sees_is_stuck_and_what_waits_was_passed_over(
+    spoiled: Corpus, found: Asked, spark: SparkSession
+) -> None:
+    later = spoiled.scan_time + 3 * 3_600_000
+    again = audit(
+        spark,
+        f"dump://{spoiled.dump}",
+        spoiled.bookies,
+        found.out.parent / "later",
+        entry_logs=True,
+        bookie_conf=configuration(spoiled),
+        scan_time=later,
+        index_time=later,
+    )
+    registered = {row["bookie_id"] for row in again.table("bookies") if row["registered"] is not None}
+    deleted = {
+        row["bookie_id"]
+        for row in found.table("gc_foresight")
+        if row["pass"] == "listing" and row["reason"] in ("no-metadata", "not-collected", "metadata-suspect")
+    }
+    waiting = {row["bookie_id"] for row in found.table("log_foresight") if row["minor_since"] is not None}
+    assert deleted & registered
+    assert waiting & registered
+    for id, bookies in (("orphan-stuck", deleted), ("compaction-stopped", waiting)):
+        assert found.of(id) == []
+        assert {row["bookie_id"] for row in again.of(id)} == bookies & registered
+        since = {json.loads(row["evidence"])["since"] for row in again.of(id)}
+        assert since == {found.report.run.scan_time}
 
 
 def test_the_classes_of_every_file_add_up_to_its_length(spoiled: Corpus, found: Asked) -> None:
@@ -139,6 +177,14 @@ def test_bkaudit_space_has_the_sums_of_the_files(spoiled: Corpus, found: Asked) 
     for number in (1, 2, 3, 4):
         logs = [*current(spoiled, number).glob("*.log"), *current(spoiled, number).glob("*.compacting")]
         assert of_bookies[BOOKIE.format(number)] == sum(log.stat().st_size for log in logs)
+
+
+def test_every_log_that_is_deleted_next_and_was_known_by_its_map_is_read_whole(found: Asked) -> None:
+    maps = {row["path"] for row in found.table("entry_logs") if row["counted"] == "map"}
+    going = {row["path"] for row in found.table("log_foresight") if row["action"] == "delete"}
+    candidates = found.table("deletion_candidates")
+    assert {row["path"] for row in candidates} == going & maps
+    assert {row["state"] for row in candidates} <= {"ok"}
 
 
 def test_bytes_of_every_ledger_are_those_of_a_plain_read(spoiled: Corpus, found: Asked) -> None:
@@ -226,7 +272,9 @@ def test_collected_index_files_and_logs_give_the_space_of_the_disks(
     made = collect([str(spoiled.bookies)], str(out), AuditOptions(entry_logs=True), spark)
     assert made.unread == 0
     dump = f"dump://{spoiled.dump}"
-    hold_to(found, audit(spark, dump, out, spoiled.root / "of-collection", entry_logs=True))
+    conf = configuration(spoiled)
+    run = spoiled.root / "of-collection" / "run"
+    hold_to(found, audit(spark, dump, out, run, entry_logs=True, bookie_conf=conf))
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from auditor.sources.bookies.entry_logs.parts import read_logs_of
+from auditor.sources.bookies.entry_logs.spark_source import directory_part
 from tests.codecs.bookie.test_entry_log_records import one_by_one
 from tests.living.idle import audit, idle_cluster
 
@@ -22,6 +24,7 @@ SETTINGS: dict[str, str | int] = {
     "majorCompactionThreshold": "0.5",
     "majorCompactionInterval": 172_800,
     "journalSyncData": "false",
+    "gcEntryLogMetadataCacheEnabled": "true",
 }
 SIZES = (300, 300, 40, 200, 20, 200, 150, 30, 150, 300, 60)
 """Entries of each ledger; about 200 are a log."""
@@ -34,6 +37,12 @@ def entry_bytes(logs: list[Path]) -> Counter[int]:
         for _, size, _, ledger, _ in one_by_one(log.read_bytes()):
             found[ledger] += size
     return found
+
+
+def read_again(place: Path) -> list[dict[str, Any]]:
+    """The entry logs of a bookie with one ledger directory, and what its collector remembers of them."""
+    [log] = {path.parents[1] for path in place.rglob("current/*.log")}
+    return [row for batch in read_logs_of(directory_part(str(log))) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("storage", ["DbLedgerStorage", "InterleavedLedgerStorage"])
@@ -63,6 +72,7 @@ def test_a_real_collection_does_what_was_foretold(storage: str, spark: SparkSess
         bookies.collect(bookie)
         bookies.flush()
         after = bookies.held()[bookie]
+        cached = {row["path"]: row for row in read_again(bookies.place(bookie)) if row["ledger_id"] is None}
         left = {str(log): log.stat().st_size for log in bookies.place(bookie).rglob("current/*.log")}
         kept = entry_bytes([Path(path) for path in left])
 
@@ -79,6 +89,9 @@ def test_a_real_collection_does_what_was_foretold(storage: str, spark: SparkSess
     assert {path: left[path] for path in rows.keys() - gone} == {
         path: logs[path] for path in rows.keys() - gone
     }
+    # The collector has kept the maps of the logs that it left, and they are what the logs have.
+    assert {cached[path]["cache"] for path in rows.keys() - gone} == {"ok"}
+    assert {row["cache"] for row in cached.values()} <= {"ok", None}
     # What compaction keeps of a log is written again; all else of it is freed.
     freed = sum(rows[path]["entries"] - rows[path]["remain"] for path in gone)
     assert held.total() - kept.total() == freed

@@ -18,6 +18,9 @@ from auditor.sources.bookies.collections.place_rows import places_of
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.places import PlaceFound
 
+IN_COLLECTION = "#"
+"""What stands between a collection's path and that of a directory in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CollectedDirectory:
@@ -207,7 +210,7 @@ def _open(path: str) -> _OpenCollection:
 
 
 def _name(collection: str, path: str) -> str:
-    return f"{collection}#{path}"
+    return f"{collection}{IN_COLLECTION}{path}"
 
 
 def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:

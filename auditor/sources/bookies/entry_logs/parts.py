@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from auditor.model.columns import column
 from auditor.model.states import LogFileKind
+from auditor.sources.bookies.entry_logs.metadata_cache import NOT_CACHED, MetadataCache, open_cache
 from auditor.sources.bookies.entry_logs.rows import (
     SCHEMA,
+    LogFile,
     ledger_batches,
     list_logs,
     read_log,
@@ -47,7 +49,8 @@ ENTRY_LOGS = pa.schema([*WHOSE, *SCHEMA])
 class LogPart:
     """Every ``of``-th log of a directory, from number ``number`` on; ``version_sha256`` as the driver saw it.
 
-    ``verify``: maps are held to the entries of all logs, not only of one in `VERIFIED`.
+    ``verify``: maps are held to the entries of all logs, not only of one in `VERIFIED`. ``cache`` is the
+    directory with the collector's metadata cache; None: this one.
     """
 
     bookie_id: str | None
@@ -57,6 +60,7 @@ class LogPart:
     number: int = 0
     of: int = 1
     verify: bool = False
+    cache: str | None = None
 
 
 def slice_parts(parts: Sequence[LogPart], wanted: int) -> list[LogPart]:
@@ -95,17 +99,23 @@ def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
         row = unlisted_row(part.directory, OSError(changed.reason))
         yield _whose(_batch(row), part)
         return
+    with open_cache(part.cache or part.directory) as cache:
+        yield from _read(part, logs[part.number :: part.of], cache)
+
+
+def _read(part: LogPart, logs: Sequence[LogFile], cache: MetadataCache) -> Iterator[pa.RecordBatch]:
     left = VERIFIED_BYTES
-    for log in logs[part.number :: part.of]:
+    for log in logs:
         sampled = log.log_id % VERIFIED == 0 and left > 0
         verify = part.verify or sampled
         row, found = read_log(
             part.directory, f"{part.directory}/current/{log.name}", log, scan=True, verify=verify
         )
         left -= found.size if sampled else 0
-        yield _whose(_batch(row), part)
+        cached = cache.of(log.log_id, found) if log.kind == LogFileKind.LOG else NOT_CACHED
+        yield _whose(_batch(row | {"cache": cached.state, "cache_reason": cached.reason}), part)
         if log.kind == LogFileKind.LOG:
-            for batch in ledger_batches(row, found):
+            for batch in ledger_batches(row, found, cached.ledgers):
                 yield _whose(batch, part)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,13 @@ SCHEMA = schema_of(
     ("map_bytes", pa.int64(), "bytes of the ledgers map, and of other records that are no entries"),
     ("padding_bytes", pa.int64(), "bytes between records"),
     ("tail_bytes", pa.int64(), "bytes behind the last whole record of a log without a map"),
+    (
+        "cache",
+        pa.string(),
+        "what the collector's metadata cache has of it: ok, wrong, unreadable; null: nothing",
+    ),
+    ("cache_reason", pa.string(), "why it is not ok"),
+    ("cached_bytes", pa.int64(), "in a ledger's row: its bytes in that cache; 0: the cache lacks the ledger"),
 )
 """The table ``entry_logs``: of a file, header, map, padding, tail and entry_bytes add up to its length."""
 
@@ -141,8 +148,11 @@ def read_log(
     return row, found
 
 
-def ledger_batches(row: dict[str, Any], found: LogContents) -> Iterator[pa.RecordBatch]:
-    """One row of `SCHEMA` for each ledger of a log whose own row is ``row``."""
+def ledger_batches(
+    row: dict[str, Any], found: LogContents, cached: Mapping[int, int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """One row of `SCHEMA` for each ledger of a log whose own row is ``row``; ``cached`` is what the collector
+    remembers of them."""
     for start in range(0, len(found.ledger_ids), ROWS):
         part = slice(start, start + ROWS)
         ids = found.ledger_ids[part]
@@ -153,6 +163,8 @@ def ledger_batches(row: dict[str, Any], found: LogContents) -> Iterator[pa.Recor
         }
         if len(found.entries):
             columns["entries"] = pa.array(found.entries[part].astype(np.int64))
+        if cached is not None:
+            columns["cached_bytes"] = pa.array([cached.get(each, 0) for each in ids.tolist()], pa.int64())
         for name in ("directory", "path", "log_id", "mtime", "state", "kind", "counted"):
             columns[name] = pa.repeat(pa.scalar(row[name], SCHEMA.field(name).type), len(ids))
         yield pa.RecordBatch.from_arrays(

@@ -96,6 +96,17 @@ def scan(database: PyRocksDB, directory: str) -> Iterator[Rows]:
         raise _typed_error(directory, str(error)) from None
 
 
+def look_up(database: PyRocksDB, directory: str, key: bytes) -> bytes | None:
+    """The value of one key, None where there is none; errors as of `scan`."""
+    import pyrex
+
+    try:
+        value = database.get(key)
+    except (OSError, pyrex.RocksDBException) as error:
+        raise _typed_error(directory, str(error)) from None
+    return None if value is None else bytes(value)
+
+
 def _strings(column: pa.BinaryArray) -> Strings:
     _, offsets, data = column.buffers()
     return Strings(

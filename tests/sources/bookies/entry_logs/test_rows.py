@@ -30,6 +30,7 @@ def test_a_closed_log_says_how_much_of_how_many_ledgers_it_holds(current: Path) 
         "mtime": 70_250, "version": 1, "ledgers": 2, "entry_bytes": 66, "state": "ok", "reason": None,
         "offset": None, "kind": "log", "scope_id": None, "ledger_id": None, "entries": None, "counted": "map",
         "direct": False, "header_bytes": 1024, "map_bytes": 56, "padding_bytes": 0, "tail_bytes": 0,
+            "cache": None, "cache_reason": None, "cached_bytes": None,
     }  # fmt: skip
     assert pa.Table.from_pylist([row], SCHEMA).num_rows == 1
 

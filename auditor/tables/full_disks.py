@@ -1,0 +1,49 @@
+"""Full disks, and what they do to compaction.
+
+A collector is told how full its ledger directories are. Above diskUsageWarnThreshold it suspends major
+compaction, above diskUsageThreshold minor compaction too, until there is room; with
+isForceGCAllowWhenNoSpace it collects and compacts at once instead. A bookie on DbLedgerStorage has a
+collector for each ledger directory, others have one, which any of their directories holds up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.model.collector_settings import CollectorSettings
+from auditor.model.states import FullDisk, GcAction
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def with_full_disks(logs: DataFrame, disks: DataFrame | None, settings: CollectorSettings) -> DataFrame:
+    """``logs``, by ``bookie_id`` and ``directory``, with ``full_disk``; null where there is room, or no file
+    system was seen. ``disks`` is the table of that name, None where its free bytes say nothing."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    if disks is None:
+        return logs.withColumn("full_disk", F.lit(None).cast("string"))
+    used = 1 - F.col("free_bytes") / F.col("capacity_bytes")
+    seen = disks.where("capacity_bytes > 0").select("directory", used.alias("used"))
+    alone = disks.groupBy("bookie_id").agg((F.max("rocksdb_bytes") > 0).alias("alone"))
+    rows = logs.join(F.broadcast(seen), "directory", "left").join(F.broadcast(alone), "bookie_id", "left")
+    of_bookie = F.max("used").over(Window.partitionBy("bookie_id"))
+    level = F.when(F.col("alone"), F.col("used")).otherwise(of_bookie)
+    forced = F.lit(settings.forced_when_full)
+    state = (
+        F.when((level > settings.disk_warn_threshold) & forced, FullDisk.FORCED.value)
+        .when(level > settings.disk_threshold, FullDisk.FULL.value)
+        .when(level > settings.disk_warn_threshold, FullDisk.ALMOST_FULL.value)
+    )
+    return rows.withColumn("full_disk", state).drop("used", "alone")
+
+
+def suspended() -> Column:
+    """Whether a full disk keeps the compaction of a log, by its ``action``, from running."""
+    from pyspark.sql import functions as F
+
+    full, almost = (F.col("full_disk") == each.value for each in (FullDisk.FULL, FullDisk.ALMOST_FULL))
+    minor, major = (F.col("action") == each.value for each in (GcAction.MINOR, GcAction.MAJOR))
+    return F.coalesce((full & (minor | major)) | (almost & major), F.lit(False))

@@ -1,0 +1,146 @@
+"""A collector's metadata cache, held to the logs: what agrees, what it dropped, and what is wrong."""
+
+from __future__ import annotations
+
+import struct
+import tarfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auditor.sources.bookies.entry_logs.metadata_cache import NAME, open_cache
+from auditor.sources.bookies.entry_logs.parts import LogPart, read_logs_of
+from auditor.sources.bookies.entry_logs.reader import contents_of
+from tests.codecs.bookie.test_entry_log_records import one_by_one
+from tests.codecs.entry_logs import Entry, log
+from tests.sources.rocksdb_databases import write_database
+
+ENTRIES: list[Entry] = [(5, 0, 2), (5, 1, 2), (9, 2, 2)]
+WHOLE = {5: 44, 9: 22}
+
+
+GOLDEN = Path(__file__).parents[3] / "data" / "entry-logs" / "collected.tar.gz"
+"""Two closed logs of a bookie of 4.17, with its metadata cache, after it collected ledger 5."""
+
+
+def test_what_a_real_collector_remembers_is_what_its_logs_have(tmp_path: Path) -> None:
+    with tarfile.open(GOLDEN) as archive:
+        archive.extractall(tmp_path, filter="data")
+    part = LogPart("bk1", 0, str(tmp_path), None, verify=True)
+    found = [row for batch in read_logs_of(part) for row in batch.to_pylist()]
+    files = [row for row in found if row["ledger_id"] is None]
+    assert [(row["log_id"], row["state"], row["cache"], row["counted"]) for row in files] == [
+        (0, "ok", "ok", "scan"),
+        (2, "ok", "ok", "scan"),
+    ]
+    for row in files:
+        data = (tmp_path / "current" / f"{row['log_id']:x}.log").read_bytes()
+        parts = ("header_bytes", "entry_bytes", "padding_bytes", "map_bytes", "tail_bytes")
+        assert sum(row[name] for name in parts) == len(data) == row["bytes"]
+        sizes: Counter[int] = Counter()
+        for _, size, _, ledger, _ in one_by_one(data):
+            sizes[ledger] += size
+        mine = {
+            each["ledger_id"]: each["entry_bytes"]
+            for each in found
+            if each["log_id"] == row["log_id"] and each["ledger_id"] is not None
+        }
+        assert mine == sizes
+    dropped = [row for row in found if row["cached_bytes"] == 0]
+    assert [(row["log_id"], row["ledger_id"], row["entry_bytes"]) for row in dropped] == [(2, 5, 1300)]
+
+
+def value(
+    ledgers: Mapping[int, int], log_id: int = 31, total: int = 66, remaining: int | None = None
+) -> bytes:
+    remaining = sum(ledgers.values()) if remaining is None else remaining
+    head = struct.pack(">hqqqq", 0, log_id, total, remaining, len(ledgers))
+    return head + b"".join(struct.pack(">qq", *pair) for pair in ledgers.items())
+
+
+def rows(root: Path, *cached: bytes, cache: Path | None = None) -> list[dict[str, Any]]:
+    """The rows of a directory with log 1f, of which a cache has ``cached``."""
+    current = root / "current"
+    current.mkdir(exist_ok=True)
+    (current / "1f.log").write_bytes(log(ENTRIES))
+    written = {struct.pack(">q", 31 + number): each for number, each in enumerate(cached)}
+    write_database((cache or root) / "current" / NAME, written)
+    part = LogPart("bk1", 0, str(root), None, cache=str(cache) if cache else None)
+    return [row for batch in read_logs_of(part) for row in batch.to_pylist()]
+
+
+def test_a_cache_that_has_what_the_log_has_agrees(tmp_path: Path) -> None:
+    file, *ledgers = rows(tmp_path, value(WHOLE))
+    assert (file["cache"], file["cache_reason"], file["state"]) == ("ok", None, "ok")
+    assert {row["ledger_id"]: row["cached_bytes"] for row in ledgers} == WHOLE
+
+
+def test_a_ledger_that_the_collector_dropped_is_no_contradiction_and_is_told(tmp_path: Path) -> None:
+    file, *ledgers = rows(tmp_path, value({9: 22}))
+    assert file["cache"] == "ok"
+    assert {row["ledger_id"]: row["cached_bytes"] for row in ledgers} == {5: 0, 9: 22}
+
+
+def test_a_cache_in_the_bookies_first_directory_counts_for_the_others(tmp_path: Path) -> None:
+    (tmp_path / "l0").mkdir()
+    (tmp_path / "l1").mkdir()
+    file, *_ = rows(tmp_path / "l1", value(WHOLE), cache=tmp_path / "l0")
+    assert file["cache"] == "ok"
+
+
+WRONG = {
+    "other bytes of a ledger": (value({5: 40, 9: 22}), "has 40 bytes of ledger 5, and the log 44"),
+    "a ledger that is not there": (value({5: 44, 7: 1}), "has 1 bytes of ledger 7, and the log 0"),
+    "another sum": (value(WHOLE, total=70), "has 70 bytes of entries, and the log 66"),
+    "more that remains": (value({5: 44}, remaining=66), "says that 66 bytes remain, and its ledgers are 44"),
+    "another log": (value(WHOLE, log_id=30), "has log 30 under this log's id"),
+}
+
+
+@pytest.mark.parametrize(("cached", "reason"), WRONG.values(), ids=WRONG.keys())
+def test_what_contradicts_the_log_is_wrong(tmp_path: Path, cached: bytes, reason: str) -> None:
+    file, *_ = rows(tmp_path, cached)
+    assert (file["cache"], file["cache_reason"]) == ("wrong", f"{NAME} {reason}")
+
+
+def test_a_value_that_no_server_wrote_says_where(tmp_path: Path) -> None:
+    file, *ledgers = rows(tmp_path, value(WHOLE)[:-1])
+    assert file["cache"] == "unreadable"
+    assert file["cache_reason"] == (
+        f"{NAME}: entry log metadata: 31 bytes for 2 ledgers of 16 bytes (at byte 26)"
+    )
+    assert {row["cached_bytes"] for row in ledgers} == {None}
+
+
+def test_a_log_that_is_not_in_it_and_a_directory_without_one_say_nothing(tmp_path: Path) -> None:
+    file, *ledgers = rows(tmp_path)
+    assert (file["cache"], {row["cached_bytes"] for row in ledgers}) == (None, {None})
+    with open_cache(str(tmp_path / "nowhere")) as cache:
+        assert cache.of(31, contents_of(lambda offset, length: b"", 0)).state is None
+
+
+def test_a_cache_that_is_no_database_is_unreadable_and_the_logs_are_read(tmp_path: Path) -> None:
+    rows(tmp_path, value(WHOLE))
+    for file in (tmp_path / "current" / NAME).glob("MANIFEST-*"):
+        file.write_bytes(b"no manifest")
+    part = LogPart("bk1", 0, str(tmp_path), None)
+    found, *ledgers = [row for batch in read_logs_of(part) for row in batch.to_pylist()]
+    assert (found["cache"], found["state"]) == ("unreadable", "ok")
+    assert found["cache_reason"].startswith(f"{NAME}: ")
+    assert {row["ledger_id"]: row["entry_bytes"] for row in ledgers} == WHOLE
+
+
+@given(st.dictionaries(st.sampled_from([5, 9]), st.just(None)))
+def test_any_part_of_the_logs_ledgers_agrees(dropped: dict[int, None]) -> None:
+    from auditor.codecs.bookie.entry_log_metadata import decode
+    from auditor.sources.bookies.entry_logs.metadata_cache import contradiction
+
+    data = log(ENTRIES)
+    found = contents_of(lambda offset, length: data[offset : offset + length], len(data))
+    left = {ledger: size for ledger, size in WHOLE.items() if ledger not in dropped}
+    assert contradiction(31, decode(value(left)), left, found) is None

@@ -1,0 +1,49 @@
+"""Logs that collection deletes next: read whole, and a map that names other ledgers is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor.tables.deletion_candidates import deletion_candidates, verdict
+from tests.checks.tables_builder import frame
+from tests.codecs.entry_logs import header, ledgers_map, log, record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def renamed(ledger: int) -> bytes:
+    """A log of two entries of ledger 7 whose map gives their bytes to another: the sum is right."""
+    entries = b"".join(record(7, entry, 2) for entry in (0, 1))
+    return header(1024 + len(entries), 1) + entries + ledgers_map([(ledger, len(entries))])
+
+
+def test_a_map_of_the_right_sum_with_another_ledger_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "0.log").write_bytes(renamed(9))
+    assert verdict(str(tmp_path / "0.log")) == {
+        "state": "map-wrong",
+        "reason": "the ledgers map is wrong for 2 ledgers: it has 0 bytes of ledger 7, and the log 44",
+    }
+    (tmp_path / "1.log").write_bytes(renamed(7))
+    assert verdict(str(tmp_path / "1.log")) == {"state": "ok", "reason": None}
+
+
+def test_what_goes_next_and_was_known_by_its_map_is_read_and_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    wrong, other, kept, scanned = (str(tmp_path / f"{number}.log") for number in range(4))
+    Path(wrong).write_bytes(renamed(9))
+    Path(other).write_bytes(log([(5, 0, 2)]))
+    logs = [
+        {"path": path, "kind": "log", "counted": "scan" if path == scanned else "map"}
+        for path in (wrong, other, kept, scanned, "/c#/l/0.log")
+    ]
+    plans = [
+        {"bookie_id": "bk1", "path": path, "bytes": 1, "action": "keep" if path == kept else "delete"}
+        for path in (wrong, other, kept, scanned, "/c#/l/0.log")
+    ]
+    rows = deletion_candidates(
+        frame(spark, "entry_logs", logs), frame(spark, "log_foresight", plans), 2
+    ).collect()
+    assert {row["path"]: row["state"] for row in rows} == {wrong: "map-wrong", other: "ok"}
