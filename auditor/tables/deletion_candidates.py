@@ -50,13 +50,13 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame, tasks: 
 def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
-            yield pa.RecordBatch.from_pylist([row | verdict(row["path"])], schema=DELETION_CANDIDATES)
+            yield pa.RecordBatch.from_pylist([row | hold_map(row["path"])], schema=DELETION_CANDIDATES)
 
 
-def verdict(path: str) -> dict[str, str | None]:
+def hold_map(path: str) -> dict[str, str | None]:
     """State and reason of one log, its map held to all of its entries.
 
-    >>> verdict("/no/such/log")
+    >>> hold_map("/no/such/log")
     {'state': 'unreadable', 'reason': 'No such file or directory'}
     """
     try:
