@@ -97,9 +97,10 @@ def found(spoiled: Corpus, spark: SparkSession) -> Asked:
 
 
 def configuration(corpus: Corpus) -> str:
-    """Thresholds below which compaction rewrites nearly every log that has something to free."""
+    """Compaction rewrites nearly every log that has something to free, within an hour."""
     file = corpus.root / "bk_server.conf"
-    file.write_text("minorCompactionThreshold=0.9\nmajorCompactionThreshold=0.99\n")
+    settings = ("minorCompactionThreshold=0.9", "majorCompactionThreshold=0.99")
+    file.write_text("\n".join((*settings, "minorCompactionInterval=600", "majorCompactionInterval=3600", "")))
     return str(file)
 
 
@@ -123,7 +124,7 @@ def test_what_a_run_hours_later_still_sees_is_stuck_and_what_waits_was_passed_ov
         for row in found.table("gc_foresight")
         if row["pass"] == "listing" and row["reason"] in ("no-metadata", "not-collected", "metadata-suspect")
     }
-    waiting = {row["bookie_id"] for row in found.table("log_foresight") if row["minor_since"] is not None}
+    waiting = {row["bookie_id"] for row in found.table("log_foresight") if row["major_since"] is not None}
     assert deleted & registered
     assert waiting & registered
     for id, bookies in (("orphan-stuck", deleted), ("compaction-stopped", waiting)):
