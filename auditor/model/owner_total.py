@@ -8,15 +8,16 @@ from typing import Literal, get_args
 Level = Literal["tenant", "namespace", "topic"]
 LEVELS: tuple[str, ...] = get_args(Level)
 NOBODY = ""
-"""The name of what belongs to nobody that is known: leaks, and ledgers of other applications."""
+"""The name of what belongs to nobody that is known."""
 
 
 @dataclass(slots=True)
 class OwnerTotal:
     """One tenant, namespace or topic: ``bytes`` and ``entries`` are of closed ledgers, one copy of each.
 
-    ``dangling`` counts references to ledgers that are gone, ``unowned`` ledgers that are leaked, with their
-    ``leaked_bytes`` and ``leaked_entries``. ``findings`` counts by severity those about its ledgers.
+    ``dangling`` counts references to ledgers that are gone, ``unowned`` ledgers that are leaked, by the last
+    owner that their custom metadata name, with their ``leaked_bytes`` and ``leaked_entries``. ``findings``
+    counts by severity those about its ledgers.
     """
 
     name: str

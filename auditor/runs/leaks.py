@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from auditor.errors import RunUsageError
-from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names_of
+from auditor.keys.pulsar import Names, NodeKind
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.model.leak import Leak, LeakTotals
+from auditor.runs.claims import names_of_claim
 from auditor.runs.owner_totals import has_owners
 from auditor.runs.reader import RunReader
 
@@ -77,11 +78,8 @@ def last_owner(claim: str) -> str:
     >>> last_owner("/elsewhere")
     '/elsewhere'
     """
-    for tree in (MANAGED_LEDGERS, SCHEMAS):
-        _, found, below = claim.partition(f"/{tree}/")
-        if found:
-            return _words(names_of(f"{tree}/{below}"), claim)
-    return claim
+    names = names_of_claim(claim)
+    return claim if names is None else _words(names, claim)
 
 
 def _words(names: Names, claim: str) -> str:

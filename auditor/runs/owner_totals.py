@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.errors import RunUsageError
 from auditor.model.finding import Severity
 from auditor.model.owner_total import LEVELS, NOBODY, Level, OwnerTotal
+from auditor.runs.claims import names_of_claim
 from auditor.runs.reader import RunReader
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Names = tuple[str | None, ...]
 """Tenant, namespace and topic of an owner; None where there is none, or it is not known."""
 
 _NAMES = ("tenant", "namespace", "topic")
-_READ = (*_NAMES, "standing", "borrowed", "length", "last_entry_id")
+_READ = (*_NAMES, "standing", "claim", "borrowed", "length", "last_entry_id")
 
 
 def has_owners(run: RunReader) -> bool:
@@ -55,7 +56,7 @@ class OwnerTotals:
     def _by_topic(self) -> dict[Names, OwnerTotal]:
         totals: dict[Names, OwnerTotal] = {}
         for row in _groups(self._run):
-            total = totals.setdefault(tuple(row[name] for name in _NAMES), OwnerTotal(NOBODY))
+            total = totals.setdefault(_names(row), OwnerTotal(NOBODY))
             if row["standing"] == "owned":
                 total.ledgers += row["count_all"]
                 total.bytes += row["bytes_sum"]
@@ -73,13 +74,19 @@ class OwnerTotals:
         return totals
 
 
+def _names(row: dict[str, Any]) -> Names:
+    """Whose the ledgers of a group are; of leaks whose they were, as their custom metadata say."""
+    claimed = names_of_claim(row["claim"]) if row["claim"] else None
+    return tuple(row[name] if claimed is None else getattr(claimed, name) for name in _NAMES)
+
+
 def _worst(total: OwnerTotal) -> tuple[int, ...]:
     """The counts of findings, the worst severity first, each the larger the earlier."""
     return tuple(-total.findings.get(str(severity), 0) for severity in sorted(Severity, key=lambda s: s.rank))
 
 
 def _groups(run: RunReader) -> Iterator[dict[str, Any]]:
-    """Of each batch, one row per topic and standing: how many ledgers, their bytes and entries."""
+    """Of each batch, one row per topic, standing and claim: how many ledgers, their bytes and entries."""
     for batch in run.batches("tables/ownership", _READ):
         yield from _group(batch).to_pylist()
 
@@ -97,8 +104,11 @@ def _group(batch: pa.RecordBatch) -> pa.Table:
         "entries": pc.max_element_wise(pc.add(some["last_entry_id"], 1), 0),
     }
     keys = [*_NAMES, "standing"]
-    table = pa.table({**{name: some[name] for name in keys}, **values})
-    return table.group_by(keys).aggregate([("bytes", "sum"), ("entries", "sum"), ([], "count_all")])
+    claim = pc.if_else(pc.equal(some["standing"], "unowned"), some["claim"], None)
+    table = pa.table({**{name: some[name] for name in keys}, "claim": claim, **values})
+    return table.group_by([*keys, "claim"]).aggregate(
+        [("bytes", "sum"), ("entries", "sum"), ([], "count_all")]
+    )
 
 
 def _owners_of_findings(run: RunReader) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -210,7 +210,7 @@ def test_owners_and_leaks_are_those_of_the_tables(tmp_path: Path) -> None:
     leak = Finding("ledger-unowned", Severity.NOTE, Confidence.CONFIRMED, 0, 2**60, evidence=said)
     run = made_run(tmp_path, [*FINDINGS, leak], ownership=ROWS)
     frame = run.frames.owners("tenant")
-    assert frame.index.to_list() == ["b", "a", ""]
+    assert frame.index.to_list() == ["b", "a", "", "c"]
     assert frame.loc["a", ["ledgers", "bytes", "entries", "dangling", "note"]].to_list() == [2, 150, 10, 1, 2]
     assert frame.loc["", ["unowned", "leaked_bytes", "leaked_entries"]].to_list() == [1, 7, 3]
     assert run.frames.owners("topic", 1).index.to_list() == ["b/y/one"]
@@ -222,7 +222,7 @@ def test_owners_and_leaks_are_those_of_the_tables(tmp_path: Path) -> None:
     assert leaks["made"].to_list() == [pd.Timestamp(MAY_3, unit="ms", tz="UTC")]
     assert [each.ledger_id for each in run.leaks] == [2**60]
     assert run.leaks.totals().bytes == 7
-    assert [each.name for each in run.namespaces() or []] == ["b/y", "a/x", ""]
+    assert [each.name for each in run.namespaces() or []] == ["b/y", "a/x", "", "c/z"]
 
 
 def test_history_is_of_the_runs_of_one_cluster_beside_this_one(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ ROWS = [
     row(4, "dangling", "a/x/one"),
     row(5, "unowned", None, length=7, last_entry_id=2),
     row(6, "unnamed", None, length=9),
+    row(8, "unowned", None, length=4, claim="/east/managed-ledgers/c/z/persistent/gone/sub"),
+    row(9, "unowned", None, length=1, last_entry_id=0, claim="/east/schemas/c/z/gone"),
 ]
 
 
@@ -58,6 +60,7 @@ NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7, leaked_entries=3)
                 OwnerTotal("b", 1, 0, findings={"critical": 1}),
                 OwnerTotal("a", 2, 150, 1, entries=10, findings={"note": 2}),
                 NOBODYS,
+                OwnerTotal("c", unowned=2, leaked_bytes=5, leaked_entries=1),
             ],
         ),
         (
@@ -67,6 +70,7 @@ NOBODYS = OwnerTotal(NOBODY, unowned=1, leaked_bytes=7, leaked_entries=3)
                 OwnerTotal("a/x/one", 1, 100, 1, entries=10, findings={"note": 1}),
                 OwnerTotal("a/x/two", 1, 50, findings={"note": 1}),
                 NOBODYS,
+                OwnerTotal("c/z/gone", unowned=2, leaked_bytes=5, leaked_entries=1),
             ],
         ),
     ],
@@ -83,7 +87,7 @@ def test_the_command_prints_them(tmp_path: Path) -> None:
     outcome = bkaudit("report", str(tmp_path), "--by", "namespace")
     assert outcome.exit_code == 0, outcome.output
     lines = outcome.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["namespace", "b/y", "a/x", "(no"]
+    assert [line.split()[0] for line in lines] == ["namespace", "b/y", "a/x", "(no", "c/z"]
     assert bkaudit("report", str(tmp_path), "--by", "namespace", "--format", "json").exit_code == 2
 
 
