@@ -26,7 +26,7 @@ from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.reader import IndexReader
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import ZnodeBatch
-from auditor.tables.judgement import BookieState, Groups, LedgerFacts, Pair, judge, striped_to
+from auditor.tables.judge_replicas import BookieState, Groups, LedgerFacts, Pair, judge, striped_to
 from benchmarks.audited import Audited, apart
 from benchmarks.cluster import Cluster
 from benchmarks.ledger_records import binary

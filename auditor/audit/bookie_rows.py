@@ -9,7 +9,7 @@ from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata
 from auditor.model.bookie_id import is_accepted
 from auditor.model.states import BookieRead
-from auditor.tables.judgement import BookieState
+from auditor.tables.judge_replicas import BookieState
 from auditor.tables.starts import starts
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from auditor.model.options import AuditOptions
 from auditor.model.states import BookieRead
 from auditor.spark.query_plans import plan_for
 from auditor.tables.answers import merge_answers
+from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
-from auditor.tables.judgement import BookieState
 from auditor.tables.unequal import PAIR, answered_ends, expected_groups, unequal
 
 if TYPE_CHECKING:

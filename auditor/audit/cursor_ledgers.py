@@ -19,7 +19,7 @@ from auditor.codecs.pulsar.managed_cursor import decode_position
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.states import IndexState, TailRead
 from auditor.sources.bookies.entry_logs.one_entry import find_location, read_body
-from auditor.tables.judgement import groups_of
+from auditor.tables.judge_replicas import groups_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,7 +26,7 @@ from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark.source_rows import source_rows
 from auditor.tables.answers import combine_pieces
-from auditor.tables.by_state import by_state
+from auditor.tables.availability_by_state import by_state
 from auditor.tables.unequal import held_groups
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from auditor.model.options import AuditOptions
 from auditor.model.witness import WitnessAnswer
 from auditor.sources.bookies.rpc import read_rows
 from auditor.sources.bookies.rpc.pairs import endpoints
+from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED
-from auditor.tables.judgement import BookieState
 from auditor.tables.registry import registrations
 from auditor.tables.rejudgement import candidates, rejudge, requests
 from auditor.tables.testimony import BOUND

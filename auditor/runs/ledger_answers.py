@@ -12,7 +12,7 @@ from auditor.codecs.availability.fold import fold_entries
 from auditor.model.ledger_view import AnswerView, ReplicaView
 from auditor.model.states import UnknownCopy
 from auditor.model.witness import WitnessAnswer
-from auditor.tables.judgement import groups_of
+from auditor.tables.judge_replicas import groups_of
 
 _LEFT_OPEN: dict[str, str] = {
     UnknownCopy.INDEX_INCOMPLETE: "it serves entries that its index lacks; what it was not asked for is "

@@ -13,7 +13,7 @@ from auditor.model.ledger_view import LedgerView, ReplicaView
 from auditor.model.states import NOT_WHOLE, OF_PLACES, BookieRead, IndexState, UnknownCopy
 from auditor.runs.ledger_answers import answers_of, with_answers
 from auditor.runs.reader import RunReader
-from auditor.tables.judgement import LedgerFacts, groups_of, striped_to
+from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds

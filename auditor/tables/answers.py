@@ -16,7 +16,7 @@ from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState
-from auditor.tables.judgement import groups_of
+from auditor.tables.judge_replicas import groups_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

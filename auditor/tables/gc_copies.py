@@ -17,7 +17,7 @@ from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.finding import Confidence
 from auditor.model.states import GcReason, GcVerdict, LedgerClass
-from auditor.tables.judgement import groups_of
+from auditor.tables.judge_replicas import groups_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

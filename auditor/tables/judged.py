@@ -1,7 +1,7 @@
 """judged: one row for every ledger with an unequal replica, saying what that means.
 
-The comparison itself is `auditor.tables.judgement`; this module carries ledgers to it in Arrow batches, one
-row per ledger with its few unequal pairs, so that nothing is exploded and nothing is collected.
+The comparison itself is `auditor.tables.judge_replicas`; this module carries ledgers to it in Arrow batches,
+one row per ledger with its few unequal pairs, so that nothing is exploded and nothing is collected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from auditor.model.states import UnknownCopy
 from auditor.sources.bookies.rpc.read_rows import WITNESS
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
-from auditor.tables.judgement import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
+from auditor.tables.judge_replicas import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
 from auditor.tables.past_end import set_apart
 from auditor.tables.whole_replicas import counts, is_whole, judge_whole
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import Groups
 from auditor.model.states import BookieRead
-from auditor.tables.judgement import BookieState, Judgement, LedgerFacts, striped_to
+from auditor.tables.judge_replicas import BookieState, Judgement, LedgerFacts, striped_to
 
 
 def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: Judgement) -> None:

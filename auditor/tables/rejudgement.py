@@ -16,6 +16,7 @@ from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass
 from auditor.tables.doubts import unasked
+from auditor.tables.judge_replicas import BookieState, groups_of
 from auditor.tables.judged import (
     JUDGED,
     LEDGER_COLUMNS,
@@ -26,7 +27,6 @@ from auditor.tables.judged import (
     pairs_by_ledger,
     rows_of,
 )
-from auditor.tables.judgement import BookieState, groups_of
 from auditor.tables.testimony import BOUND, judge_again, questions
 from auditor.tables.verdicts import class_of
 

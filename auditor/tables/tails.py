@@ -16,7 +16,7 @@ import pyarrow as pa
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
 from auditor.model.states import IndexState
-from auditor.tables.judgement import groups_of
+from auditor.tables.judge_replicas import groups_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

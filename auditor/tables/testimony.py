@@ -40,7 +40,7 @@ from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.single_entries import even_sample, most_shared_entry
 from auditor.model.states import IndexState
 from auditor.model.witness import WitnessAnswer
-from auditor.tables.judgement import (
+from auditor.tables.judge_replicas import (
     BookieState,
     Groups,
     Judgement,

@@ -109,7 +109,7 @@ def answered_ends(ledgers: DataFrame, held: DataFrame, bookies: Collection[str])
     """Equal pairs of ledgers that are not closed, where a bookie that was not read whole answered of them.
 
     What such a bookie lacks is unknown where it has no pair. Its answer of a ledger is whole all the same,
-    and says what the open end lacks (`auditor.tables.judgement.judge`). ``bookies`` are these bookies.
+    and says what the open end lacks (`auditor.tables.judge_replicas.judge`). ``bookies`` are these bookies.
     Columns as `unequal` has them, without any of its pairs.
     """
     from pyspark.sql import functions as F

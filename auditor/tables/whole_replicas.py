@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import GroupBatch, offsets_of
 from auditor.codecs.availability.worst import worst_of_whole
 from auditor.model.states import BookieRead
-from auditor.tables.judgement import (
+from auditor.tables.judge_replicas import (
     BookieState,
     Judgement,
     LedgerFacts,
@@ -35,7 +35,7 @@ def judge_whole(
     bookies: Mapping[str, BookieState],
     grace_ms: int,
 ) -> list[Judgement]:
-    """Judge ledgers for which `is_whole` holds, as `auditor.tables.judgement.judge` would."""
+    """Judge ledgers for which `is_whole` holds, as `auditor.tables.judge_replicas.judge` would."""
     answers = []
     owner: list[int] = []
     seats: list[tuple[int, int, int, int]] = []

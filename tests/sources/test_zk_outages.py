@@ -15,7 +15,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper import walk
-from auditor.sources.metadata.zookeeper.live import LiveStore, SubtreesPart
+from auditor.sources.metadata.zookeeper.live import SubtreesPart, ZooKeeperStore
 from auditor.sources.metadata.zookeeper.walk import Top
 from tests.servers.zookeeper import Ensemble, ZooKeeperProcess, write, writer
 from tests.servers.zookeeper_debian import debian_jars
@@ -23,7 +23,7 @@ from tests.servers.zookeeper_debian import debian_jars
 LEDGERS = {f"/bk/{hierarchical.to_path(n * 2_500)}": b"%d" % n for n in range(600)}
 AFTER = 3  # batches after which something happens
 
-Act = Callable[[LiveStore], object]
+Act = Callable[[ZooKeeperStore], object]
 
 
 @pytest.fixture(scope="module", params=["3.9", "3.8"])
@@ -56,7 +56,7 @@ def scan(
     ``act`` happens between two batches, or (``at_once``) while one is read.
     """
     store = open_store(f"zk://{hosts}/bk", StoreOptions(rate, timeout_s=timeout_s, batch=10))
-    assert isinstance(store, LiveStore)
+    assert isinstance(store, ZooKeeperStore)
     batches: list[ZnodeBatch] = []
     acting: threading.Thread | None = None
     try:
@@ -96,7 +96,7 @@ def asked(ensemble: Ensemble) -> ZooKeeperProcess:
 def test_when_a_member_ends_another_goes_on_and_nothing_is_lost(ensemble: Ensemble, at_once: bool) -> None:
     ended: list[ZooKeeperProcess] = []
 
-    def end(store: LiveStore) -> None:
+    def end(store: ZooKeeperStore) -> None:
         ended.append(asked(ensemble))
         ended[0].kill()
 
@@ -112,7 +112,7 @@ def test_when_a_member_ends_another_goes_on_and_nothing_is_lost(ensemble: Ensemb
 def test_when_a_member_freezes_another_goes_on_and_nothing_is_lost(ensemble: Ensemble) -> None:
     frozen: list[ZooKeeperProcess] = []
 
-    def freeze(store: LiveStore) -> None:
+    def freeze(store: ZooKeeperStore) -> None:
         frozen.append(asked(ensemble))
         frozen[0].freeze()
 
@@ -158,7 +158,7 @@ def test_a_second_scan_on_one_connection_sees_what_was_written_before_it(ensembl
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_single_server_that_starts_again_is_waited_for(server: ZooKeeperProcess, at_once: bool) -> None:
-    def restart(store: LiveStore) -> None:
+    def restart(store: ZooKeeperStore) -> None:
         server.kill()
         server.start()
 
@@ -171,7 +171,7 @@ def test_a_single_server_that_starts_again_is_waited_for(server: ZooKeeperProces
 def test_a_session_that_ends_on_the_server_is_opened_anew(server: ZooKeeperProcess) -> None:
     sessions: list[object] = []
 
-    def expire(store: LiveStore) -> None:
+    def expire(store: ZooKeeperStore) -> None:
         session = store._reader._session
         assert session is not None
         sessions.append(session)
@@ -194,7 +194,7 @@ def test_what_is_deleted_while_it_is_listed_is_gone_and_nothing_else_is(server: 
     deleted = {path for path in LEDGERS if "/00/01" in path}
     assert len(deleted) == 200
 
-    def delete(store: LiveStore) -> None:
+    def delete(store: ZooKeeperStore) -> None:
         with writer(server.hosts) as client:
             for inner in sorted({path.rpartition("/")[0] for path in deleted}):
                 client.delete(inner, recursive=True)
@@ -213,7 +213,7 @@ def test_what_is_deleted_and_made_again_while_it_is_listed_is_unknown(server: Zo
     inner = sorted({path.rpartition("/")[0] for path in LEDGERS})
 
     store = open_store(f"zk://{server.hosts}/bk", StoreOptions(batch=10))
-    assert isinstance(store, LiveStore)
+    assert isinstance(store, ZooKeeperStore)
     # Between the list of an inner znode's siblings and its own data it is gone for a moment.
     real = store._reader.data
     gone = {inner[5]}
@@ -242,7 +242,7 @@ def test_what_is_deleted_and_made_again_while_it_is_listed_is_unknown(server: Zo
 def test_a_cluster_that_stays_away_is_an_error_and_never_a_shorter_list(
     server: ZooKeeperProcess, how: str, at_once: bool
 ) -> None:
-    def cut_off(store: LiveStore) -> None:
+    def cut_off(store: ZooKeeperStore) -> None:
         server.kill() if how == "kill" else server.freeze()
 
     with pytest.raises(StoreError, match=rf"cannot connect to ZooKeeper at {server.hosts}") as lost:

@@ -14,7 +14,7 @@ from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.wire import expand
 from auditor.sources.bookies.part_rows import SCHEMA as AVAILABILITY
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.tables.judgement import groups_of
+from auditor.tables.judge_replicas import groups_of
 
 Row = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor.tables.doubtful_ids import doubtful_ids
+from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
-from auditor.tables.judgement import BookieState
 from auditor.tables.marks import of_first_scan, stock
 from auditor.tables.moved import find_moves
 from auditor.tables.orphans import find_over_replicated, holdings, orphans, vanished_ranges

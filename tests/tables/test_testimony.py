@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.tables import doubts
-from auditor.tables.judgement import BookieState, Judgement, LedgerFacts, Pair
+from auditor.tables.judge_replicas import BookieState, Judgement, LedgerFacts, Pair
 from auditor.tables.testimony import BOUND, SAMPLE, judge_again, questions, write_set
-from tests.tables.test_judgement import entries, groups, ledgers, striped
+from tests.tables.test_judge_replicas import entries, groups, ledgers, striped
 
 HOUR = 3_600_000
 A, B = "a", "b"

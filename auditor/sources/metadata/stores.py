@@ -38,13 +38,13 @@ class StoreKind:
 
 STORES = {
     "zk": StoreKind(
-        "auditor.sources.metadata.zookeeper.live:LiveStore",
+        "auditor.sources.metadata.zookeeper.live:ZooKeeperStore",
         live=True,
         counter="auditor.sources.metadata.zookeeper.facts:count_ledgers",
         prober="auditor.sources.metadata.zookeeper.facts:probe",
     ),
     "zk-snapshot": StoreKind(
-        "auditor.sources.metadata.zookeeper.snapshot:SnapshotStore",
+        "auditor.sources.metadata.zookeeper.snapshot:ZooKeeperSnapshotStore",
         recogniser="auditor.sources.metadata.zookeeper.files:recognise",
     ),
     "etcd": StoreKind(

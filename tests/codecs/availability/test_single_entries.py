@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import GROUP, Groups
 from auditor.codecs.availability.single_entries import even_sample, most_shared_entry
-from auditor.tables.judgement import groups_of
+from auditor.tables.judge_replicas import groups_of
 
 sets_of_entries = st.sets(st.integers(0, 60))
 

@@ -12,7 +12,7 @@ from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, t
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.metadata.store import NO_TIME, Znode, ZnodeBatch
-from auditor.tables.judgement import groups_of
+from auditor.tables.judge_replicas import groups_of
 
 KIND = LayoutKind.HIERARCHICAL
 

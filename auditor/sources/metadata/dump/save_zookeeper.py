@@ -14,13 +14,13 @@ from auditor.sources.metadata.dump.save_request import Record, SaveRequest, Stor
 from auditor.sources.metadata.dump.zookeeper import znode_record
 from auditor.sources.metadata.store import Tree, Znode, tree_of
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
-from auditor.sources.metadata.zookeeper.live import LiveStore
+from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 from auditor.sources.metadata.zookeeper.walk import Top, walk
 
 
 def read_zookeeper(wanted: SaveRequest) -> StoreRecords:
     """See `auditor.sources.metadata.dump.save_request.Reader`."""
-    store = LiveStore(wanted.uri, wanted.options)
+    store = ZooKeeperStore(wanted.uri, wanted.options)
     try:
         # It says in its own words what is wrong with hosts, rights or the root.
         began = store.cluster().scan_time

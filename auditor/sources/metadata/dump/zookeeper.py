@@ -44,11 +44,11 @@ def open_dump(uri: MetadataUri) -> MetadataStore:
     try:
         record = first_record(Path(uri.path))
         if not record or "modRevision" not in record:
-            return DumpStore(uri)
+            return ZooKeeperDumpStore(uri)
         first = islice(records_of(Path(uri.path)), RECORDS_LOOKED_AT)
         return (PathEtcdDumpStore if has_paths(first, uri.root) else EtcdDumpStore)(uri)
     except OSError:
-        return DumpStore(uri)
+        return ZooKeeperDumpStore(uri)
 
 
 def parse_line(line: bytes) -> Znode:
@@ -84,7 +84,7 @@ def znode_record(znode: Znode) -> dict[str, Any]:
     return data | dict(zip(_NUMBERS, numbers, strict=True)) | {"cversion": changed}
 
 
-class DumpStore(LineStore):
+class ZooKeeperDumpStore(LineStore):
     """ZooKeeper's metadata in a file of JSON lines; see the module for the format."""
 
     keeps_marks = True

@@ -61,7 +61,7 @@ class ShareOfRootPart(Part):
     zxid: int = 0  # as above
 
 
-class LiveStore:
+class ZooKeeperStore:
     """Metadata in a running ZooKeeper; see the module. ``clock`` gives ms since 1970."""
 
     live = True

@@ -74,7 +74,7 @@ class _DriverState:
     notes: tuple[str, ...]
 
 
-class SnapshotStore(SavedStore[_DriverState]):
+class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
     """Metadata in the ``version-2`` directory of a ZooKeeper server; see the module."""
 
     keeps_marks = True

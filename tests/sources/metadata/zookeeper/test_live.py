@@ -69,12 +69,12 @@ def test_the_scan_time_is_the_clock_but_never_before_what_was_read(
     copy_of: Callable[[str], Path],
 ) -> None:
     from auditor.sources.metadata.uri import parse_metadata_uri
-    from auditor.sources.metadata.zookeeper.live import LiveStore
+    from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 
     with EmbeddedZooKeeper(copy_of("flat-v1")) as server:
         uri = f"zk://{server.hosts}/ledgers"
         for now in (5, 2_000_000_000_000):
-            store = LiveStore(parse_metadata_uri(uri), StoreOptions(), clock=lambda now=now: now)  # type: ignore[misc]
+            store = ZooKeeperStore(parse_metadata_uri(uri), StoreOptions(), clock=lambda now=now: now)  # type: ignore[misc]
             cluster = store.cluster()
             newest = max(max(node.ctime, node.mtime) for node in cluster.nodes.values())
             assert cluster.scan_time == max(now, newest)

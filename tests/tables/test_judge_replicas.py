@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.wire import expand
-from auditor.tables.judgement import (
+from auditor.tables.judge_replicas import (
     NOTHING,
     BookieState,
     Groups,

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor.sources.bookies.index_files.page_size import IndexShapes, index_shapes
-from auditor.tables.by_state import by_state
+from auditor.tables.availability_by_state import by_state
 from auditor.tables.unequal import held_groups
 from tests.tables.rows import Row, availability, index
 
