@@ -33,7 +33,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed on saved directories. Suspect on a running store, where collection may have moved entries
-        and deleted the log between two looks, and where a directory's cookie and place name two bookies.
+        and deleted the log between two looks; where a directory's cookie and place name two bookies; and of a
+        bookie without a single entry log, whose logs were left out of a copy, or lie on a disk that is away.
 
     What to do:
         Look for the log first: a disk that was not mounted, a file that was moved. If it is gone, the copies
@@ -50,6 +51,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     assert tables.misplaced is not None
+    assert tables.entry_logs is not None
     of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "past-end", "other")}
     names = {kind: kind.replace("-", "_") for kind in of}
     rows = with_ledgers(
@@ -59,10 +61,16 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         F.sum("entries").alias("entries"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),
     )
+    with_logs = tables.entry_logs.select("bookie_id", F.lit(True).alias("has_logs")).distinct()
+    rows = rows.join(F.broadcast(with_logs), "bookie_id", "left").withColumn(
+        "no_log_at_all", F.col("has_logs").isNull()
+    )
     return finding_rows(
         with_attribution(rows, tables),
         bookie_id="bookie_id",
-        confidence=suspect_if(F.lit(tables.cluster.live) | F.col("attribution_suspect")),
+        confidence=suspect_if(
+            F.lit(tables.cluster.live) | F.col("no_log_at_all") | F.col("attribution_suspect")
+        ),
         message=words(
             F.col("bookie_id"),
             " has entries of ",
@@ -83,6 +91,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             "past_end": "past_end",
             "other": "other",
             "log_ids": "log_ids",
+            "no_log_at_all": "no_log_at_all",
             "sample": "sample",
             "rows": F.lit("tables/misplaced"),
         },

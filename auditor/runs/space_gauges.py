@@ -24,10 +24,10 @@ def space_gauges(run: RunReader) -> SpaceGauges:
     Raises:
         RunError: a table is broken, or the directory that the run lies in cannot be listed.
     """
-    totals = bookies_space(run)
-    if not totals:
+    totals, disks = bookies_space(run), disk_totals(run)
+    if not totals and not disks:
         return SpaceGauges()
-    return SpaceGauges(totals, disk_totals(run), _reclaimable(run), fill_forecasts(run))
+    return SpaceGauges(totals, disks, _reclaimable(run), fill_forecasts(run))
 
 
 def _reclaimable(run: RunReader) -> dict[str, dict[str, int]]:

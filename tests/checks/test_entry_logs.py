@@ -107,3 +107,21 @@ def test_without_bytes_there_is_nothing_to_say(spark: SparkSession) -> None:
     rows = asked(spark)
     assert find("entry-log-reclaimable", rows) == []
     assert find("entry-log-pinned", rows) == []
+
+
+def test_an_index_of_a_bookie_without_any_log_is_a_suspect(spark: SparkSession) -> None:
+    """Its logs were left out of a copy, perhaps; one log that is gone among others is lost."""
+    points = [
+        {"bookie_id": bookie, "scope_id": 0, "ledger_id": 7, "log_id": 3, "probe": "missing", "entries": 2}
+        for bookie in ("bk1", "bk2")
+    ]
+    known = replace(
+        tables(spark, bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}]),
+        misplaced=frame(spark, "misplaced", points),
+        entry_logs=frame(spark, "entry_logs", [{"bookie_id": "bk2", "log_id": 4}]),
+    )
+    found = find("entry-log-missing", known)
+    assert [(each.bookie_id, each.confidence, each.evidence["no_log_at_all"]) for each in found] == [
+        ("bk1", "suspect", True),
+        ("bk2", "confirmed", False),
+    ]
