@@ -6,14 +6,16 @@ Pulsar's own view, and what a check should say of each ledger, is the corpus's o
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from auditor import Audit
+from auditor import Audit, open_run
 from auditor.demo.sample import extract
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
@@ -29,6 +31,7 @@ from tests.cli.test_doors import bkaudit
 from tests.codecs.pulsar.pulsar_values import oracle
 from tests.corpora.audited import Asked, audit
 from tests.corpora.cluster import set_clocks
+from tests.made_runs import made_run
 from tests.sources.owners.pulsar_stores import zookeeper_dump
 
 if TYPE_CHECKING:
@@ -55,7 +58,8 @@ def owned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aske
     uri = f"zk-snapshot://{root}/zookeeper/version-2"
     scanned = open_store(uri).cluster().scan_time
     set_clocks(root / "bookies", scanned)
-    return audit(spark, uri, root / "bookies", root / "run", index_time=scanned, owner_grace=0.0)
+    bookies, run = root / "bookies", root / "run"
+    return audit(spark, uri, bookies, run, index_time=scanned, owner_grace=0.0, entry_logs=True)
 
 
 def wanted() -> set[tuple[str, int | None, str | None]]:
@@ -134,6 +138,65 @@ def test_every_finding_about_a_ledger_that_somebody_owns_says_whose_it_is(owned:
             if "topic" in said:
                 name = f"{owner['tenant']}/{owner['namespace']}/{owner['topic']}"
                 assert said["topic"] == f"persistent://{name}"
+
+
+def test_a_finding_of_a_bookie_says_whose_the_ledgers_of_its_sample_are(owned: Asked) -> None:
+    rows = owned.of("entry-log-pinned")
+    assert {row["bookie_id"] for row in rows} == {f"bookie-{number}.example:3181" for number in range(3)}
+    for row in rows:
+        evidence = json.loads(row["evidence"])
+        keep = [each["ledger"] for log in evidence["sample"] for each in log["keeps"]]
+        found = {ledger: each for each in evidence["owners"] for ledger in each["ledgers"]}
+        assert found.keys() == set(keep)
+        for ledger, owner in found.items():
+            said = KNOWN["ledgers"][ledger]
+            known = (said["path"], said["owner"]) if said["listed"] is True else (None, None)
+            assert (owner["path"], owner["kind"]) == known
+            assert (owner["standing"] == "owned") == (said["listed"] is True)
+
+
+def test_the_documents_queries_say_whose_all_ledgers_of_a_bookie_are(
+    owned: Asked, spark: SparkSession, tmp_path: Path
+) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "owners.md").read_text("utf-8")
+    surplus, replicas, logs = re.findall("```sql\n(.*?)```", document, re.DOTALL)
+    paths: dict[tuple[int | None, int | None], tuple[str, str, str]] = {
+        (row["scope_id"], row["ledger_id"]): (row["tenant"], row["namespace"], row["topic"])
+        for row in owned.table("ownership")
+        if row["ledger_id"] is not None and not row["borrowed"]
+    }
+    open_run(owned.out).views(spark)
+    assert spark.sql(surplus).collect() == []
+    members: Counter[tuple[str | None, ...]] = Counter()
+    for row in owned.table("ledgers"):
+        for replica in row["replicas"] or []:
+            members[*paths[row["scope_id"], row["ledger_id"]], replica["bookie_id"]] += 1
+    assert {tuple(row)[:-1]: row["ledgers"] for row in spark.sql(replicas).collect()} == members
+    sizes: Counter[tuple[str | None, ...]] = Counter()
+    for row in owned.table("space"):
+        if row["kind"] == "log":
+            owner = paths.get((row["scope_id"], row["ledger_id"]), (None, None, None))
+            sizes[*owner, row["bookie_id"], row["path"], row["class"]] += row["bytes"]
+    assert {tuple(row)[:-1]: row["bytes"] for row in spark.sql(logs).collect()} == sizes
+    # The broker left no surplus: of made-up rows, one ledger of which a shadow topic borrows.
+    new = {"scope_id": 0, "tenant": "shop", "namespace": "orders", "topic": "new", "borrowed": False}
+    held = [{"bookie_id": "bk-a", "count": 3}, {"bookie_id": "bk-b", "count": 1}]
+    made = made_run(
+        tmp_path,
+        judged=[{"scope_id": 0, "ledger_id": ledger, "surplus": held} for ledger in (1, 2, 3)],
+        ownership=[
+            {**new, "ledger_id": 1},
+            {**new, "ledger_id": 2},
+            {**new, "ledger_id": 2, "topic": "copy", "borrowed": True},
+        ],
+    )
+    made.views(spark)
+    assert {tuple(row) for row in spark.sql(surplus).collect()} == {
+        ("shop", "orders", "new", "bk-a", 2, 6),
+        ("shop", "orders", "new", "bk-b", 2, 2),
+        (None, None, None, "bk-a", 1, 3),
+        (None, None, None, "bk-b", 1, 1),
+    }
 
 
 def test_a_topic_is_drawn_with_its_ledgers_and_how_far_it_was_read(owned: Asked) -> None:

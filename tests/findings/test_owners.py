@@ -1,0 +1,124 @@
+"""Owners in the evidence of findings: of the one ledger, of the ledgers that a sample names, of none."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from auditor.findings.owners import OWNER, with_owners
+from auditor.findings.table import FOUND
+from auditor.tables.ownership import OWNERSHIP
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+ORDERS = {"application": "pulsar", "kind": "data", "tenant": "shop", "namespace": "orders", "topic": "new"}
+CURSOR = {**ORDERS, "kind": "cursor", "cursor": "audit"}
+NOBODY = dict.fromkeys(OWNER)
+
+
+def frame(spark: SparkSession, schema: pa.Schema, rows: list[dict[str, Any]]) -> DataFrame:
+    full = [tuple(row.get(name) for name in schema.names) for row in rows]
+    return spark.createDataFrame(full, from_arrow_schema(schema))
+
+
+def owned(ledger_id: int, owner: dict[str, str], path: str, **said: Any) -> dict[str, Any]:
+    usual = {"scope_id": 0, "standing": "owned", "borrowed": False}
+    return {**usual, "ledger_id": ledger_id, **owner, "path": path, **said}
+
+
+def alone(ledger_id: int, standing: str) -> dict[str, Any]:
+    return {"scope_id": 0, "ledger_id": ledger_id, "standing": standing, "application": "pulsar"}
+
+
+OWNED = [
+    owned(7, ORDERS, "/shop/new"),
+    # A second owner, and a shadow topic that borrows.
+    owned(8, ORDERS, "/shop/new"),
+    owned(8, ORDERS, "/shop/newer"),
+    owned(8, {**ORDERS, "topic": "copy"}, "/shop/copy", borrowed=True),
+    owned(9, CURSOR, "/shop/new/audit"),
+    owned(10, {**ORDERS, "topic": "copy"}, "/shop/copy", borrowed=True, standing="unknown"),
+    owned(30, ORDERS, "/shop/new", standing="dangling"),
+    alone(11, "unowned"),
+    alone(12, "unknown"),  # its owner lies in a part of the tree that was not listed
+    {"scope_id": None, "ledger_id": None, "path": "/shop/damaged", "fault": "owner-unreadable"},
+]
+
+
+def evidence(spark: SparkSession, *said: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the evidence of findings becomes, one per bookie, or of the ledger that ``said`` names."""
+    rows = [
+        {
+            "id": f"made-up-{number}",
+            "scope_id": 0 if "of" in each else None,
+            "ledger_id": each.get("of"),
+            "evidence": json.dumps({name: what for name, what in each.items() if name != "of"}),
+        }
+        for number, each in enumerate(said)
+    ]
+    named = with_owners(frame(spark, FOUND, rows), frame(spark, OWNERSHIP, OWNED))
+    assert named.columns == FOUND.names
+    found = {row["id"]: json.loads(row["evidence"]) for row in named.collect()}
+    assert found.keys() == {row["id"] for row in rows}
+    return [found[str(row["id"])] for row in rows]
+
+
+def of(ledgers: list[str], standing: str, owner: dict[str, str], path: str | None) -> dict[str, Any]:
+    return {"ledgers": ledgers, "standing": standing, **NOBODY, **owner, "path": path}
+
+
+def test_each_finding_has_the_owners_of_what_it_names_and_no_more(spark: SparkSession) -> None:
+    said: list[dict[str, Any]] = [
+        {"of": 8, "sample": ["7", "9"]},
+        {"of": 12},
+        {"of": 10},
+        {"ledgers": 9, "sample": ["7", "8", "9", "10", "11", "12", "13", "30", "7 of scope 1"]},
+        {"aliases": [{"alias": "a", "sample": ["9", "7"]}, {"alias": "b", "sample": ["7", "8"]}]},
+        {
+            "sample": [
+                {"path": "1.log", "keeps": [{"ledger": "8", "bytes": 5}]},
+                {"path": "2.log", "keeps": []},
+            ]
+        },
+        {"sample": ["/l/7.log", "7.log"], "rows": "tables/space"},
+        {"ledgers": 7, "replicas": 8},
+        {},
+        # Two findings that say the same, one after the other.
+        {"sample": ["9"]},
+        {"sample": ["9"]},
+        {"sample": [str(ledger) for ledger in range(20, 40)]},
+    ]
+    orders, cursor = "/shop/new", "/shop/new/audit"
+    one = of(["9"], "owned", CURSOR, cursor)
+    first = {name: what for name, what in of([], "", ORDERS, orders).items() if name in OWNER}
+    wanted: list[dict[str, Any]] = [
+        {"owner": first},
+        {},
+        {},
+        {
+            "owners": [
+                of(["7", "8"], "owned", ORDERS, orders),
+                one,
+                of(["10", "13"], "unknown", {}, None),
+                of(["11"], "unowned", {"application": "pulsar"}, None),
+                of(["12"], "unknown", {"application": "pulsar"}, None),
+                of(["30"], "dangling", ORDERS, orders),
+            ]
+        },
+        {"owners": [of(["7", "8"], "owned", ORDERS, orders), one]},
+        {"owners": [of(["8"], "owned", ORDERS, orders)]},
+        {},
+        {},
+        {},
+        {"owners": [one]},
+        {"owners": [one]},
+        {"owners": [of([str(ledger) for ledger in range(20, 30)], "unknown", {}, None)]},
+    ]
+    assert evidence(spark, *said) == [
+        {**{name: what for name, what in each.items() if name != "of"}, **more}
+        for each, more in zip(said, wanted, strict=True)
+    ]
