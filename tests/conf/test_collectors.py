@@ -22,7 +22,8 @@ from tests.servers.nobody import NOBODY, reachable
 from tests.servers.systemd import can_run_systemd, run_units
 from tests.sources.bookie_corpora import unpack_bookies
 
-CONF = Path(__file__).parents[2] / "conf"
+ROOT = Path(__file__).parents[2]
+CONF = ROOT / "conf"
 UNITS = ("bkaudit-collect.service", "bkaudit-collect.timer")
 
 
@@ -144,11 +145,18 @@ if can_run_systemd():  # which takes root, so that it is not everywhere a test
         stamp.parent.mkdir(parents=True)
         stamp.touch()
         os.utime(stamp, (time.time() - 2 * 86400,) * 2)  # when it was last started
+        # The service has a /tmp of its own, where this project and its environment may lie.
+        (host / "bin" / "bkaudit").write_text(
+            "#!/bin/sh\ncd /run/project && exec /run/environment/bin/python "
+            "-c 'from auditor.cli import main; main()' \"$@\"\n"
+        )
         who = collections / "who"
         mounts = {
             Path("/mnt"): host / "mnt",
             Path("/var/lib"): host / "lib",
             Path("/usr/local/bin"): host / "bin",
+            Path("/run/project"): ROOT,
+            Path("/run/environment"): Path(sys.prefix),
             Path("/etc/passwd"): accounts(host),
         }
         run_units(units, mounts, lambda: who.exists() and who.read_text() != "")

@@ -22,7 +22,8 @@ _GROUPS = Path("/sys/fs/cgroup")
 _START = """
 set -e
 mount -t tmpfs tmpfs /run
-mkdir -p -m 700 /run/systemd/system /run/user
+mkdir -p /run/systemd/system {places}
+mkdir -m 700 /run/user
 mount -t proc proc /proc
 {mounts}
 env -i PATH=/usr/bin:/bin XDG_RUNTIME_DIR=/run/user HOME={home} \
@@ -41,8 +42,9 @@ def can_run_systemd() -> bool:
 def run_units(units: Path, mounts: Mapping[Path, Path], until: Callable[[], bool]) -> None:
     """Let systemd start what ``default.target`` of a directory of units wants, until something is true.
 
-    ``mounts`` says what stands in the place of which directory or file of the machine. The units' time stamps
-    are kept in ``units/home``, as a machine's are in /var/lib/systemd.
+    ``mounts`` says what stands in the place of which directory or file of the machine; directories in /run
+    are made for it. The units' time stamps are kept in ``units/home``, as a machine's are in
+    /var/lib/systemd.
 
     Raises:
         AssertionError: it did not come true; the message has what systemd said.
@@ -50,6 +52,7 @@ def run_units(units: Path, mounts: Mapping[Path, Path], until: Callable[[], bool
     home = units / "home"
     home.mkdir(exist_ok=True)
     script = _START.format(
+        places=" ".join(str(place) for place in mounts if place.parent == Path("/run")),
         mounts="\n".join(f"mount --bind {new} {place}" for place, new in mounts.items()),
         home=home,
         units=units,
