@@ -215,6 +215,7 @@ LEAN = {
         "pyspark",
         "pandas",
         "pyarrow",
+        "numpy",
     ),
     "from auditor.cli import main; main(['decode', 'last-mark', {mark!r}], standalone_mode=False)": (
         "pyspark",

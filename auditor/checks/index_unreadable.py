@@ -8,8 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
-from auditor.model.states import IndexState
-from auditor.sources.bookies.index_files.batch import VANISHED
+from auditor.model.states import VANISHED, IndexState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -64,6 +64,10 @@ NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState
 """States of a replica of which what the index does not show is unknown."""
 
 
+VANISHED = "it was listed, and gone when it was read"
+"""The reason of a file that is unreadable because a running bookie deletes what it has collected."""
+
+
 class UnknownCopy(StrEnum):
     """Why it is unknown whether a bookie has an entry: ``why`` in column ``unknown`` of the table judged."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from auditor.sources.bookies.index_files.batch import VANISHED
+from auditor.model.states import VANISHED
 from tests.checks.tables_builder import find, ledger, places, tables
 
 

@@ -8,9 +8,6 @@ from typing import NamedTuple
 from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.sources.reuse.file_stamp import Stamps
 
-VANISHED = "it was listed, and gone when it was read"
-"""The reason of a file that is unreadable because a running bookie deletes what it has collected."""
-
 
 class IndexFiles(NamedTuple):
     """Files to be read as the indexes of ledgers of one scope: columns, since there are millions of them."""

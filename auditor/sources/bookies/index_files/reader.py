@@ -25,9 +25,8 @@ from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
-from auditor.model.states import IndexState
+from auditor.model.states import VANISHED, IndexState
 from auditor.sources.bookies.index_files.batch import (
-    VANISHED,
     FileFault,
     IndexBatch,
     IndexFiles,
