@@ -16,7 +16,6 @@ does: so what is on a disk and not in the metadata read afterwards can only have
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +47,7 @@ from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
+from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.stores import recognise
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
@@ -90,7 +90,7 @@ class Audit:
                 run of this cluster that is at work beside it.
             StoreError: the metadata could not be read.
         """
-        started, uri = _now(), self._check_request()
+        started, uri = now_ms(), self._check_request()
         with (
             self._landing(uri, spark, progress or Silent(), "audit") as landing,
             open_metadata(landing, uri, self.options) as source,
@@ -126,7 +126,7 @@ class Audit:
         landing.progress.stage("report")
         holes = find_holes(metadata, difference.doubtful_ids)
         changes = compare_with_previous(
-            landing, findings, tables, source.cluster, before.previous, any(holes), options, _now()
+            landing, findings, tables, source.cluster, before.previous, any(holes), options, now_ms()
         )
         return Audited(
             started=started,
@@ -196,7 +196,3 @@ class Audit:
             )
             with settings_kept(session):
                 yield Landing(session, run, progress, resumption.since, resumption.notes)
-
-
-def _now() -> int:
-    return int(time.time() * 1000)

@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -27,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from auditor.errors import RunUsageError, UsageError
+from auditor.sources.clock import now_ms
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -97,7 +97,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
                 f"({_read_holder(descriptor) or path}); wait for it, or end it: its lock ends with it, and "
                 "its own command given again goes on from the tables that it wrote"
             )
-        _write(descriptor, Holder(os.getpid(), socket.gethostname(), int(time.time() * 1000), out))
+        _write(descriptor, Holder(os.getpid(), socket.gethostname(), now_ms(), out))
         try:
             yield
         finally:

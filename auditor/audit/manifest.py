@@ -14,7 +14,6 @@ there where they were read from a running etcd: ``history`` is a `History` with 
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -26,6 +25,7 @@ from auditor.audit.landing import MANIFEST, Landing
 from auditor.errors import RunError
 from auditor.model.version import program_version
 from auditor.sources.bookies.owners import AttributedBookie
+from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import run_files
 from auditor.sources.metadata.store import History
 from auditor.tables.published_schemas import to_json
@@ -45,7 +45,7 @@ def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> N
     """Note of which bookies' directories the table availability is going to be read, unless it is there."""
     if not landing.run.exists("tables/availability/_SUCCESS"):
         read = {name: bookie_facts(each) for name, each in bookies.items() if each.index_directories}
-        _note(landing, "availability", {"began": int(time.time() * 1000), "bookies": read})
+        _note(landing, "availability", {"began": now_ms(), "bookies": read})
 
 
 def note_ledgers(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from auditor.errors import RunError
 from auditor.model.amounts import format_time
 from auditor.model.options import AuditOptions
 from auditor.model.version import program_version
+from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import REPORT
 from auditor.sources.metadata.stores import is_live
 from auditor.sources.metadata.uri import MetadataUri
@@ -44,7 +45,7 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
     oldest = run.oldest_table()
     if oldest is None:
         return Resumption()
-    age = max(0, time.time_ns() // 1_000_000 - oldest) / 1000
+    age = max(0, now_ms() - oldest) / 1000
     since = format_time(oldest)
     if is_live(metadata) and age > options.resume_within:
         run.forget()

@@ -9,7 +9,6 @@ Both are chosen once: a resumed run keeps to them.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from auditor.model.history import RunSummary
 from auditor.model.report import Cluster
 from auditor.runs.history import Previous, RunsBeside, runs_beside
 from auditor.runs.reader import RunReader
+from auditor.sources.clock import now_ms
 from auditor.tables.orphans import COLLECTED_WITHIN_MS
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class RunsBefore:
 def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs beside the run that is made; ``scan_time`` is that of its first scan, ms."""
     beside = runs_beside(landing.run.path, cluster)
-    found = beside.newest(time.time_ns() // 1_000_000)
+    found = beside.newest(now_ms())
     chosen = _first_choice(landing, "previous", found.run)
     old = beside.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
     return RunsBefore(Previous(chosen, found.notes), _first_choice(landing, "hour_ago", old), beside)

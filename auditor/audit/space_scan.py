@@ -9,6 +9,7 @@ from auditor.audit.digest_scan import digest_notes
 from auditor.audit.entry_log_scan import EntryLogScan
 from auditor.audit.landing import Landing
 from auditor.model.amounts import plural
+from auditor.model.disk_total import DISK_BYTES
 from auditor.model.states import CacheState, EntryLogState
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.tables import OF_ENTRY_LOGS
@@ -84,13 +85,12 @@ def disk_notes(disks: DataFrame) -> list[str]:
     """What lies beside the entry logs, as one sentence; and what of it could not be read."""
     from pyspark.sql import functions as F
 
-    kinds = {"journal": "journals", "index": "indexes", "rocksdb": "RocksDB", "other": "other files"}
-    sums = [F.coalesce(F.sum(f"{kind}_bytes"), F.lit(0)).alias(kind) for kind in kinds]
+    sums = [F.coalesce(F.sum(kind.column), F.lit(0)).alias(kind.column) for kind in DISK_BYTES]
     row = disks.agg(*sums, F.count("reason").alias("unread"), F.count("*").alias("all")).first()
     assert row is not None
     if not row["all"]:
         return []
-    parts = ", ".join(f"{row[kind]:,} bytes of {words}" for kind, words in kinds.items())
+    parts = ", ".join(f"{row[kind.column]:,} bytes of {kind.words}" for kind in DISK_BYTES)
     notes = [f"beside the entry logs lie {parts} (the table disks)"]
     if row["unread"]:
         unread = plural(row["unread"], "directory", "directories")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from auditor.model.options import NEW, FailOn
 from auditor.model.report import Report
 from auditor.reports.status import render
 from auditor.runs.newest import newest_report
+from auditor.sources.clock import now_ms
 
 _HOUR_MS = 3_600_000
 
@@ -40,7 +40,7 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
         report = Report.from_json(file.read_bytes())
     except RunError as error:
         raise RunError(f"{file}: {error}") from error
-    now = int(time.time() * 1000)
+    now = now_ms()
     click.echo(render(report, str(file.parent), now))
     code = exit_code(report, *_fail_on(file.parent))
     if code == 0 and max_age is not None and now - report.run.finished > max_age * _HOUR_MS:

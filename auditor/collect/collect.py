@@ -14,7 +14,6 @@ the same parts are its tasks.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +53,7 @@ from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.bookies.places import DirectoryFound, PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
+from auditor.sources.clock import now_ms
 from auditor.tables.registry import COOKIES, StoreCookie
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def collect(
         UsageError: a source that is no bookies' directory; an ``out`` that is there already, or that cannot
             be written.
     """
-    made = _now()
+    made = now_ms()
     options, progress = options or AuditOptions(), progress or Silent()
     target, directories = check_target(bookies, out)
     progress.stage("directories")
@@ -134,7 +134,7 @@ def collect(
     )
     told = tuple(islice(unread, TOLD))
     count = len(told) + sum(1 for _ in unread)
-    manifest = CollectionManifest(collection_id, program_version(), made, _now(), tuple(bookies), tables)
+    manifest = CollectionManifest(collection_id, program_version(), made, now_ms(), tuple(bookies), tables)
     target.write_manifest(manifest)
     return FinishedCollection(target.path, manifest, count, told)
 
@@ -269,7 +269,3 @@ def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Seque
         yield from (
             f"journal of {row['path'] or row['bookie_id']}: {row['reason']}" for row in batch.to_pylist()
         )
-
-
-def _now() -> int:
-    return int(time.time() * 1000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +17,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.notebook.run import open_run
+from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import Znode
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def show(
     The sample was just written, so its ages are set: it is audited as a day and an hour from now, against
     indexes an hour from now.
     """
-    now = int(time.time() * 1000)
+    now = now_ms()
     # Its bookies are directories: nobody could be asked for an entry.
     options = replace(options, scan_time=now + 25 * _HOUR_MS, index_time=now + _HOUR_MS, witness="no")
     with tempfile.TemporaryDirectory(prefix="bkaudit-demo-") as directory:

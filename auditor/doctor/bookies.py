@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -24,6 +23,7 @@ from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.places import PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
+from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import instance_id, registrations, store_cookies
 
@@ -204,7 +204,7 @@ def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
 
 def _times(times: Mapping[str, int | None], metadata: Metadata | None, options: AuditOptions) -> Line:
     unknown = sorted(name for name, each in times.items() if each is None)
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     if options.index_time is not None:
         said = f"--index-time says {age(parse_moment(options.index_time), now)}"
         return Line("bookies", "index time", State.OK, said)

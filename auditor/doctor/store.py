@@ -13,6 +13,7 @@ from auditor.model.amounts import age, duration, plural
 from auditor.model.doctor import Line, State
 from auditor.model.exit_code import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.model.options import AuditOptions, parse_moment
+from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import Credentials, read_credentials
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.options import polite
@@ -180,7 +181,7 @@ def _instance(nodes: ClusterNodes) -> Line:
 
 
 def _clock(store: MetadataStore, nodes: ClusterNodes) -> Line:
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     if not store.live:
         said = f"saved metadata; ages count from {age(nodes.scan_time, now)}"
         if nodes.scan_time - now > SKEW_MS:

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 FULL = 0.95
 """The share in use at which a bookie takes no more writes: diskUsageThreshold, where nobody sets it."""
+
+
+class BytesKind(NamedTuple):
+    """What files beside the entry logs are: ``name`` in `DiskTotal`, ``column`` of the table disks."""
+
+    name: str
+    column: str
+    words: str
+
+
+DISK_BYTES = (
+    BytesKind("journals", "journal_bytes", "journals"),
+    BytesKind("indexes", "index_bytes", "indexes"),
+    BytesKind("rocksdb", "rocksdb_bytes", "RocksDB"),
+    BytesKind("other", "other_bytes", "other files"),
+)
+"""All kinds, in the order of tables and reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,15 @@ class DiskTotal:
     other: int
     file_systems: tuple[FileSystem, ...]
     unread: int = 0
+
+    @property
+    def by_kind(self) -> dict[str, int]:
+        """Its bytes by the names of `DISK_BYTES`.
+
+        >>> DiskTotal("bk1", 10, 20, 30, 40, ()).by_kind
+        {'journals': 10, 'indexes': 20, 'rocksdb': 30, 'other': 40}
+        """
+        return {kind.name: getattr(self, kind.name) for kind in DISK_BYTES}
 
     @property
     def fullest(self) -> FileSystem | None:

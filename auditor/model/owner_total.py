@@ -9,6 +9,8 @@ Level = Literal["tenant", "namespace", "topic"]
 LEVELS: tuple[str, ...] = get_args(Level)
 NOBODY = ""
 """The name of what belongs to nobody that is known."""
+NO_OWNER = "(no known owner)"
+"""How it is shown: no name has brackets."""
 
 
 @dataclass(slots=True)

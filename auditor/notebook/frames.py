@@ -14,6 +14,7 @@ from itertools import islice
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
+from auditor.model.disk_total import DISK_BYTES
 from auditor.model.figures import BookieFigure
 from auditor.model.finding import Confidence, Severity
 from auditor.model.history import RunSummary
@@ -170,16 +171,17 @@ class Frames:
         """
         import pandas as pd
 
-        from auditor.runs.load_disks import KINDS, disk_totals
+        from auditor.runs.load_disks import disk_totals
 
+        kinds = [kind.name for kind in DISK_BYTES]
         rows = [
             {**asdict(each), "capacity": full.capacity if full else None, "free": full.free if full else None}
             for each in disk_totals(self._run)
             for full in (each.fullest,)
         ]
         whole = dict.fromkeys(("capacity", "free"), "Int64")
-        columns = ["name", *KINDS, *whole, "unread"]
-        frame = pd.DataFrame(rows, columns=columns).astype(whole | dict.fromkeys([*KINDS, "unread"], "int64"))
+        columns = ["name", *kinds, *whole, "unread"]
+        frame = pd.DataFrame(rows, columns=columns).astype(whole | dict.fromkeys([*kinds, "unread"], "int64"))
         return frame.set_index("name").rename_axis("bookie_id")
 
     def owners(self, level: Level = "namespace", limit: int = ROWS) -> pd.DataFrame:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from auditor.checks import ALL, Need
 from auditor.model.amounts import first_names
+from auditor.model.report import Report
 from auditor.model.run_view import RunView
 
 UNCLEAR_SHOWN = 5
+"""So many bookies are named of which a cookie or a registration could not be read."""
 
 ENTRIES_WHOLE = "entries read whole"
 """The operation of a run that looked deep: it held entries to their digests."""
-
-"""So many bookies are named of which a cookie or a registration could not be read."""
 
 
 def checks_that_need(*needs: Need) -> tuple[str, ...]:
@@ -40,7 +40,21 @@ class BlindSpot:
 
 def blind_spots(run: RunView) -> list[BlindSpot]:
     """What this run could not see, what is blind altogether first."""
-    return [*_store_spots(run), *_bookie_spots(run), *_cluster_spots(run), *_part_spots(run)]
+    unread = (BlindSpot(checks_that_need(need), why) for need, why in unread_sources(run.report))
+    return [*_store_spots(run), *_bookie_spots(run), *unread, *_cluster_spots(run), *_part_spots(run)]
+
+
+def unread_sources(report: Report) -> Iterator[tuple[Need, str]]:
+    """What a run was not given to read, or not asked to, and how it reads it."""
+    if not report.run.entry_logs:
+        yield Need.ENTRY_LOGS, "entry logs were not read: --entry-logs reads them"
+    elif ENTRIES_WHOLE not in report.run.operations:
+        yield Need.DIGESTS, "no entry was read whole: --deep does"
+    if not report.run.owners:
+        why = "nobody's owners were read: none lie beside BookKeeper's root, and --owners names none"
+        yield Need.OWNERS, why
+    elif not report.run.offload_listing:
+        yield Need.OBJECTS, "the bucket of offloaded ledgers was not looked at: --offload-listing does"
 
 
 def _store_spots(run: RunView) -> Iterator[BlindSpot]:
@@ -69,21 +83,10 @@ def _bookie_spots(run: RunView) -> Iterator[BlindSpot]:
     elif not run.witness:
         why = "--witness no" if report.run.live else "saved metadata"
         yield BlindSpot(checks_that_need(Need.WITNESS), f"{why}: no bookie was asked what its index lacks")
-    if not report.run.entry_logs:
-        why = "entry logs were not read: --entry-logs reads them"
-        yield BlindSpot(checks_that_need(Need.ENTRY_LOGS), why)
-    elif ENTRIES_WHOLE not in report.run.operations:
-        yield BlindSpot(checks_that_need(Need.DIGESTS), "no entry was read whole: --deep does")
 
 
 def _cluster_spots(run: RunView) -> Iterator[BlindSpot]:
     """What there was nothing to compare with."""
-    if not run.report.run.owners:
-        why = "nobody's owners were read: none lie beside BookKeeper's root, and --owners names none"
-        yield BlindSpot(checks_that_need(Need.OWNERS), why)
-    elif not run.report.run.offload_listing:
-        why = "the bucket of offloaded ledgers was not looked at: --offload-listing does"
-        yield BlindSpot(checks_that_need(Need.OBJECTS), why)
     if run.report.cluster.instance_id is None:
         why = "the cluster has no instance id to compare with"
         yield BlindSpot(checks_that_need(Need.INSTANCE_ID), why)

@@ -16,7 +16,7 @@ from auditor.checks.check import Basis, Check, Need
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report, Tally
 from auditor.model.standing import Standing, Standings, no_standing
-from auditor.reports.blind_spots import ENTRIES_WHOLE
+from auditor.reports.blind_spots import unread_sources
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 
 SHOWN = 20
@@ -84,14 +84,9 @@ def _not_looked_at(report: Report, check: Check) -> str | None:
     """Why a run that found nothing of a check cannot say that there is nothing; None where it can."""
     if report.cluster.layout == "etcd" and check.needs & {Need.MARKS, Need.TIMES}:
         return "etcd keeps no marks, locks and times"
-    if Need.ENTRY_LOGS in check.needs and not report.run.entry_logs:
-        return "entry logs were not read: --entry-logs reads them"
-    if Need.DIGESTS in check.needs and ENTRIES_WHOLE not in report.run.operations:
-        return "no entry was read whole: --deep does"
-    if Need.OWNERS in check.needs and not report.run.owners:
-        return "nobody's owners were read: none lie beside BookKeeper's root, and --owners names none"
-    if Need.OBJECTS in check.needs and not report.run.offload_listing:
-        return "the bucket was not looked at: --offload-listing does"
+    for need, why in unread_sources(report):
+        if need in check.needs:
+            return why
     if report.complete:
         return None
     if check.rests_on is Basis.METADATA and not check.needs & {Need.COPIES, Need.DISKS, Need.WITNESS}:

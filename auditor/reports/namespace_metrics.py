@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from auditor.model.finding import Severity
-from auditor.model.owner_total import NOBODY, OwnerTotal
+from auditor.model.owner_total import NO_OWNER, NOBODY, OwnerTotal
+from auditor.reports.space_metrics import OTHERS
 
 NAMESPACES = 100
 """So many namespaces have samples of their own: those with the worst findings, then the largest."""
-
-OTHERS = "(others)"
-NO_OWNER = "(no known owner)"
-"""Labels that no namespace can have: a name has no brackets."""
 
 METRICS = {
     "bkaudit_namespaces": "Namespaces that own a ledger or a finding; absent where no owners were read.",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from auditor.model.amounts import size
 from auditor.model.finding import Severity
-from auditor.model.owner_total import NOBODY, Level, OwnerTotal
+from auditor.model.owner_total import NO_OWNER, NOBODY, Level, OwnerTotal
 from auditor.reports.plain_text import printable
 from auditor.reports.text_table import text_table
 
@@ -37,7 +37,7 @@ def findings_text(total: OwnerTotal) -> str:
 
 def _row(total: OwnerTotal) -> tuple[str, ...]:
     return (
-        "(no known owner)" if total.name == NOBODY else printable(total.name),
+        NO_OWNER if total.name == NOBODY else printable(total.name),
         f"{total.ledgers:,}",
         size(total.bytes),
         f"{total.entries:,}",

@@ -73,7 +73,7 @@ def forecast_words(forecast: FillForecast) -> str:
 
 
 def _disk_row(disk: DiskTotal) -> tuple[str, ...]:
-    sizes = (disk.journals, disk.indexes, disk.rocksdb, disk.other)
+    sizes = disk.by_kind.values()
     return printable(disk.name), *(size(each) if each else "-" for each in sizes), free_words(disk)
 
 

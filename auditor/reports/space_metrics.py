@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from auditor.model.disk_total import DiskTotal
+from auditor.model.disk_total import DISK_BYTES
 from auditor.model.space_gauges import SpaceGauges
 from auditor.model.states import SpaceClass
 
 BOOKIES = 1_000
 OTHERS = "(others)"
+"""The label of what has no sample of its own: no name has brackets."""
 
 METRICS = {
     "bkaudit_space_bytes": "Bytes of a bookie's entry logs, by whose they are; absent without --entry-logs.",
@@ -48,12 +49,12 @@ def space_samples(gauges: SpaceGauges) -> Iterator[_Sample]:
     ('bkaudit_space_bytes', {'bookie': 'bk1:3181', 'class': 'live'}, 9)
     """
     classes = {each.name: each.classes for each in gauges.totals}
-    beside = {each.name: _kinds(each) for each in gauges.disks}
+    beside = {each.name: each.by_kind for each in gauges.disks}
     fullest = [each.name for each in sorted(gauges.totals, key=lambda each: (-each.bytes, each.name))]
     yield from _samples("bkaudit_space_bytes", "class", _bounded(classes, fullest), map(str, SpaceClass))
     by = ("delete", "minor", "major")
     yield from _samples("bkaudit_space_reclaimable_bytes", "by", _bounded(gauges.reclaimable, fullest), by)
-    kinds = ("journals", "indexes", "rocksdb", "other")
+    kinds = [each.name for each in DISK_BYTES]
     yield from _samples("bkaudit_space_beside_bytes", "kind", _bounded(beside, fullest), kinds)
     seen = [(each.fullest.used, each.name, each.fullest) for each in gauges.disks if each.fullest is not None]
     for _, name, system in sorted(seen, key=lambda each: (-each[0], each[1]))[:BOOKIES]:
@@ -61,12 +62,6 @@ def space_samples(gauges: SpaceGauges) -> Iterator[_Sample]:
         yield "bkaudit_disk_free_bytes", {"bookie": name}, system.free
     for forecast in gauges.forecasts[:BOOKIES]:
         yield "bkaudit_disk_full_days", {"bookie": forecast.name}, forecast.days
-
-
-def _kinds(disk: DiskTotal) -> dict[str, int]:
-    return {
-        "journals": disk.journals, "indexes": disk.indexes, "rocksdb": disk.rocksdb, "other": disk.other
-    }  # fmt: skip
 
 
 def _bounded(sizes: Mapping[str, Mapping[str, int]], fullest: Sequence[str]) -> dict[str, Mapping[str, int]]:

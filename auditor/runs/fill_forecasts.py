@@ -28,24 +28,20 @@ AGREE = 2.0
 _DAY_MS = 86_400_000
 
 
-def fill_forecasts(run: RunReader) -> tuple[FillForecast, ...]:
-    """One a bookie of which runs agree, the first to be full first.
+def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillForecast, ...]:
+    """One a bookie of which runs agree, the first to be full first; ``disks`` are those of the run.
 
     Raises:
         RunError: the directory of runs cannot be listed, or a table disks is broken.
     """
-    series: dict[tuple[str, int], list[FileSystem]] = {}
-    for totals in islice(_newest_first(run), MOST_RUNS):
+    series = {(total.name, each.device): [each] for total in disks for each in total.file_systems}
+    for totals in islice(_runs_before(run), MOST_RUNS - 1) if series else ():
         for total in totals:
             for each in total.file_systems:
-                series.setdefault((total.name, each.device), []).append(each)
+                if (seen := series.get((total.name, each.device))) is not None:
+                    seen.append(each)  # what is not there any more has no series
     soonest: dict[str, FillForecast] = {}
-    newest = {
-        (total.name, each.device): each.seen for total in disk_totals(run) for each in total.file_systems
-    }
-    for (name, device), seen in series.items():
-        if newest.get((name, device)) != seen[0].seen:
-            continue  # it is not there any more
+    for (name, _), seen in series.items():
         found = forecast(name, seen)
         if found is not None and (name not in soonest or found.days < soonest[name].days):
             soonest[name] = found
@@ -87,12 +83,8 @@ def _apart(seen: Sequence[FileSystem]) -> list[FileSystem]:
     return points
 
 
-def _newest_first(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:
-    """What the runs of the cluster up to this one saw of disks, itself first."""
-    here = disk_totals(run)
-    if not here:
-        return
-    yield here
+def _runs_before(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:
+    """What the runs of the cluster before this one saw of disks, the newest first."""
     beside = sibling_runs(run.path, run.report.cluster)
     finished = run.report.run.finished
     for each in reversed([each for each in beside if each.finished < finished]):

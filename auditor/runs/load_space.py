@@ -56,7 +56,8 @@ def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
     if by == "bookie":
         totals = _totals(_by_bookie(run))
         steps = space_steps(run, {each.name: each.classes for each in totals})
-        disks, forecasts = disk_totals(run), fill_forecasts(run)
+        disks = disk_totals(run)
+        forecasts = fill_forecasts(run, disks)
         return SpaceView(by, totals, files, file_bytes, steps=steps, disks=disks, forecasts=forecasts)
     if by == "ledger":
         totals, others, left = _by_ledger(run, top)

@@ -27,7 +27,7 @@ def space_gauges(run: RunReader) -> SpaceGauges:
     totals, disks = bookies_space(run), disk_totals(run)
     if not totals and not disks:
         return SpaceGauges()
-    return SpaceGauges(totals, disks, _reclaimable(run), fill_forecasts(run))
+    return SpaceGauges(totals, disks, _reclaimable(run), fill_forecasts(run, disks))
 
 
 def _reclaimable(run: RunReader) -> dict[str, dict[str, int]]:

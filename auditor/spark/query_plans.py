@@ -57,7 +57,7 @@ _ROWS = 1_000_000
 def plan_for(spark: SparkSession, table_bytes: int, replicas: int) -> None:
     """Set a session for queries of tables of this size, and of so many replicas to compare."""
     cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
-    small, tiny = table_bytes <= SMALL_BYTES, table_bytes <= min(TINY_BYTES, SMALL_BYTES)
+    small, tiny = table_bytes <= SMALL_BYTES, table_bytes <= TINY_BYTES
     chosen = (PLANNED_ONCE | _IN_ONE_TASK if tiny else PLANNED_ONCE) if small else _IN_MEMORY
     for key, value in chosen.items():
         spark.conf.set(key, value)

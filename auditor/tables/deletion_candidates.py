@@ -42,7 +42,7 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame, tasks: 
     by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")
     here = ~F.col("path").contains(IN_COLLECTION)
     going = log_foresight.where((F.col("action") == GcAction.DELETE.value) & here)
-    logs = going.select("bookie_id", "path", "bytes").join(by_map, "path", "left_semi")
+    logs = going.join(by_map, "path", "left_semi")
     schema = from_arrow_schema(DELETION_CANDIDATES)
     return logs.select("bookie_id", "path", "bytes").repartition(tasks).mapInArrow(_read, schema)
 

@@ -123,7 +123,7 @@ def test_a_zookeeper_where_reading_is_not_for_everybody(tmp_path: Path) -> None:
 def test_a_clock_that_is_behind_the_stores_is_told(
     zookeeper: EmbeddedZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auditor.doctor.store.time.time_ns", lambda: 1_000_000_000_000_000_000)
+    monkeypatch.setattr("auditor.doctor.store.now_ms", lambda: 1_000_000_000_000)
     found = line(examine(f"zk://{zookeeper.hosts}/ledgers"), "clock")
     assert (found.state, "ahead of this machine's clock" in found.said) == (State.WARN, True)
 

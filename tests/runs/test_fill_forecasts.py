@@ -10,6 +10,7 @@ import pytest
 
 from auditor.model.disk_total import FileSystem
 from auditor.runs.fill_forecasts import fill_forecasts, forecast
+from auditor.runs.load_disks import disk_totals
 from auditor.runs.reader import RunReader
 from tests.made_runs import made_run
 from tests.reports.samples import report
@@ -79,7 +80,8 @@ def test_runs_of_a_directory_agree_by_bookie_and_the_first_disk_to_fill_counts(t
             ("bk-b", 1): 900_000 - 100_000 * (day // 2),
         }
         run = run_at(tmp_path, day, free | ({("bk-c", 1): 5} if day == 3 else {}))
-    [found] = fill_forecasts(run)
+    [found] = fill_forecasts(run, disk_totals(run))
     assert (found.name, found.days, found.runs) == ("bk-a", 5.5, 3)
     # A run that is not the newest looks back only.
-    assert fill_forecasts(RunReader(tmp_path / "day-2")) == ()
+    run = RunReader(tmp_path / "day-2")
+    assert fill_forecasts(run, disk_totals(run)) == ()

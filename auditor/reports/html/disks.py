@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from auditor.model.disk_total import DiskTotal
+from auditor.model.disk_total import DISK_BYTES, DiskTotal
 from auditor.model.space_total import SpaceTotal
 from auditor.reports.html.space import ROWS
 from auditor.reports.space import free_words
 
-WORDS = {"journals": "Journals", "indexes": "Indexes", "rocksdb": "RocksDB", "other": "Other files"}
+WORDS = {kind.name: kind.words[0].upper() + kind.words[1:] for kind in DISK_BYTES}
 """How a page names each kind of bytes."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from auditor.model.amounts import duration
 from auditor.model.figures import OwnerFigures
-from auditor.model.owner_total import NOBODY, OwnerTotal
+from auditor.model.owner_total import NO_OWNER, NOBODY, OwnerTotal
 from auditor.reports.leaks import ORDER
 from auditor.reports.owner_totals import findings_text
 from auditor.reports.plain_text import shorten
@@ -53,5 +53,5 @@ def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
 
 
 def _row(total: OwnerTotal) -> dict[str, Any]:
-    name = "(no known owner)" if total.name == NOBODY else shorten(total.name, _NAME)
+    name = NO_OWNER if total.name == NOBODY else shorten(total.name, _NAME)
     return {"name": name, "total": total, "findings": findings_text(total)}

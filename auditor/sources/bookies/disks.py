@@ -13,16 +13,16 @@ system that the directory lies on now: of a copy, that of the copy.
 from __future__ import annotations
 
 import os
-import time
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from auditor.model.columns import column, schema_of
+from auditor.model.disk_total import DISK_BYTES
 from auditor.sources.bookies.entry_logs.rows import is_log
 from auditor.sources.bookies.parts import is_database
+from auditor.sources.clock import now_ms
 
 SIZES = schema_of(
     ("directory", pa.string(), "a directory of it: of journals, of ledgers, or of indexes"),
@@ -47,7 +47,7 @@ def sizes_of(directory: str) -> dict[str, Any]:
     'No such file or directory'
     """
     row: dict[str, Any] = dict.fromkeys(SIZES.names)
-    row |= {"directory": directory, "seen": time.time_ns() // 1_000_000}
+    row |= {"directory": directory, "seen": now_ms()}
     try:
         status = os.statvfs(directory)
         row |= {
@@ -58,22 +58,21 @@ def sizes_of(directory: str) -> dict[str, Any]:
     except OSError as error:
         return row | {"reason": error.strerror or str(error)}
     troubles: list[str] = []
-    bytes = Counter(dict.fromkeys(("journal", "index", "rocksdb", "other"), 0))
+    row |= dict.fromkeys((kind.column for kind in DISK_BYTES), 0)
     for kind, size in _files(f"{directory}/current", "", troubles):
-        bytes[kind] += size
-    row |= {f"{kind}_bytes": size for kind, size in bytes.items()}
+        row[kind] += size
     return row | {"reason": next(iter(troubles), None)}
 
 
 def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, int]]:
-    """The kind and size of each file; what went away since it was listed is not there."""
+    """The column and size of each file; what went away since it was listed is not there."""
     try:
         with os.scandir(path) as entries:
             for entry in entries:
                 try:
                     if entry.is_dir(follow_symlinks=False):
                         yield from _files(entry.path, f"{below}{entry.name}/", troubles)
-                    elif entry.is_file() and (kind := _kind(below, entry.name)) is not None:
+                    elif entry.is_file() and (kind := _column(below, entry.name)) is not None:
                         yield kind, entry.stat().st_size
                 except FileNotFoundError:
                     continue
@@ -81,12 +80,12 @@ def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, in
         troubles.append(f"{path}: {error.strerror or error}")
 
 
-def _kind(below: str, name: str) -> str | None:
-    """What a file is, by its name and the directories that it is below; None: an entry log."""
+def _column(below: str, name: str) -> str | None:
+    """The column of a file, by its name and the directories that it is below; None: an entry log."""
     if is_database(below.partition("/")[0]):
-        return "rocksdb"
+        return "rocksdb_bytes"
     if name.endswith(".idx"):
-        return "index"
+        return "index_bytes"
     if not below and name.endswith(".txn"):
-        return "journal"
-    return None if not below and is_log(name) else "other"
+        return "journal_bytes"
+    return None if not below and is_log(name) else "other_bytes"

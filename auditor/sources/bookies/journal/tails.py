@@ -14,7 +14,6 @@ what is left of the journal before the mark; a tail of keys alone, or a journal 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -42,6 +41,7 @@ from auditor.sources.bookies.journal.files import (
 )
 from auditor.sources.bookies.journal.replay import JournalDirectory
 from auditor.sources.bookies.parts import IndexDirectory
+from auditor.sources.clock import now_ms
 
 NO_DATA = "it has master keys and no entry: journalWriteData=false"
 NO_RECORDS = "it has no record at all, so nothing says whether entries are written to it (journalWriteData)"
@@ -125,7 +125,7 @@ def from_json(text: str) -> list[TailPart]:
 
 def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
     """Rows of `SCHEMA` of one bookie: a row per ledger, then one per journal directory. Needs no Spark."""
-    began = time.time_ns() // 1_000_000
+    began = now_ms()
     if part.trouble is not None:
         yield _batch([_summary(part.bookie_id, _Read(None, part.trouble), began)])
         return

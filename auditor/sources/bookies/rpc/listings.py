@@ -11,7 +11,6 @@ ever listed, it is such a bookie, and is asked no more.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from auditor.codecs.bookie.wire import BookieAnswer, Status, answer, list_reques
 from auditor.errors import DecodeError
 from auditor.sources.bookies.rpc.client import IMPOSSIBLE_LEDGER, BookieClient
 from auditor.sources.bookies.rpc.connection import Wire
+from auditor.sources.clock import now_ms
 
 CHUNK_BYTES = 64 << 20
 """Listings, unfolded, that are heard before they are handed on."""
@@ -122,7 +122,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Heard]):
 
     def note(self, subject: int, answer: BookieAnswer) -> Heard:
         """The listing, decoded; nothing where the bookie lacks the ledger."""
-        now = int(time.time() * 1000)
+        now = now_ms()
         if answer.status == Status.ENOLEDGER:
             return Heard(subject, _NOTHING, answered=now)
         if answer.availability is None:

@@ -11,7 +11,6 @@ not speak protocol version 3 is asked in version 2.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from auditor.errors import DecodeError
 from auditor.model.witness import WitnessAnswer
 from auditor.sources.bookies.rpc.client import IMPOSSIBLE_LEDGER, BookieClient
 from auditor.sources.bookies.rpc.connection import BookieConnection, Wire
+from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import StoreOptions
 
 _ANSWERS: dict[int, WitnessAnswer] = {
@@ -133,7 +133,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadHeard]):
         reason = (
             f"the bookie refused: {status_text(answer.status)}" if said is WitnessAnswer.UNKNOWN else None
         )
-        return ReadHeard(subject, said, reason, int(time.time() * 1000), self.requests[subject])
+        return ReadHeard(subject, said, reason, now_ms(), self.requests[subject])
 
     async def _request(self, connection: BookieConnection[Entry, ReadAnswer], subject: Entry) -> ReadAnswer:
         self.requests[subject] += 1

@@ -16,13 +16,13 @@ etcd keeps no times. A ledger's mtime is the time at which the revision was pinn
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from auditor.errors import CompactedError
 from auditor.keys import etcd
+from auditor.sources.clock import now_ms
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys
 from auditor.sources.metadata.etcd.nodes import key_znode
 from auditor.sources.metadata.etcd.pages import EtcdPages, batch_of
@@ -53,7 +53,7 @@ class PinnedEtcd(ABC):
         self,
         uri: MetadataUri,
         options: StoreOptions,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], int] = now_ms,
     ) -> None:
         self.uri = uri
         self.root = uri.root

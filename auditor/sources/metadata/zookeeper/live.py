@@ -8,13 +8,13 @@ names by their hash, and each task lists the root itself.
 from __future__ import annotations
 
 import re
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from auditor.errors import NoRootError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
     MARK_ROOTS,
@@ -72,7 +72,7 @@ class ZooKeeperStore:
         self,
         uri: MetadataUri,
         options: StoreOptions,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], int] = now_ms,
     ) -> None:
         self.uri = uri
         self.root = uri.root

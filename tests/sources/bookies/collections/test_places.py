@@ -201,7 +201,7 @@ def ledgers(found: Read) -> dict[str, set[int]]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at the clock is a second later: which collection is newer does not depend on speed."""
     times = iter(range(1_000, 10**9, 1_000))
-    monkeypatch.setattr("auditor.collect.collect._now", lambda: next(times))
+    monkeypatch.setattr("auditor.collect.collect.now_ms", lambda: next(times))
 
 
 @pytest.mark.usefixtures("clock")
