@@ -59,13 +59,15 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
         known = before.table(landing, "gc_foresight", now)
         rows = landing.land("gc_foresight", lambda: foresight(collector, tables, known))
     logs = candidates = None
-    if (space := tables.space) is not None:
+    space, entry_logs = tables.space, tables.entry_logs
+    if space is not None and entry_logs is not None:
         earlier = before.table(landing, "log_foresight", now)
         disks = _bookies_own(tables.disks, metadata.source.live)
         logs = landing.land(
-            "log_foresight", lambda: log_foresight(space, rows, collector.settings, now, earlier, disks)
+            "log_foresight",
+            lambda: log_foresight(space, entry_logs, rows, collector.settings, now, earlier, disks),
         )
-        candidates = landing.land("deletion_candidates", lambda: _candidates(tables, logs))
+        candidates = landing.land("deletion_candidates", lambda: _candidates(entry_logs, logs))
     made = {"gc_foresight"} if logs is None else {"gc_foresight", "log_foresight", "deletion_candidates"}
     empty = (tables.known_empty - made) | (landing.empty & made)
     if logs is not None:
@@ -80,9 +82,8 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     )
 
 
-def _candidates(tables: Tables, logs: DataFrame) -> DataFrame:
-    assert tables.entry_logs is not None
-    return deletion_candidates(tables.entry_logs, logs, logs.sparkSession.sparkContext.defaultParallelism)
+def _candidates(entry_logs: DataFrame, logs: DataFrame) -> DataFrame:
+    return deletion_candidates(entry_logs, logs, logs.sparkSession.sparkContext.defaultParallelism)
 
 
 def _bookies_own(disks: DataFrame | None, live: bool) -> DataFrame | None:

@@ -17,9 +17,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def with_full_disks(logs: DataFrame, disks: DataFrame | None, settings: CollectorSettings) -> DataFrame:
+def with_full_disks(
+    logs: DataFrame, entry_logs: DataFrame, disks: DataFrame | None, settings: CollectorSettings
+) -> DataFrame:
     """``logs``, by ``bookie_id`` and ``directory``, with ``full_disk``; null where there is room, or no file
-    system was seen. ``disks`` is the table of that name, None where its free bytes say nothing."""
+    system was seen.
+
+    ``entry_logs`` is the table of that name: its ``logger`` says which collector a directory has. ``disks``
+    is that table too, None where its free bytes say nothing.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -27,17 +33,19 @@ def with_full_disks(logs: DataFrame, disks: DataFrame | None, settings: Collecto
         return logs.withColumn("full_disk", F.lit(None).cast("string"))
     used = 1 - F.col("free_bytes") / F.col("capacity_bytes")
     seen = disks.where("capacity_bytes > 0").select("directory", used.alias("used"))
-    alone = disks.groupBy("bookie_id").agg((F.max("rocksdb_bytes") > 0).alias("alone"))
-    rows = logs.join(F.broadcast(seen), "directory", "left").join(F.broadcast(alone), "bookie_id", "left")
-    of_bookie = F.max("used").over(Window.partitionBy("bookie_id"))
-    level = F.when(F.col("alone"), F.col("used")).otherwise(of_bookie)
+    # Databases in a directory prove no DbLedgerStorage: any collector may keep a metadata-cache there.
+    collectors = entry_logs.groupBy("directory").agg(F.max("logger").alias("logger"))
+    rows = logs.join(F.broadcast(seen), "directory", "left").join(
+        F.broadcast(collectors), "directory", "left"
+    )
+    level = F.max("used").over(Window.partitionBy("bookie_id", "logger"))
     forced = F.lit(settings.forced_when_full)
     state = (
         F.when((level > settings.disk_warn_threshold) & forced, FullDisk.FORCED.value)
         .when(level > settings.disk_threshold, FullDisk.FULL.value)
         .when(level > settings.disk_warn_threshold, FullDisk.ALMOST_FULL.value)
     )
-    return rows.withColumn("full_disk", state).drop("used", "alone")
+    return rows.withColumn("full_disk", state).drop("used", "logger")
 
 
 def suspended() -> Column:

@@ -51,6 +51,7 @@ LOG_FORESIGHT = schema_of(
 
 def log_foresight(
     space: DataFrame,
+    entry_logs: DataFrame,
     foresight: DataFrame,
     settings: CollectorSettings,
     scan_time: int,
@@ -59,7 +60,8 @@ def log_foresight(
 ) -> DataFrame:
     """Rows of `LOG_FORESIGHT`; ``foresight`` is gc_foresight, ``earlier`` this table of a run before.
 
-    ``disks`` is that table, None where its free bytes are not the bookies'.
+    ``space``, ``entry_logs`` and ``disks`` are the tables of these names; no disks where their free bytes are
+    not the bookies'.
     """
     from pyspark.sql import functions as F
 
@@ -77,7 +79,7 @@ def log_foresight(
         .when(major, GcAction.MAJOR.value)
         .otherwise(GcAction.KEEP.value)
     )
-    rows = with_full_disks(rows.withColumn("action", action), disks, settings)
+    rows = with_full_disks(rows.withColumn("action", action), entry_logs, disks, settings)
     stays = (F.col("action") == GcAction.KEEP.value) | suspended()
     rows = rows.withColumn("frees", F.when(stays, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
     if earlier is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from auditor.model.collector_settings import CollectorSettings
@@ -27,14 +28,21 @@ def parts(bookie: str, directory: str) -> list[Row]:
     ]
 
 
+def loggers() -> Iterator[Row]:
+    """Rows of entry_logs: on DbLedgerStorage each directory has logs, and a collector, of its own."""
+    for bookie, homes in HOMES.items():
+        for position, home in enumerate(homes):
+            yield {"bookie_id": bookie, "directory": home, "logger": position if bookie == "db" else 0}
+
+
 def disk(bookie: str, directory: str, used: float | None, rocksdb: int = 0) -> Row:
     known = {} if used is None else {"capacity_bytes": 1000, "free_bytes": round(1000 * (1 - used))}
     return {"bookie_id": bookie, "directory": directory, "rocksdb_bytes": rocksdb, **known}
 
 
 DISKS = [
-    # One collector for two directories: the fuller one counts for both.
-    disk("idx", "/i0", 0.96), disk("idx", "/i1", 0.5), disk("idx", "/journal", 0.99),
+    # One collector for two directories: the fuller one counts for both. Its metadata-cache is in RocksDB too.
+    disk("idx", "/i0", 0.96, 9), disk("idx", "/i1", 0.5), disk("idx", "/journal", 0.99),
     # A collector each.
     disk("db", "/d0", 0.96, 9), disk("db", "/d1", 0.92, 9), disk("db", "/d2", 0.9, 9),
     disk("unseen", "/u0", None),
@@ -49,6 +57,7 @@ def foretold(
     rows = [row for bookie, homes in HOMES.items() for home in homes for row in parts(bookie, home)]
     found = log_foresight(
         frame(spark, "space", rows),
+        frame(spark, "entry_logs", list(loggers())),
         frame(spark, "gc_foresight", []),
         settings,
         NOW,
