@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from auditor import open_run
-from auditor.spark.query_plans import plan_for
+from auditor.spark.query_plans import QueryPlans
 from auditor.tables.unequal import expected_groups, held_groups, unequal
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stopwatch, logged_session
@@ -57,7 +57,7 @@ def _joined(run: Path, memory: str) -> Joined:
                 each for name in ("ledgers", "availability") for each in (tables / name).glob("*.parquet")
             ]
             size = sum(each.stat().st_size for each in files)
-            plan_for(spark, size, finished.report.coverage.replicas.expected)
+            QueryPlans(spark).fit(size, finished.report.coverage.replicas.expected)
             ledgers, availability = (
                 spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability")
             )

@@ -51,7 +51,7 @@ from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.stores import recognise
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
-from auditor.spark.query_plans import settings_kept
+from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
 from auditor.spark.task_errors import run_errors
 
@@ -194,5 +194,5 @@ class Audit:
                 keep_classes=True,
                 small=is_small(uri),
             )
-            with settings_kept(session):
-                yield Landing(session, run, progress, resumption.since, resumption.notes)
+            with query_plans(session) as plans:
+                yield Landing(session, run, progress, resumption.since, resumption.notes, plans)

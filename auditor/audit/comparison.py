@@ -18,7 +18,6 @@ from auditor.audit.metadata_scan import FirstScan
 from auditor.audit.witness import Witness, judge_with_witness
 from auditor.model.options import AuditOptions
 from auditor.model.states import BookieRead
-from auditor.spark.query_plans import plan_for
 from auditor.tables.answers import merge_answers
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
@@ -48,8 +47,8 @@ def compare_sides(
 
     ``answers`` is None where no bookie was asked for what it has.
     """
-    sizes = (landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
-    plan_for(landing.spark, sum(sizes), sum(row["replicas"] for row in indexes.bookies.members.values()))
+    replicas = sum(row["replicas"] for row in indexes.bookies.members.values())
+    landing.fit_plans(("ledgers", "availability", "answers"), replicas)
     states = bookie_states(indexes, answers.bookies if answers else {})
     pairs = landing.land("unequal", partial(_unequal, first, indexes, answers, states))
     by_index = partial(judge_ledgers, first.ledgers, pairs, states, round(options.grace * 1000))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,16 +20,18 @@ from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import ReuseCount
 from auditor.model.states import OF_PLACES, BookieRead, TailRead
 from auditor.sources.bookies import parts as index_parts
+from auditor.sources.bookies.bytes_on_disk import indexes_fit
 from auditor.sources.bookies.collections.index import collected_availability
 from auditor.sources.bookies.index_files import page_size
 from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.spark_source import IndexSource
-from auditor.spark.source_rows import source_rows
+from auditor.spark.source_rows import as_frame, read_source, source_rows
 from auditor.tables.answers import combine_pieces
 from auditor.tables.availability_by_state import by_state
 from auditor.tables.unequal import held_groups
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 NOTHING_REUSED = ReuseCount(reused=0, read=0)
@@ -205,10 +207,15 @@ def _land_indexes(
         return others, landing.land("availability", partial(_read, landing, others, parts))
 
 
-def _read(landing: Landing, bookies: ClusterBookies, parts: Iterable[index_parts.IndexPart]) -> DataFrame:
-    here = source_rows(landing.spark, IndexSource({"parts": index_parts.to_json(list(parts))}))
+def _read(
+    landing: Landing, bookies: ClusterBookies, parts: Sequence[index_parts.IndexPart]
+) -> pa.Table | DataFrame:
+    spark, source = landing.spark, IndexSource({"parts": index_parts.to_json(parts)})
+    rows = read_source(spark, source) if indexes_fit(parts) else source_rows(spark, source)
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
-    return here.unionByName(collected_availability(landing.spark, whole, owners)) if whole else here
+    if not whole:
+        return rows
+    return as_frame(spark, rows).unionByName(collected_availability(spark, whole, owners))
 
 
 def _overlapping(bookies: ClusterBookies, availability: DataFrame) -> list[str]:

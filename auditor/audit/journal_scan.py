@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from auditor.audit.landing import Landing
 from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState, TailRead, TailState
+from auditor.sources.bookies.bytes_on_disk import journals_fit
 from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
 from auditor.sources.bookies.collections.tails import collected_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
 from auditor.sources.bookies.journal.tails import TailPart, from_json, to_json
 from auditor.sources.bookies.owners import AttributedBookie
-from auditor.spark.source_rows import source_rows
+from auditor.spark.source_rows import as_frame, read_source, source_rows
 from auditor.tables.unequal import PAIR
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 TABLE = "journal_tails"
@@ -81,10 +83,11 @@ def land_tails(
     """Read the journals, after the indexes; the result covers every bookie of which an index was read."""
     spark = landing.spark
 
-    def read() -> DataFrame:
-        rows = source_rows(spark, JournalSource({"parts": to_json(parts)}))
+    def read() -> pa.Table | DataFrame:
+        source = JournalSource({"parts": to_json(parts)})
+        rows = read_source(spark, source) if journals_fit(parts) else source_rows(spark, source)
         whole = [each for each in collected.whole if TABLE in each[1].tables]
-        return rows.unionByName(collected_tails(spark, whole, alone)) if whole else rows
+        return as_frame(spark, rows).unionByName(collected_tails(spark, whole, alone)) if whole else rows
 
     pieces = Counter(owner.bookie_id for owner in settled.owner_of_piece.values())
     alone = {

@@ -27,6 +27,7 @@ from auditor.errors import RunUsageError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.sources.file_systems import REPORT, run_files
+from auditor.spark.query_plans import QueryPlans, in_one_task
 from auditor.spark.task_errors import own_errors
 from auditor.spark.task_progress import tasks_told
 
@@ -152,9 +153,11 @@ class Landing:
         progress: Progress,
         resumed: int | None = None,
         notes: Sequence[str] = (),
+        plans: QueryPlans | None = None,
     ) -> None:
         self.spark = spark
         self.run = run
+        self._plans = plans
         self.progress = progress
         self._landed: dict[str, DataFrame] = {}
         self.resumed = resumed
@@ -164,45 +167,68 @@ class Landing:
         self.empty: set[str] = set()
         """Names of the tables that have landed without a row."""
 
-    def land(self, name: str, make: Callable[[], DataFrame], below: str = "tables") -> DataFrame:
-        """The table as it lies on disk, made first where it is not whole yet."""
+    def land(self, name: str, make: Callable[[], DataFrame | pa.Table], below: str = "tables") -> DataFrame:
+        """The table as it lies on disk, made first where it is not whole yet.
+
+        What the driver has read itself, and what is made of tiny tables, the driver writes.
+        """
         if name not in self._landed:
-            where = self.run.where(f"{below}/{name}")
-            schema = None
-            if not self.run.exists(f"{below}/{name}/{WHOLE}"):
+            where, schema, held = f"{below}/{name}", None, None
+            if not self.run.exists(f"{where}/{WHOLE}"):
                 self.progress.stage(name)
                 with tasks_told(self.spark, self.progress), own_errors():
                     made = make()
-                    made.write.mode("overwrite").parquet(where)
-                    schema = made.schema  # else Spark runs a job to look what it has written
-            self._landed[name] = self._landed_at(name, below, schema)
+                    if isinstance(made, pa.Table):
+                        held = made
+                    elif in_one_task(self.spark):
+                        held, schema = made.toArrow(), made.schema
+                    else:
+                        made.write.mode("overwrite").parquet(self.run.where(where))
+                        schema = made.schema  # else Spark runs a job to look what it has written
+                if held is not None:
+                    self.run.write_table(where, held)
+            self._landed[name] = self._landed_at(name, below, schema, held)
         return self._landed[name]
+
+    def fit_plans(self, names: Sequence[str], replicas: int = 0) -> None:
+        """Let Spark plan the queries to come by the size of tables that have landed."""
+        if self._plans is not None:
+            self._plans.fit(sum(self.run.size(f"tables/{name}") for name in names), replicas)
 
     def rows(
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
     ) -> DataFrame:
         """Land a small table that the driver holds; written here, for a Spark job costs more than that."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         if name not in self._landed:
+            held = None
             if not self.run.exists(f"{below}/{name}/{WHOLE}"):
                 self.progress.stage(name)
-                self.run.write_table(f"{below}/{name}", pa.Table.from_pylist(rows, schema=schema))
-            self._landed[name] = self._landed_at(name, below, from_arrow_schema(schema))
+                held = pa.Table.from_pylist(rows, schema=schema)
+                self.run.write_table(f"{below}/{name}", held)
+            self._landed[name] = self._landed_at(name, below, None, held)
         return self._landed[name]
 
-    def _landed_at(self, name: str, below: str, schema: StructType | None) -> DataFrame:
+    def _landed_at(
+        self, name: str, below: str, schema: StructType | None, held: pa.Table | None
+    ) -> DataFrame:
+        """A table that has landed; its schema and its rows where they are at hand."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
         where = f"{below}/{name}"
-        read = self.spark.read.schema(schema) if schema else self.spark.read
-        table = read.parquet(self.run.where(where))
         if self.run.size(where) > IN_MEMORY_BYTES:  # which no table without rows is
+            if schema is None and held is not None:
+                schema = from_arrow_schema(held.schema)
+            read = self.spark.read.schema(schema) if schema else self.spark.read
+            return read.parquet(self.run.where(where))
+        if held is None:
+            held = self.run.read_table(where)
+        # As Spark gives back what it has written: any column may be null.
+        table = self.spark.createDataFrame(held, (schema or from_arrow_schema(held.schema)).toNullable())
+        if held.num_rows:
             return table
-        held = self.run.read_table(where)
-        if not held.num_rows:
-            self.empty.add(name)
-            # Told so, Spark drops every join with an empty table from the plans of the queries to come.
-            return table.where("false")
-        return self.spark.createDataFrame(held, table.schema)
+        self.empty.add(name)
+        # Told so, Spark drops every join with an empty table from the plans of the queries to come.
+        return table.where("false")
 
     def remember(self, key: str, value: Any) -> Any:
         """A fact that a resumed run must not see afresh: the first value it was given."""

@@ -26,10 +26,11 @@ from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSourc
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import MetadataUri
-from auditor.spark.source_rows import source_rows
+from auditor.spark.source_rows import read_source
 from auditor.tables.registry import instance_id
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -61,14 +62,16 @@ class MetadataSource:
         """Which cluster it is."""
         return Cluster(self.instance_id, self.uri.text, self.layout.value)
 
-    def table(self, source: type[StoreSource], at: ClusterNodes, *, earlier: str | None = None) -> DataFrame:
-        """A table of the store, read by Spark's tasks at the moment of ``at`` where the store can do that.
+    def table(
+        self, source: type[StoreSource], at: ClusterNodes, *, earlier: str | None = None
+    ) -> pa.Table | DataFrame:
+        """A table of the store, read at the moment of ``at`` where the store can do that (`read_source`).
 
         ``earlier`` is what an earlier run read of it, as `StoreSource` takes it.
         """
         spark = self.landing.spark
         named = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
-        return source_rows(spark, source(source_options(spark, self.options, named, at)))
+        return read_source(spark, source(source_options(spark, self.options, named, at)))
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
             raise
         # The earlier table turned out to be damaged while it was read: this scan does without it.
         landed = _scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
+    source.landing.fit_plans(("ledgers",))
     note_files(source.landing, "ledgers")
     notes = tuple(reusable_facts(source.landing, "ledgers").get("notes", ()))
     return FirstScan(source, landed.nodes, landed.rows, landed.restarts, notes)
@@ -192,7 +196,7 @@ class _LedgerScan(NamedTuple):
 
 def _ledgers(
     source: MetadataSource, earlier: EarlierRun, at: ClusterNodes, unusable: str | None = None
-) -> DataFrame:
+) -> pa.Table | DataFrame:
     """All ledgers, without the earlier run where a reason says that it is not usable."""
     store = source.store
     if not isinstance(store, ComparableStore):
@@ -212,7 +216,10 @@ def _ledgers(
 
 
 def _scan_ledgers(
-    source: MetadataSource, name: str, nodes: ClusterNodes, read: Callable[[ClusterNodes], DataFrame]
+    source: MetadataSource,
+    name: str,
+    nodes: ClusterNodes,
+    read: Callable[[ClusterNodes], pa.Table | DataFrame],
 ) -> _LedgerScan:
     """Land all ledgers as they are at one moment; where that moment is lost, at a newer one."""
     for restarts in range(RESTARTS):

@@ -25,10 +25,11 @@ from auditor.sources.metadata.stores import is_live
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.spark_source import OwnerSource
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
-from auditor.spark.source_rows import source_rows
+from auditor.spark.source_rows import read_source
 from auditor.tables.ownership import Moments, ownership
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 NOBODY = "none"
@@ -169,9 +170,9 @@ def _find(source: MetadataSource, options: AuditOptions) -> tuple[OwnersUri | No
     return None, notes
 
 
-def _read(source: MetadataSource, uri: OwnersUri, options: AuditOptions) -> DataFrame:
+def _read(source: MetadataSource, uri: OwnersUri, options: AuditOptions) -> pa.Table | DataFrame:
     spark = source.landing.spark
-    return source_rows(spark, OwnerSource(source_options(spark, options, {"owners": uri.text})))
+    return read_source(spark, OwnerSource(source_options(spark, options, {"owners": uri.text})))
 
 
 def _zxid(first: FirstScan) -> int | None:

@@ -27,7 +27,7 @@ from auditor.sources.metadata.credentials import credentials_file, read_credenti
 from auditor.sources.metadata.stores import recognise
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
-from auditor.spark.query_plans import settings_kept
+from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
 from auditor.spark.task_errors import own_errors, run_errors
 from auditor.tables.store_differences import (
@@ -74,7 +74,7 @@ def compare_stores(
         session = spark or build_session(
             options.master, driver_memory=options.driver_memory, log=_log(run), keep_classes=True
         )
-        stack.enter_context(settings_kept(session))
+        stack.enter_context(query_plans(session))
         landing = Landing(session, run, progress or Silent())
         salt = secrets.randbits(62)
         first = stack.enter_context(open_side("source", source, landing, options, salt))

@@ -54,32 +54,54 @@ _ROWS = 1_000_000
 """Of both sides of the join, in one of the partitions that a shuffle begins with."""
 
 
-def plan_for(spark: SparkSession, table_bytes: int, replicas: int) -> None:
-    """Set a session for queries of tables of this size, and of so many replicas to compare."""
-    cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
-    small, tiny = table_bytes <= SMALL_BYTES, table_bytes <= TINY_BYTES
-    chosen = (PLANNED_ONCE | _IN_ONE_TASK if tiny else PLANNED_ONCE) if small else _IN_MEMORY
-    for key, value in chosen.items():
-        spark.conf.set(key, value)
-    fewest = 1 if tiny else min(cores, had)
-    wanted = fewest if small else max(2 * cores, had, 2 * replicas // _ROWS)
-    spark.conf.set(_PARTITIONS, str(wanted))
+class QueryPlans:
+    """The settings of a session as they were, and as they fit the tables of an audit."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        keys = (*PLANNED_ONCE, *_IN_ONE_TASK, *_IN_MEMORY, _PARTITIONS)
+        self._spark = spark
+        self._had = {key: spark.conf.get(key, None) for key in keys}
+
+    def fit(self, table_bytes: int, replicas: int) -> None:
+        """Set the session for queries of tables of this size, and of so many replicas to compare.
+
+        It may be called again when more tables have landed.
+        """
+        self.take_back()
+        spark = self._spark
+        cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
+        small, tiny = table_bytes <= SMALL_BYTES, table_bytes <= TINY_BYTES
+        chosen = (PLANNED_ONCE | _IN_ONE_TASK if tiny else PLANNED_ONCE) if small else _IN_MEMORY
+        for key, value in chosen.items():
+            spark.conf.set(key, value)
+        fewest = 1 if tiny else min(cores, had)
+        wanted = fewest if small else max(2 * cores, had, 2 * replicas // _ROWS)
+        spark.conf.set(_PARTITIONS, str(wanted))
+
+    def take_back(self) -> None:
+        """Give the session back with the settings that it had: it may be somebody's notebook."""
+        for key, value in self._had.items():
+            if value is None:
+                self._spark.conf.unset(key)
+            else:
+                self._spark.conf.set(key, value)
 
 
 def partitions(spark: SparkSession) -> int:
-    """How many partitions `plan_for` has chosen."""
+    """How many partitions `QueryPlans.fit` has chosen."""
     return int(spark.conf.get(_PARTITIONS) or spark.sparkContext.defaultParallelism)
 
 
+def in_one_task(spark: SparkSession) -> bool:
+    """Whether the tables of the audit are tiny: what is made of them is as much as the driver may hold."""
+    return all(spark.conf.get(key, None) == value for key, value in _IN_ONE_TASK.items())
+
+
 @contextmanager
-def settings_kept(spark: SparkSession) -> Iterator[None]:
-    """Give a session back with the settings that it had: it may be somebody's notebook."""
-    had = {key: spark.conf.get(key, None) for key in (*PLANNED_ONCE, *_IN_ONE_TASK, *_IN_MEMORY, _PARTITIONS)}
+def query_plans(spark: SparkSession) -> Iterator[QueryPlans]:
+    """Plans that fit, for as long as the block runs."""
+    plans = QueryPlans(spark)
     try:
-        yield
+        yield plans
     finally:
-        for key, value in had.items():
-            if value is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, value)
+        plans.take_back()

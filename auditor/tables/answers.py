@@ -16,6 +16,7 @@ from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState
+from auditor.spark.batches import map_batches
 from auditor.tables.judge_replicas import groups_of
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def _unite_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     rows = rows.withColumn("sets", distinct)
     alone = rows.where("size(sets) < 2").withColumn("groups", F.coalesce(F.get("sets", F.lit(0)), "groups"))
     schema = StructType([rows.schema[name] for name in columns])
-    joined = rows.where("size(sets) > 1").select(*columns, "sets").mapInArrow(_join_batches, schema)
+    several = rows.where("size(sets) > 1").select(*columns, "sets")
+    joined = map_batches(several, _join_batches, schema)
     return alone.select(*columns).unionByName(joined)
 
 

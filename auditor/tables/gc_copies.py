@@ -17,6 +17,7 @@ from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.finding import Confidence
 from auditor.model.states import GcReason, GcVerdict, LedgerClass
+from auditor.spark.batches import map_batches
 from auditor.tables.judge_replicas import groups_of
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _last_copies(
             found = [{**row, "last": _is_last(row)} for row in batch.to_pylist()]
             yield pa.RecordBatch.from_pylist(found, schema=_LAST)
 
-    return rows.mapInArrow(work, from_arrow_schema(_LAST))
+    return map_batches(rows, work, from_arrow_schema(_LAST))
 
 
 def _is_last(row: dict[str, Any]) -> bool | None:

@@ -28,6 +28,7 @@ from auditor.keys.gc_listing import ALL_BEFORE, follow_ranges
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, to_path
 from auditor.model.layout import LayoutKind
 from auditor.model.states import LISTED, LedgerStatus
+from auditor.spark.batches import map_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -109,7 +110,8 @@ def ranges(places: DataFrame) -> DataFrame:
         if rows:
             yield from _judged_ranges(pa.Table.from_batches(rows)).to_batches()
 
-    return found.repartition(1).sortWithinPartitions("place").mapInArrow(work, from_arrow_schema(_RANGES))
+    in_order = found.repartition(1).sortWithinPartitions("place")
+    return map_batches(in_order, work, from_arrow_schema(_RANGES))
 
 
 def listed_ids(places: DataFrame, ranges: DataFrame) -> DataFrame:

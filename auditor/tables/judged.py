@@ -16,6 +16,7 @@ from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import UnknownCopy
 from auditor.sources.bookies.rpc.read_rows import WITNESS
+from auditor.spark.batches import map_batches
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
 from auditor.tables.judge_replicas import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
@@ -102,7 +103,7 @@ def judge_ledgers(
             yield _answers(batch.to_pylist(), states, grace_ms)
 
     pairs = pairs_by_ledger(unequal)
-    return judgeable.join(pairs, [*LEDGER]).mapInArrow(work, from_arrow_schema(JUDGED))
+    return map_batches(judgeable.join(pairs, [*LEDGER]), work, from_arrow_schema(JUDGED))
 
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:

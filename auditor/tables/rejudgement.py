@@ -15,6 +15,7 @@ import pyarrow as pa
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass
+from auditor.spark.batches import map_batches
 from auditor.tables.doubts import unasked
 from auditor.tables.judge_replicas import BookieState, groups_of
 from auditor.tables.judged import (
@@ -74,7 +75,8 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
             rows = [asked for row in batch.to_pylist() for asked in _questions(row, names)]
             yield pa.RecordBatch.from_pylist(rows, schema=_QUESTIONS)
 
-    asked = facts.join(F.broadcast(chosen), [*LEDGER]).mapInArrow(work, from_arrow_schema(_QUESTIONS))
+    wanted = facts.join(F.broadcast(chosen), [*LEDGER])
+    asked = map_batches(wanted, work, from_arrow_schema(_QUESTIONS))
     order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
     place = F.row_number().over(Window.partitionBy("bookie_id").orderBy(*order))
     return (
@@ -113,7 +115,7 @@ def rejudge(
             yield _again(batch.to_pylist(), names, states, grace_ms)
 
     again = facts.join(F.broadcast(said), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
-    heard = again.mapInArrow(work, from_arrow_schema(JUDGED))
+    heard = map_batches(again, work, from_arrow_schema(JUDGED))
     others = judged.join(F.broadcast(said.select(*LEDGER)), [*LEDGER], "left_anti")
     # A later run may ask: it is not one of the lasting doubts.
     doubt = F.array_union("doubts", F.array(F.lit(unasked(BOUND).text)))

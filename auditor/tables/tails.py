@@ -16,6 +16,7 @@ import pyarrow as pa
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
 from auditor.model.states import IndexState
+from auditor.spark.batches import map_batches
 from auditor.tables.judge_replicas import groups_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def with_tails(pairs: DataFrame) -> DataFrame:
     from pyspark.sql.types import StructType
 
     columns = [field for field in pairs.schema.fields if field.name != "tail"]
-    return pairs.mapInArrow(_unite_batches, StructType(columns))
+    return map_batches(pairs, _unite_batches, StructType(columns))
 
 
 def _unite_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from auditor.spark.query_plans import SMALL_BYTES, TINY_BYTES, plan_for, settings_kept
+from auditor.spark.query_plans import SMALL_BYTES, TINY_BYTES, in_one_task, query_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +25,8 @@ def settings(spark: SparkSession) -> list[str | None]:
 
 
 def broken_off(spark: SparkSession) -> None:
-    with settings_kept(spark):
-        plan_for(spark, SMALL_BYTES, 0)
+    with query_plans(spark) as plans:
+        plans.fit(SMALL_BYTES, 0)
         assert settings(spark) == ["false", "false", "NO_CODEGEN", "2"]
         raise KeyError
 
@@ -34,8 +34,8 @@ def broken_off(spark: SparkSession) -> None:
 def test_tiny_tables_are_joined_in_one_task(spark: SparkSession) -> None:
     broadcast = "spark.sql.autoBroadcastJoinThreshold"
     had = settings(spark), spark.conf.get(broadcast)
-    with settings_kept(spark):
-        plan_for(spark, TINY_BYTES, 0)
+    with query_plans(spark) as plans:
+        plans.fit(TINY_BYTES, 0)
         assert (*settings(spark), spark.conf.get(broadcast)) == ("false", "false", "NO_CODEGEN", "1", "-1")
         joined = spark.range(9).withColumn("a", F.col("id") % 3).join(spark.range(3).toDF("a"), "a")
         assert joined.rdd.getNumPartitions() == 1
@@ -54,8 +54,8 @@ def test_large_tables_are_joined_in_partitions_that_fit_in_memory(spark: SparkSe
     had = settings(spark)
     sizes = ("spark.sql.adaptive.advisoryPartitionSizeInBytes", "spark.sql.sources.fileCompressionFactor")
     believed = [spark.conf.get(size) for size in sizes]
-    with settings_kept(spark):
-        plan_for(spark, SMALL_BYTES + 1, 300_000_000)
+    with query_plans(spark) as plans:
+        plans.fit(SMALL_BYTES + 1, 300_000_000)
         assert settings(spark) == [*had[:3], "600"]
         assert [spark.conf.get(size) for size in sizes] == ["8m", "20"]
     assert settings(spark) == had
@@ -63,7 +63,20 @@ def test_large_tables_are_joined_in_partitions_that_fit_in_memory(spark: SparkSe
 
 
 def test_a_session_of_few_partitions_gets_no_more_of_them(spark: SparkSession) -> None:
-    with settings_kept(spark):
+    with query_plans(spark) as plans:
         spark.conf.set("spark.sql.shuffle.partitions", "1")
-        plan_for(spark, 0, 0)
+        plans.fit(0, 0)
         assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
+
+
+def test_plans_follow_what_was_read_since(spark: SparkSession) -> None:
+    had = settings(spark)
+    with query_plans(spark) as plans:
+        plans.fit(TINY_BYTES, 0)
+        assert in_one_task(spark)
+        plans.fit(TINY_BYTES + 1, 0)
+        assert not in_one_task(spark)
+        assert settings(spark) == ["false", "false", "NO_CODEGEN", "2"]
+        plans.fit(SMALL_BYTES + 1, 300_000_000)
+        assert settings(spark) == [*had[:3], "600"]
+    assert not in_one_task(spark)

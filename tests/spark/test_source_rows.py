@@ -7,14 +7,16 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import DataSource
 
 import auditor
+import auditor.spark.source_rows
 from auditor.errors import StoreError, UsageError
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource
-from auditor.spark.source_rows import source_rows
+from auditor.spark.source_rows import as_frame, read_source, source_rows
 from tests.sources.bookie_corpora import unpack_bookies
 
 if TYPE_CHECKING:
@@ -43,6 +45,9 @@ def same_by_name(spark: SparkSession, source: type[DataSource], options: dict[st
     assert table.schema == named.schema
     assert contents(table) == contents(named)
     assert not table.isEmpty()
+    here = read_source(spark, source(options))
+    assert isinstance(here, pa.Table)
+    assert contents(as_frame(spark, here)) == contents(named)
 
 
 @pytest.mark.parametrize("source", [LedgerSource, LedgerAgainSource, MarkSource])
@@ -67,3 +72,21 @@ def test_what_the_source_cannot_be_asked_is_said_at_once(spark: SparkSession, tm
         source_rows(spark, LedgerSource({}))
     with pytest.raises(StoreError, match=r"missing\.jsonl"):
         source_rows(spark, LedgerSource({"metadata": f"dump://{tmp_path / 'missing.jsonl'}"}))
+
+
+@pytest.mark.parametrize("limit", ["HERE_BYTES", "HERE_S"])
+def test_what_is_much_or_slow_is_left_to_tasks(
+    spark: SparkSession, dump: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditor.spark.source_rows, limit, 0)
+    rows = read_source(spark, LedgerSource({"metadata": dump}))
+    assert not isinstance(rows, pa.Table)
+    monkeypatch.undo()
+    assert contents(rows) == contents(as_frame(spark, read_source(spark, LedgerSource({"metadata": dump}))))
+
+
+def test_a_source_without_a_part_has_no_row_here_either(spark: SparkSession) -> None:
+    here = read_source(spark, IndexSource({"parts": "[]"}))
+    assert isinstance(here, pa.Table)
+    assert here.num_rows == 0
+    assert here.column_names == [field.name for field in IndexSource({}).schema()]
