@@ -11,23 +11,17 @@ groups that touch), and a distance that is larger, or not above the size, never 
 The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) means to do the same and never
 does: it writes one group a run.
 
-How it is done without a loop over runs: a run *continues* when its size and distance equal those of the run
-before. Such a run never opens a group. Of the others, the changes, from one that opens a group the next that
-does is the next, or, when that one follows directly and joins as second run, the one after it; so in a chain
-of direct followers the openers alternate.
+How it is done without a loop over runs says `auditor.codecs.availability.opening_runs`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.availability.maximal import LONGEST, maximal, set_heads
-from auditor.codecs.availability.pattern_changes import PatternChanges, breaks_pattern, changes
+from auditor.codecs.availability.opening_runs import every_other, openers, opening_runs
 from auditor.codecs.availability.repeats import repeating_groups
 
 __all__ = ["GROUP", "GroupBatch", "fold", "fold_entries", "fold_runs", "fold_slots"]
@@ -77,7 +71,8 @@ def fold(batch: GroupBatch) -> GroupBatch:
     # a row of such, for a group has one second run.
     second = joins.ravel()[at]
     second[1:] &= number[1:] - number[:-1] == 1
-    starts = _openers(len(at), np.flatnonzero(second))
+    starts = np.ones(len(at), np.bool_)
+    starts[every_other(np.flatnonzero(second))] = False
     at, number = at[starts], number[starts]
     row, second = at >> 1, (at & 1).astype(np.bool_)
     # A group ends with the run before the next group's first.
@@ -110,7 +105,8 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     entries, offsets = np.asarray(entries, np.int64), np.asarray(offsets, np.int64)
     if not len(entries):
         return fold_runs(entries, entries, offsets)
-    batch = _fold_changes(changes(entries, set_heads(offsets)), entries, offsets, by_run=False)
+    at, size, first = map(np.concatenate, zip(*openers(entries, set_heads(offsets)), strict=True))
+    batch = _groups(at, size, first, entries, offsets, by_run=False)
     return batch if int(batch.size.max()) <= LONGEST else fold(batch)
 
 
@@ -147,65 +143,24 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     """The fold where no runs touch, each its own group: the same rules with fewer passes."""
     if not len(start) or int(size.max()) > LONGEST:
         return fold_runs(start, size, offsets)
-    rows = breaks_pattern(np.diff(start), size)
-    head = np.zeros(len(start), np.bool_)
-    head[set_heads(offsets)] = True
-    rows |= head
-    number = np.flatnonzero(rows)
-    found = PatternChanges(number, size[number], start[number], head[number])
-    return _fold_changes([found], start, offsets, by_run=True)
+    at = opening_runs(start, size, set_heads(offsets))
+    return _groups(at, size[at], start[at], start, offsets, by_run=True)
 
 
-def _fold_changes(found: Iterable[PatternChanges], starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
-    """The groups that changes open, of runs whose first ids are ``starts[at]``.
+def _groups(at: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, by_run: bool) -> GroupBatch:
+    """The groups that open at places ``at`` of ``starts``, which are runs if ``by_run``, else ids.
 
-    From a run to the next it is one place if ``by_run``, else as many as the run has ids. Groups are finished
-    piece by piece; what the last change of a piece opens goes on in the next.
+    From a run to the next it is one place ``by_run``, else as many as the run has ids.
     """
-    nothing = np.zeros(0, np.int64)
-    going_on = PatternChanges(nothing, nothing, nothing, np.zeros(0, np.bool_))
-    zero = np.zeros(1, np.int64)
-    end = PatternChanges(np.array([len(starts)]), zero, zero, np.ones(1, np.bool_))
-    pieces = []
-    before = 0
-    for piece in chain(found, [end]):
-        at, size, first, head = (np.concatenate(column) for column in zip(going_on, piece, strict=True))
-        step = np.ones_like(size) if by_run else size
-        row = np.flatnonzero(size[1:] == size[:-1]) + 1
-        joins = (at[row] - at[row - 1] == step[row]) & (first[row] - first[row - 1] <= LONGEST) & ~head[row]
-        opens = _openers(len(at), row[joins])
-        going_on = PatternChanges(*(column[opens[-1:]] for column in (at, size, first, head)))
-        at, step = at[opens], step[opens]
-        # Groups of more than one run: more places lie up to the next opener than the first run takes.
-        several = np.flatnonzero(at[1:] - at[:-1] > step[:-1])
-        step, next_at = step[several], at[several + 1]
-        pieces.append(
-            (
-                at[:-1],
-                size[opens[:-1]],
-                first[opens[:-1]],
-                before + several,
-                starts[next_at - step],
-                starts[at[several] + step],
-            )
-        )
-        before += len(opens) - 1
-    at, size, first, several, of_last, of_second = map(np.concatenate, zip(*pieces, strict=True))
+    step = np.ones_like(size) if by_run else size
+    # Groups of more than one run: more places lie up to the next opener than the first run takes.
+    ends = np.append(at[1:], len(starts))
+    several = np.flatnonzero(ends - at > step)
+    step = step[several]
     last, period = first.copy(), np.zeros_like(first)
-    last[several] = of_last
-    period[several] = of_second - first[several]
+    last[several] = starts[ends[several] - step]
+    period[several] = starts[at[several] + step] - first[several]
     return GroupBatch(first, last, size, period, np.searchsorted(at, offsets).astype(np.int64, copy=False))
-
-
-def _openers(count: int, joins: Longs) -> Longs:
-    """Of ``count`` changes those that open a group; ``joins`` can be second in that of the one before."""
-    opens = np.ones(count, np.bool_)
-    chained = np.zeros(len(joins), np.bool_)
-    np.equal(joins[1:] - joins[:-1], 1, out=chained[1:])
-    # Where each unbroken chain of joins begins; an even distance from there is the second run of a new group.
-    begin = np.maximum.accumulate(np.where(chained, 0, joins))
-    opens[joins[(joins - begin) & 1 == 0]] = False
-    return np.flatnonzero(opens)
 
 
 def _assemble(first: Longs, last: Longs, size: Longs, runs: Longs, offsets: NDArray[np.intp]) -> GroupBatch:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.availability import pattern_changes as module
+from auditor.codecs.availability import opening_runs as module
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import offsets_of
-from auditor.codecs.availability.pattern_changes import changes
+from auditor.codecs.availability.opening_runs import openers
 from tests.codecs.scalar import LONGEST, greedy, packed, runs_of_entries
 
 COUNTS = (st.integers(1, 12), st.integers(1, 5))
@@ -75,7 +75,7 @@ def test_a_set_that_goes_on_exactly_as_the_one_before_it_is_a_set_of_its_own() -
     ]
 
 
-@pytest.mark.parametrize(("entries", "at"), [(range(1_000), [0]), (STRIPED, [0, 1, 3, 1_999])])
+@pytest.mark.parametrize(("entries", "at"), [(range(1_000), [0]), (STRIPED, [0, 1, 1_999])])
 def test_of_a_long_regular_row_its_beginning_and_its_end_are_left(entries: list[int], at: list[int]) -> None:
-    found = changes(np.array(entries), np.array([0]))
+    found = openers(np.array(entries), np.array([0]))
     assert [position for piece in found for position in piece.at.tolist()] == at
