@@ -71,8 +71,9 @@ def fold(batch: GroupBatch) -> GroupBatch:
     # a row of such, for a group has one second run.
     second = joins.ravel()[at]
     second[1:] &= number[1:] - number[:-1] == 1
-    starts = np.ones(len(at), np.bool_)
-    starts[every_other(np.flatnonzero(second))] = False
+    begins = np.ones(len(at), np.bool_)
+    begins[every_other(np.flatnonzero(second))] = False
+    starts = np.flatnonzero(begins)
     at, number = at[starts], number[starts]
     row, second = at >> 1, (at & 1).astype(np.bool_)
     # A group ends with the run before the next group's first.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.availability.groups import GroupBatch, Longs
+from auditor.codecs.availability.groups import GroupBatch, Longs, offsets_of
 from auditor.errors import CoverageLimitError
 
 LONGEST = 2**31 - 1
@@ -75,25 +75,28 @@ def _split_groups(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
     bodiless = head & tail & (batch.last - batch.first == batch.period)
     parts = 1 + head + tail - bodiless
     row, rank, offsets = _spread(parts, batch.offsets)
+    first, last, size, period = (each[row] for each in (batch.first, batch.last, batch.size, batch.period))
+    # Few touch, most often: what is done to their parts is done to these alone.
+    at = np.flatnonzero((head | tail)[row])
+    row, rank = row[at], rank[at]
     is_head = head[row] & (rank == 0)
     is_tail = tail[row] & (rank == parts[row] - 1)
-    period = batch.period[row]
-    first = batch.first[row] + np.where(head[row] & ~is_head, period, 0)
-    first = np.where(is_tail, batch.last[row], first)
-    last = np.where(is_head, batch.first[row], batch.last[row] - np.where(tail[row] & ~is_tail, period, 0))
-    return GroupBatch(first, last, batch.size[row], np.where(last > first, period, 0), offsets)
+    first[at] += np.where(is_tail, last[at] - first[at], np.where(head[row] & ~is_head, period[at], 0))
+    last[at] = np.where(is_head, batch.first[row], last[at] - np.where(tail[row] & ~is_tail, period[at], 0))
+    period[at] = np.where(last[at] > first[at], period[at], 0)
+    return GroupBatch(first, last, size, period, offsets)
 
 
 def _join_chains(batch: GroupBatch) -> GroupBatch:
     """Make one run of each chain of touching runs; whatever touches is a single run by now."""
-    touch = _touches(batch)
-    kept = np.flatnonzero(~touch)
+    keeps = ~_touches(batch)
+    kept = np.flatnonzero(keeps)
     return GroupBatch(
         batch.first[kept],
         batch.last[kept],
         np.add.reduceat(batch.size, kept),
         batch.period[kept],
-        np.searchsorted(kept, batch.offsets).astype(np.int64, copy=False),
+        offsets_of(keeps)[batch.offsets],
     )
 
 

@@ -42,8 +42,7 @@ def stripe(
     span = end - start
     whole = quorum == ensemble
     phase = (member - quorum + 1 - start) % ensemble
-    left = quorum - (-phase) % ensemble  # of the run under way at the segment's first entry, if any
-    has_head = (phase > 0) & (left > 0)
+    left = quorum - ensemble + phase  # of the run under way at the segment's first entry; none at 0 or below
     room = span - phase - (quorum - 1)
     full = np.where(room >= 0, room // ensemble, -1)
     tail_at = phase + full * ensemble
@@ -51,19 +50,20 @@ def stripe(
     tail_at = np.where(has_tail, tail_at + ensemble, 0)
     head_size = np.where(whole, span + 1, np.minimum(left, span + 1))
 
-    held = np.stack((whole | has_head, ~whole & (full >= 0), ~whole & has_tail), axis=1)
-    held &= (span >= 0)[:, None]
+    some, part = span >= 0, (span >= 0) & ~whole
+    head, body, tail = some & (whole | (left > 0)), part & (full >= 0), part & has_tail
+    at = np.flatnonzero(np.stack((head, body, tail), axis=1))
     nothing = np.zeros_like(start)
     body_end = phase + np.maximum(full, 0) * ensemble
     return GroupBatch(
-        _runs_taken(held, start, start + phase, start + tail_at),
-        _runs_taken(held, start, start + body_end, start + tail_at),
-        _runs_taken(held, head_size, quorum, span - tail_at + 1),
-        _runs_taken(held, nothing, np.where(full > 0, ensemble, 0), nothing),
-        offsets_of(held.sum(axis=1)),
+        _runs_taken(at, start, start + phase, start + tail_at),
+        _runs_taken(at, start, start + body_end, start + tail_at),
+        _runs_taken(at, head_size, quorum, span - tail_at + 1),
+        _runs_taken(at, nothing, np.where(full > 0, ensemble, 0), nothing),
+        offsets_of(head.astype(np.int64) + body + tail),
     )
 
 
-def _runs_taken(held: NDArray[np.bool_], head: Longs, body: Longs, tail: Longs) -> Longs:
-    """Head, body and tail of each row, where there is one, in that order."""
-    return np.stack((head, body, tail), axis=1)[held]
+def _runs_taken(at: Longs, head: Longs, body: Longs, tail: Longs) -> Longs:
+    """Head, body and tail of each row, in that order: those of them that are ``at`` some places."""
+    return np.stack((head, body, tail), axis=1).ravel()[at]
