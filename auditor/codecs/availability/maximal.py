@@ -96,7 +96,7 @@ def _join_chains(batch: GroupBatch) -> GroupBatch:
         batch.last[kept],
         np.add.reduceat(batch.size, kept),
         batch.period[kept],
-        offsets_of(keeps)[batch.offsets],
+        offsets_of(keeps.astype(np.int64))[batch.offsets],
     )
 
 
