@@ -5,6 +5,7 @@ What did not stand still between the two scans is no more than suspect; what an 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,16 @@ from auditor.findings.confirm import confirm
 from auditor.findings.owners import with_owners
 from auditor.findings.table import FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.options import AuditOptions
-from auditor.spark.query_plans import partitions
+from auditor.spark.query_plans import in_one_task, partitions
 from auditor.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from auditor.checks import TableCheck
+
+TOGETHER = "checks"
+"""The stage at which all groups of checks are asked at once."""
 
 
 def run_checks(landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions) -> DataFrame:
@@ -39,18 +45,19 @@ def run_checks(landing: Landing, tables: Tables, before: RunsBefore, options: Au
 def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:
     """What all checks say; landed before it is sorted, for a sort looks at its input twice.
 
-    Each group of checks lands by itself: whenever a part of a query ends, Spark plans all the rest of it
-    anew, and for one query of all checks that takes longer than the checks.
+    Each group of checks of large tables lands by itself: whenever a part of a query ends, Spark plans all
+    the rest of it anew, and for one query of all checks that takes longer than the checks.
     """
 
-    def of(group: str) -> DataFrame:
-        asked = [check for check in checks.OF_TABLES if check.group == group]
+    def of(asked: Sequence[TableCheck]) -> DataFrame:
         rows = confirm(ask_table_checks(asked, tables), tables.moved)
         return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
 
-    concerned = {check.group for check in checks.OF_TABLES if check.asks not in tables.known_empty}
-    groups = [group for group in checks.GROUPS if group in concerned]
-    parts = [landing.land(group, partial(of, group), "tables/checks") for group in groups]
+    concerned = [check for check in checks.OF_TABLES if check.asks not in tables.known_empty]
+    groups: dict[str, list[TableCheck]] = {}
+    for check in concerned:
+        groups.setdefault(TOGETHER if in_one_task(landing.spark) else check.group, []).append(check)
+    parts = [landing.land(group, partial(of, asked), "tables/checks") for group, asked in groups.items()]
     rows = ask_roster_checks(checks.OF_BOOKIES, tables.roster)
     parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
     return reduce(lambda some, more: some.unionByName(more), parts)

@@ -5,7 +5,7 @@ What is made of large tables is landed here once; what most clusters have nothin
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from auditor.audit.bookie_answers import BookieAnswers
@@ -16,6 +16,7 @@ from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
 from auditor.audit.runs_before import RunsBefore
+from auditor.spark.aggregates import aggregate_many
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
 from auditor.tables.contents import bookies_in_doubt, contents
 from auditor.tables.empty_directories import empty_directories
@@ -24,6 +25,7 @@ from auditor.tables.judged import find_unindexed
 from auditor.tables.marks import of_first_scan, stock
 from auditor.tables.orphans import find_over_replicated, holdings, orphans, vanished_ranges
 from auditor.tables.ownership import OWNERSHIP
+from auditor.tables.parts import empty_parts, part_questions
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.stale_marks import STALE_MARKS, stale_marks
 from auditor.tables.starts import STARTS
@@ -65,7 +67,7 @@ def derive_tables(
     locked = marks.where("kind = 'lock'")
     availability = indexes.rows
     nobodys = landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
-    return Tables(
+    tables = Tables(
         ledgers=ledgers,
         marks=marked,
         locks=locked,
@@ -88,6 +90,12 @@ def derive_tables(
         cluster=roster.cluster,
         known_empty=_tables_without_rows(landing, rows, ownership is not None),
     )
+    return replace(tables, known_empty=tables.known_empty | _parts_without_rows(tables))
+
+
+def _parts_without_rows(tables: Tables) -> frozenset[str]:
+    questions = part_questions(vars(tables), tables.known_empty)
+    return empty_parts(questions, aggregate_many(questions))
 
 
 def _orphans(
@@ -158,8 +166,6 @@ def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]], has_ow
     empty = {*landing.empty, *OF_ENTRY_LOGS, *OF_OFFLOADS}  # until they were read
     if not has_owners:
         empty.add("ownership")
-    if "judged" in empty:
-        empty |= {"over_replicated", "unindexed"}  # which are made of it
     if "marks" in empty:
         empty |= {"locks", "empty_directories"}  # likewise
     if not any(row["named"] and not row["registered"] for row in bookies):

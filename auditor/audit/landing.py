@@ -187,6 +187,8 @@ class Landing:
                         schema = made.schema  # else Spark runs a job to look what it has written
                 if held is not None:
                     self.run.write_table(where, held)
+            if not self._landed and below == "tables":
+                self.fit_plans((name,))  # the first table says how large the others may be
             self._landed[name] = self._landed_at(name, below, schema, held)
         return self._landed[name]
 

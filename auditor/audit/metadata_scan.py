@@ -152,7 +152,6 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
             raise
         # The earlier table turned out to be damaged while it was read: this scan does without it.
         landed = _scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
-    source.landing.fit_plans(("ledgers",))
     note_files(source.landing, "ledgers")
     notes = tuple(reusable_facts(source.landing, "ledgers").get("notes", ()))
     return FirstScan(source, landed.nodes, landed.rows, landed.restarts, notes)

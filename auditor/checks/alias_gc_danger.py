@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     group="identity",
     rests_on=Basis.DISKS,
     needs={Need.DISKS},
-    asks="unregistered",
+    asks="over_replicated",
     urgency=4,
 )
 def alias_gc_danger(tables: Tables) -> DataFrame:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="judged")
+@check(
+    Severity.ERROR, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="below_ack_quorum"
+)
 def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 

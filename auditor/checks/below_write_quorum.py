@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="judged")
+@check(
+    Severity.WARNING,
+    group="replication",
+    rests_on=Basis.COPIES,
+    needs={Need.COPIES},
+    asks="below_write_quorum",
+)
 def below_write_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its write quorum.
 

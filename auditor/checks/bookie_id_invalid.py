@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+@check(Severity.ERROR, group="identity", rests_on=Basis.METADATA, asks="odd_ids")
 def bookie_id_invalid(tables: Tables) -> DataFrame:
     """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
 
@@ -51,7 +51,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    accepted = F.col("bookie_id").rlike(rf"\A{ACCEPTED}\z") & (F.lower("bookie_id") != "readonly")
+    accepted = F.col("bookie_id").rlike(rf"\A{ACCEPTED}\z") & ~F.col("bookie_id").rlike(r"(?i)\Areadonly\z")
     stored = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull())
     refused = finding_rows(
         stored.where(~accepted),

@@ -159,8 +159,8 @@ class Check:
 class TableCheck(Check):
     """A question that Spark's tables answer.
 
-    ``asks`` is the field of `Tables` without whose rows it finds nothing, if there is one: where that is
-    known to have none, the check is left out.
+    ``asks`` is the field of `Tables`, or the part of them (`auditor.tables.parts`), without whose rows it
+    finds nothing, if there is one: where that is known to have none, the check is left out.
     """
 
     asks: str | None = None

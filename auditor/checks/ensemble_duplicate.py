@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA)
+@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="broken_ledgers")
 def ensemble_duplicate(tables: Tables) -> DataFrame:
     """An ensemble of a ledger names a bookie twice.
 

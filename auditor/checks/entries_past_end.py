@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _DOUBT = "an index does not show whether the writer was told that they are safe"
 
 
-@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="judged")
+@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="past_end")
 def entries_past_end(tables: Tables) -> DataFrame:
     """A closed ledger ends before entries that an ack quorum of its bookies holds.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.CRITICAL, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="judged")
+@check(Severity.CRITICAL, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="entry_lost")
 def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="availability")
+@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="unreadable_indexes")
 def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 

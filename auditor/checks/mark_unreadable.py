@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS})
+@check(
+    Severity.WARNING, group="replication", rests_on=Basis.METADATA, needs={Need.MARKS}, asks="damaged_marks"
+)
 def mark_unreadable(tables: Tables) -> DataFrame:
     """A mark or lock cannot be read, or lies where no worker looks for it.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA)
+@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="misplaced_ledgers")
 def metadata_misplaced(tables: Tables) -> DataFrame:
     """A znode below the ledger tree is not at the path of a ledger.
 

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from auditor.tables import ClusterFacts, Tables
 
 
-@check(Severity.CRITICAL, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, urgency=5)
+@check(
+    Severity.CRITICAL,
+    group="storage",
+    rests_on=Basis.DISKS,
+    needs={Need.DISKS},
+    asks="orphans_or_foreign",
+    urgency=5,
+)
 def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA)
+@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="unreadable_ledgers")
 def metadata_unreadable(tables: Tables) -> DataFrame:
     """The metadata of a ledger cannot be decoded.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA)
+@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="broken_ledgers")
 def quorum_invalid(tables: Tables) -> DataFrame:
     """The quorums of a ledger cannot be.
 

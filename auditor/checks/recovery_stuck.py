@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.WARNING, group="metadata", rests_on=Basis.METADATA, needs={Need.TIMES})
+@check(
+    Severity.WARNING, group="metadata", rests_on=Basis.METADATA, needs={Need.TIMES}, asks="recovering_ledgers"
+)
 def recovery_stuck(tables: Tables) -> DataFrame:
     """A ledger has been in recovery for a day.
 

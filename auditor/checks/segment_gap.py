@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA)
+@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="broken_ledgers")
 def segment_gap(tables: Tables) -> DataFrame:
     """The first segment of a ledger does not start at entry 0.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA)
+@check(Severity.ERROR, group="metadata", rests_on=Basis.METADATA, asks="broken_ledgers")
 def segment_order(tables: Tables) -> DataFrame:
     """The segments of a ledger are not in ascending order, or there is none.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="judged")
+@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="stale")
 def stale_segment(tables: Tables) -> DataFrame:
     """A bookie holds entries of a segment that it has left, and is still in another segment of the ledger.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="availability")
+@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="stray_files")
 def stray_file(tables: Tables) -> DataFrame:
     """A bookie's directories hold files that are none of the bookie's.
 

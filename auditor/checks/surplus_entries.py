@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="judged")
+@check(Severity.NOTE, group="storage", rests_on=Basis.DISKS, needs={Need.COPIES}, asks="surplus")
 def surplus_entries(tables: Tables) -> DataFrame:
     """A bookie holds entries that lie past the end of the ledger or are striped to other bookies.
 

@@ -19,6 +19,7 @@ _TABLES: dict[str, tuple[str, ...]] = {
         "undrawn",
         "stale_marks",
         "gc_foresight",
+        "checks",
         *GROUPS,
     ),
     "reporting": ("findings", "changes", "report"),

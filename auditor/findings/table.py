@@ -11,6 +11,7 @@ import pyarrow as pa
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Severity
+from auditor.spark.hexadecimal import small_digits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -90,7 +91,7 @@ def qualified_names() -> Column:
     """The names of the rows' ledgers (`auditor.model.ledger_id.LedgerId`); null where there is none."""
     from pyspark.sql import functions as F
 
-    return F.concat(*(F.lpad(F.lower(F.hex(half)), 16, "0") for half in LEDGER))
+    return F.concat(*(F.lpad(small_digits(F.hex(half)), 16, "0") for half in LEDGER))
 
 
 def order() -> list[Column]:

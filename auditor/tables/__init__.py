@@ -127,7 +127,8 @@ class Tables:
     """Copies in an object store (`auditor.tables.offload_objects`); None where no listing was given."""
 
     known_empty: frozenset[str] = frozenset()
-    """Tables, those of the properties too, of which the driver knows that they have no rows."""
+    """Tables, those of the properties and parts (`auditor.tables.parts`) too, of which the driver knows that
+    they have no rows."""
 
     @property
     def unregistered(self) -> DataFrame:

@@ -19,6 +19,7 @@ from auditor.codecs.bookie.entry_digest import DIGEST_BYTES
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DigestState, NotChecked
+from auditor.spark.hexadecimal import small_digits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -110,7 +111,7 @@ def differing_copies(digests: DataFrame) -> DataFrame:
     of = F.struct(
         (-F.size("bookies")).alias("order"),
         "payload_bytes",
-        F.lower(F.lpad(F.hex("payload_crc32c"), 8, "0")).alias("payload_crc32c"),
+        small_digits(F.lpad(F.hex("payload_crc32c"), 8, "0")).alias("payload_crc32c"),
         "bookies",
     )
     copies = alike.groupBy(*LEDGER, "entry_id").agg(F.array_sort(F.collect_list(of)).alias("copies"))

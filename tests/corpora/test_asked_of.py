@@ -11,29 +11,51 @@ import pytest
 from auditor.checks import OF_TABLES, TableCheck
 from auditor.findings.table import ask_table_checks
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, Tables
+from auditor.tables.parts import PARTS
 from tests.corpora.audited import Asked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+FIELDS = [each.name for each in fields(Tables)]
+IN_FULL = {*FIELDS} & {*PARTS}
+"""Parts that are made to tables of their own."""
 OF = sorted({check.asks for check in OF_TABLES if check.asks is not None})
 
 
 def _without(tables: Tables, name: str) -> Tables:
     if name == "unregistered":
         return replace(tables, bookies=tables.bookies.where("not named or registered is not null"))
+    if name in PARTS and name not in IN_FULL:
+        for table, condition in PARTS[name]:
+            others = getattr(tables, table).where(f"not coalesce({condition}, false)")
+            tables = replace(tables, **{table: others})
+        return tables
     return replace(tables, **{name: getattr(tables, name).where("false")})
 
 
 @pytest.mark.parametrize("name", OF)
 def test_a_check_is_of_something_that_the_tables_have(name: str) -> None:
-    assert name in {each.name for each in fields(Tables)} or isinstance(getattr(Tables, name), property)
+    assert name in {*FIELDS, *PARTS} or isinstance(getattr(Tables, name), property)
+
+
+def test_parts_are_of_tables_and_some_check_is_of_each() -> None:
+    assert {table for pairs in PARTS.values() for table, _ in pairs} <= {*FIELDS}
+    assert {*PARTS} - {*OF} == {"unindexed"} - {*OF}
+
+
+def test_a_part_that_is_known_to_be_empty_is_empty(asked: Asked) -> None:
+    counts = {
+        name: sum(getattr(asked.tables, table).where(condition).count() for table, condition in pairs)
+        for name, pairs in PARTS.items()
+    }
+    assert {name for name, count in counts.items() if not count} == {*PARTS} & asked.tables.known_empty
 
 
 def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked: Asked) -> None:
     tables = replace(asked.tables, known_empty=frozenset())  # so that every check is asked
     assert {each.id for each in asked.seen()} & {check.id for check in OF_TABLES if check.asks}
-    there = [name for name in OF if getattr(tables, name) is not None]
+    there = [name for name in OF if name in PARTS or getattr(tables, name) is not None]
     # Some of these are asked of no check by themselves, such as the sizes of disks.
     assert {*OF} - {*there} == {*OF} & {*OF_ENTRY_LOGS, *OF_OFFLOADS}, "which were not read"
     each = [
@@ -62,7 +84,7 @@ def test_what_is_known_to_find_nothing_is_not_asked(asked: Asked) -> None:
         return replace(check, find=find)
 
     checks = [noted(check) for check in OF_TABLES]
-    empty = frozenset({"marks", "judged", *OF_ENTRY_LOGS, *OF_OFFLOADS})
+    empty = frozenset({"marks", "lagging", *OF_ENTRY_LOGS, *OF_OFFLOADS})
     ask_table_checks(checks, replace(asked.tables, known_empty=empty))
     assert ids == [check.id for check in OF_TABLES if check.asks not in empty]
 

@@ -1,0 +1,82 @@
+"""The rows of large tables that checks are after: looked for once, so that most checks need not be asked.
+
+A healthy cluster has nothing of most of these, and a look at all of them together is one query, of a few
+columns; a query for each check that finds nothing would be as many scans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from auditor.model.bookie_id import PORTABLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BROKEN = ("ledgers", "ledger_id is not null and size(rules) > 0")
+
+PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "entry_lost": (("verdicts", "class = 'entry-lost'"),),
+    "below_ack_quorum": (("verdicts", "class = 'below-ack-quorum'"),),
+    "below_write_quorum": (("verdicts", "class = 'below-write-quorum'"),),
+    "undecided": (("verdicts", "class != potential_class"),),
+    "lagging": (("judged", "size(lagging) > 0"),),
+    "stale": (("judged", "size(stale) > 0"),),
+    "surplus": (("judged", "size(surplus) > 0"),),
+    "past_end": (("judged", "size(past_end) > 0"),),
+    "over_replicated": (("judged", "size(foreign) > 0"),),
+    "unindexed": (("judged", "size(unindexed) > 0"),),
+    "unreadable_indexes": (("availability", "state in ('cut', 'unreadable', 'damaged')"),),
+    "not_indexed": (("availability", "state = 'not-indexed'"),),
+    "stray_files": (("availability", "state = 'stray'"),),
+    "unreadable_ledgers": (("ledgers", "status = 'unreadable'"),),
+    "misplaced_ledgers": (("ledgers", "status = 'misplaced'"),),
+    "broken_ledgers": (BROKEN,),
+    "recovering_ledgers": (("ledgers", "state = 'IN_RECOVERY'"),),
+    "odd_ids": (
+        BROKEN,
+        ("bookies", rf"not bookie_id rlike r'\A{PORTABLE}\z' or bookie_id rlike r'(?i)\Areadonly\z'"),
+    ),
+    "damaged_marks": (("marks", "damage is not null or misplaced"), ("locks", "damage is not null")),
+    "orphans_or_foreign": (("orphans", "true"), ("bookies", "foreign_instance")),
+}
+"""What a check may be of: tables, and which of their rows; it is empty where none of them has any."""
+
+
+def part_questions(
+    tables: Mapping[str, DataFrame], empty: Iterable[str]
+) -> dict[str, tuple[DataFrame, list[str]]]:
+    """How many rows of each part there are, as `auditor.spark.aggregates.aggregate_many` takes it.
+
+    Tables that are known to be empty are not asked.
+    """
+    conditions: dict[str, list[str]] = {}
+    known = frozenset(empty)
+    for pairs in PARTS.values():
+        for table, condition in pairs:
+            told = conditions.setdefault(table, [])
+            if table not in known and condition not in told:
+                told.append(condition)
+    return {
+        table: (tables[table], [f"count_if({condition})" for condition in told])
+        for table, told in conditions.items()
+        if told
+    }
+
+
+def empty_parts(
+    questions: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
+) -> frozenset[str]:
+    """The parts without a row, of the answers to `part_questions`."""
+    there = {
+        (table, question)
+        for table, (_, asked) in questions.items()
+        for question, count in zip(asked, counts[table], strict=True)
+        if count
+    }
+    return frozenset(
+        name
+        for name, pairs in PARTS.items()
+        if not any((table, f"count_if({condition})") in there for table, condition in pairs)
+    )

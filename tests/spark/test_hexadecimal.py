@@ -1,0 +1,32 @@
+"""Small digits, without Spark's own ``lower``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import auditor
+from auditor.spark.hexadecimal import small_digits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_digits_are_small(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("0123456789ABCDEFabcdef-",), (None,)], "digits string")
+    assert [row[0] for row in rows.select(small_digits("digits")).collect()] == [
+        "0123456789abcdefabcdef-",
+        None,
+    ]
+
+
+def test_nothing_asks_spark_for_the_case_of_letters() -> None:
+    house = Path(auditor.__file__).parent
+    asking = re.compile(r"\bF\.(lower|upper|initcap)\(|[\"'(, ](lower|upper|lcase|ucase|initcap)\((?!\))")
+    found = [
+        path.name
+        for path in house.rglob("*.py")
+        if path.name != "hexadecimal.py" and asking.search(path.read_text("utf-8"))
+    ]
+    assert found == []
