@@ -32,8 +32,11 @@ def map_batches(rows: DataFrame, work: Work, schema: StructType) -> DataFrame:
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
-    """Batches as one table, in the Arrow types that Spark has for the columns of ``schema``."""
+    """Batches as one table, in the Arrow types that Spark has for the columns of ``schema``.
+
+    None of its chunks is empty: Spark takes the first empty one for the end of a table that it is given.
+    """
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    wanted, parts = to_arrow_schema(schema), list(batches)
+    wanted, parts = to_arrow_schema(schema), [batch for batch in batches if batch.num_rows]
     return pa.Table.from_batches(parts).cast(wanted) if parts else wanted.empty_table()
