@@ -3,6 +3,7 @@
 \b
     python -m benchmarks codec      BP-34's encoder against the server's own class and a plain loop
     python -m benchmarks scan       metadata and indexes of every form, against the plainest reader of each
+    python -m benchmarks live       two scans of a living store, the second of what moved or of everything
     python -m benchmarks audit      whole audits: from a cold start, and against a run before
     python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
     python -m benchmarks scale      the audit of one and of ten million ledgers, of skewed ones, and owners
@@ -26,6 +27,7 @@ from benchmarks.results import as_json, as_markdown, as_text
 PARTS = {
     "codec": ("codec_java", "codec"),
     "scan": ("index", "rocksdb", "journal", "entry_log", "metadata", "zookeeper", "etcd", "rpc"),
+    "live": ("live_stores", "live_scans"),
     "audit": ("audit", "start", "incremental", "incremental_etcd"),
     "jvm": ("jvm",),
     "scale": ("scale", "skew", "owners"),

@@ -13,7 +13,8 @@ from auditor.audit import metadata_scan
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.landing import Landing, RunDirectory
 from auditor.audit.metadata import ClusterMetadata
-from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first, scan_second
+from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
+from auditor.audit.second_scan import scan_second
 from auditor.errors import CompactedError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
@@ -62,7 +63,7 @@ def test_both_scans_begin_anew_at_a_revision_that_is_kept(
             return nodes
 
         monkeypatch.setattr(source.store, "cluster", compacted_once)
-        metadata = ClusterMetadata(first, scan_second(first, EVERYTHING))
+        metadata = ClusterMetadata(first, scan_second(first))
         again = metadata.second.ledgers
         assert again is not None
         assert again.count() == 25

@@ -34,11 +34,12 @@ from auditor.audit.index_scan import read_indexes
 from auditor.audit.landing import Landing, RunDirectory
 from auditor.audit.lock import run_lock
 from auditor.audit.metadata import ClusterMetadata, land_difference, land_registry
-from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first, scan_marks, scan_second
+from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
 from auditor.audit.offload_scan import check_offloads, with_offloads
 from auditor.audit.owner_scan import check_owners, land_ownership, read_owners, resolve_cursors
 from auditor.audit.resumption import resumption_of, run_identity
 from auditor.audit.runs_before import find_runs_before
+from auditor.audit.second_scan import scan_marks, scan_second, watch_ledgers
 from auditor.audit.small_input import is_small
 from auditor.audit.space_scan import with_space
 from auditor.audit.summary import Audited, find_holes, summarise
@@ -103,6 +104,7 @@ class Audit:
         """All stages but the report, in their order."""
         landing, options = source.landing, self.options
         earlier = find_earlier_run(options.since, landing, source.cluster)
+        watch_ledgers(source)
         first = scan_first(source, earlier)  # M0
         owners = read_owners(source, options)
         bookies = find_bookies(landing, first, self.bookies)
@@ -111,9 +113,7 @@ class Audit:
         entry_logs = read_entry_logs(landing, indexes.bookies, options)
         answers = query_bookies(landing, first, indexes, options)
         comparison = compare_sides(landing, first, indexes, answers, options)  # join, witness
-        metadata = ClusterMetadata(
-            first, scan_second(first, earlier)
-        )  # M1, after all that bookies were asked
+        metadata = ClusterMetadata(first, scan_second(first))  # M1, after all that bookies were asked
         difference = land_difference(metadata)
         before = find_runs_before(landing, source.cluster, source.live, source.scan_time)
         ownership = land_ownership(owners, metadata, difference, before, options)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from auditor.audit.metadata_scan import FirstScan, MetadataSource, SecondScan
+from auditor.audit.metadata_scan import FirstScan, MetadataSource
+from auditor.audit.second_scan import SecondScan
 from auditor.model.layout import LayoutKind
 from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
 from auditor.tables.doubtful_ids import doubtful_ids

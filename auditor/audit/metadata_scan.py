@@ -1,18 +1,14 @@
-"""The two scans of a cluster's metadata: M0 before the bookies are read, M1 after.
-
-A saved store is scanned once, and that scan stands for both. A live one is scanned twice: what did not stand
-still in between is never called sure.
-"""
+"""The first scan of a cluster's metadata, M0: before the bookies are read. `second_scan` has M1."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.earlier_run import EarlierRun, earlier_ledgers
+from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.landing import Landing
 from auditor.audit.manifest import note_files, note_ledgers, reusable_facts
 from auditor.errors import RunError, StoreError
@@ -22,16 +18,19 @@ from auditor.model.report import Cluster
 from auditor.sources.metadata.comparable_store import ComparableStore
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.options import polite, source_options
-from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource, StoreSource
-from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore
+from auditor.sources.metadata.spark_source import LedgerSource, StorePartition, StoreSource
+from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore, WatchableStore
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import MetadataUri
-from auditor.spark.source_rows import read_source
+from auditor.spark.source_rows import as_frame, read_source
 from auditor.tables.registry import instance_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+_PATHS_A_TASK = 2_000
+"""Of less than this another task would cost more than it brings."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,15 @@ class MetadataSource:
         named = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
         return read_source(spark, source(source_options(spark, self.options, named, at)))
 
+    def rows_at(self, source: type[StoreSource], paths: Sequence[str], at: ClusterNodes) -> DataFrame:
+        """What a table has of some paths, and of nothing below them; of a `WatchableStore`."""
+        assert isinstance(self.store, WatchableStore)
+        spark = self.landing.spark
+        made = source(source_options(spark, self.options, {"metadata": self.uri.text}, at))
+        wanted = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_A_TASK))
+        parts = [StorePartition(part, self.layout) for part in self.store.parts_of(paths, wanted)]
+        return as_frame(spark, read_source(spark, made, parts))
+
 
 @dataclass(frozen=True)
 class FirstScan:
@@ -92,22 +100,6 @@ class FirstScan:
     def cut(self) -> str | None:
         """Why any part of the metadata may be missing; None where nothing says so."""
         return self.nodes.cut_below(self.source.store.root)
-
-
-@dataclass(frozen=True)
-class SecondScan:
-    """M1: the cluster's own nodes, the table ``ledgers_again``, and the table ``marks``, which is read last.
-
-    ``ledgers`` has id, version and standing of every ledger; None where one scan stands for both.
-    ``marks_listed`` is whether all marks were seen.
-    """
-
-    nodes: ClusterNodes
-    ledgers: DataFrame | None
-    marks: DataFrame
-    marks_listed: bool
-    restarts: int
-    notes: tuple[str, ...]
 
 
 @contextmanager
@@ -146,46 +138,18 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
     read = partial(_ledgers, source, earlier)
     may_take = earlier.usable and isinstance(source.store, ComparableStore)
     try:
-        landed = _scan_ledgers(source, "ledgers", source.nodes, read)
+        landed = scan_ledgers(source, "ledgers", source.nodes, read)
     except RunError as error:
         if not may_take:
             raise
         # The earlier table turned out to be damaged while it was read: this scan does without it.
-        landed = _scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
+        landed = scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
     note_files(source.landing, "ledgers")
     notes = tuple(reusable_facts(source.landing, "ledgers").get("notes", ()))
     return FirstScan(source, landed.nodes, landed.rows, landed.restarts, notes)
 
 
-def scan_second(first: FirstScan, earlier: EarlierRun) -> SecondScan:
-    """M1: of a live store, land which ledgers are there now, and at which version; then the marks.
-
-    Where an earlier run is gone on with, only what moved since M0 is read, where the store can tell.
-    """
-    source = first.source
-    if not source.live:
-        return _with_marks(first, first.nodes)
-    nodes, since = source.store.cluster(), None
-    notes: tuple[str, ...] = ()
-    if earlier.path is not None and isinstance(source.store, ComparableStore):
-        table = source.landing.run.where("tables/ledgers")
-        facts = reusable_facts(source.landing, "ledgers")
-        try:
-            found = earlier_ledgers(table, facts, source.store.root, source.store.history())
-            since = found.to_json()
-        except (RunError, StoreError) as error:
-            notes = (f"the second scan read all ledgers: {error}",)
-    read = partial(source.table, LedgerAgainSource, earlier=since)
-    landed = _scan_ledgers(source, "ledgers_again", nodes, read)
-    return _with_marks(first, landed.nodes, landed.rows, landed.restarts, notes)
-
-
-def scan_marks(first: FirstScan) -> SecondScan:
-    """What a scan of the metadata alone has after M0: nodes and marks, and no ledger again."""
-    return _with_marks(first, first.source.store.cluster() if first.source.live else first.nodes)
-
-
-class _LedgerScan(NamedTuple):
+class LedgerScan(NamedTuple):
     """A table that has landed, the nodes at the moment of which it is, and how often it began anew."""
 
     rows: DataFrame
@@ -214,33 +178,18 @@ def _ledgers(
     return source.table(LedgerSource, at, earlier=taken.to_json())
 
 
-def _scan_ledgers(
+def scan_ledgers(
     source: MetadataSource,
     name: str,
     nodes: ClusterNodes,
     read: Callable[[ClusterNodes], pa.Table | DataFrame],
-) -> _LedgerScan:
+) -> LedgerScan:
     """Land all ledgers as they are at one moment; where that moment is lost, at a newer one."""
     for restarts in range(RESTARTS):
         try:
-            return _LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, restarts)
+            return LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, restarts)
         except StoreError:
             if not source.store.moment_lost():
                 raise
             nodes = source.store.cluster()
-    return _LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, RESTARTS)
-
-
-def _with_marks(
-    first: FirstScan,
-    nodes: ClusterNodes,
-    ledgers: DataFrame | None = None,
-    restarts: int = 0,
-    notes: tuple[str, ...] = (),
-) -> SecondScan:
-    """Read marks and locks, last: they explain what is being repaired at this moment."""
-    source = first.source
-    marks = source.landing.land("marks", lambda: source.table(MarkSource, nodes))
-    may_be_whole = source.store.keeps_marks and first.cut is None
-    listed = may_be_whole and marks.where("kind = 'gap'").isEmpty()
-    return SecondScan(nodes, ledgers, marks, listed, restarts, notes)
+    return LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, RESTARTS)

@@ -182,9 +182,11 @@ def _operations(
 ) -> dict[str, int]:
     """What was asked of the sources; all of it is reading."""
     scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
+    taken, _ = counts.get("ledgers_again", (0, 0))
     made = {
         **metadata.source.store.operations(),
         "ledger records read by tasks": sum(read for _, read in scans),
+        "ledgers that stood still, not read again": taken,
         "marks and locks read by tasks": sum(counts["marks"]),
         "indexes read": sum(counts["availability"]) - indexes.reused["reused"],
         "listings asked of bookies": sum(counts.get("answers", ())),

@@ -70,7 +70,7 @@ class EmbeddedZooKeeper:
     ``tick_time_ms`` is so large by default that no session ever expires: the ephemeral znodes of a saved
     tree stay. ``properties`` are Java system properties, such as
     ``{"zookeeper.snapshot.compression.method": "gz"}``. ``port`` 0 takes a free one. ``jars`` are those of
-    another server version than pyspark's.
+    another server version than pyspark's, ``heap`` is what Java may take: some 600 bytes a ledger.
     """
 
     def __init__(
@@ -80,12 +80,14 @@ class EmbeddedZooKeeper:
         port: int = 0,
         properties: Mapping[str, str] | None = None,
         jars: Sequence[Path] = (),
+        heap: str = "512m",
     ) -> None:
         self.data_dir = data_dir
         self.port = port
         self._tick_time_ms = tick_time_ms
         self._properties = dict(properties or {})
         self._jars = tuple(jars)
+        self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
         self._writer: Any = None  # kazoo's client; kazoo has no types
 
@@ -93,6 +95,12 @@ class EmbeddedZooKeeper:
     def hosts(self) -> str:
         """host:port, as a metadata URI wants it."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The server's process, once it was started."""
+        assert self._process is not None
+        return self._process.pid
 
     def __enter__(self) -> EmbeddedZooKeeper:
         self.start()
@@ -174,7 +182,7 @@ class EmbeddedZooKeeper:
         )
         command = [
             str(find_java().executable),
-            "-Xmx512m",
+            f"-Xmx{self._heap}",
             # It lives for minutes: compiled twice, its code would cost more than it saves.
             *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             *(f"-D{name}={value}" for name, value in self._properties.items()),

@@ -11,7 +11,7 @@ Python processes have started and loaded what this one has loaded already.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from auditor.spark.batches import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import DataSource
+    from pyspark.sql.datasource import DataSource, InputPartition
 
 
 HERE_BYTES = 4 << 20
@@ -30,15 +30,17 @@ HERE_S = 1.0
 """What takes longer is for tasks, which read side by side."""
 
 
-def read_source(spark: SparkSession, source: DataSource) -> pa.Table | DataFrame:
+def read_source(
+    spark: SparkSession, source: DataSource, parts: Sequence[InputPartition] | None = None
+) -> pa.Table | DataFrame:
     """The rows of a source: read here and now where they are few, else a table that tasks will read.
 
-    What was read here in vain, a second of it at most, is read again by tasks.
+    What was read here in vain, a second of it at most, is read again by tasks. ``parts`` as in `source_rows`.
 
     Raises: as `source_rows`; what reading raises where it is read here.
     """
-    few = _read_here(source)
-    return source_rows(spark, source) if few is None else few
+    few = _read_here(source, parts)
+    return source_rows(spark, source, parts) if few is None else few
 
 
 def as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
@@ -50,14 +52,14 @@ def as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
     return rows
 
 
-def _read_here(source: DataSource) -> pa.Table | None:
+def _read_here(source: DataSource, parts: Sequence[InputPartition] | None) -> pa.Table | None:
     """All rows of a source; None where they are more than a driver should hold, or take their time."""
     schema = source.schema()
     assert not isinstance(schema, str)
     reader = source.reader(schema)
     batches: list[pa.RecordBatch] = []
     size, begun = 0, time.monotonic()
-    for part in reader.partitions():
+    for part in reader.partitions() if parts is None else parts:
         with closing(reader.read(part)) as rows:  # type: ignore[type-var]  # ours are generators
             for batch in rows:
                 assert isinstance(batch, pa.RecordBatch)
@@ -68,14 +70,16 @@ def _read_here(source: DataSource) -> pa.Table | None:
     return table_of(batches, schema)
 
 
-def source_rows(spark: SparkSession, source: DataSource) -> DataFrame:
-    """The table of a source, one task a part, which is one of what ``partitions`` of its reader gives.
+def source_rows(
+    spark: SparkSession, source: DataSource, parts: Sequence[InputPartition] | None = None
+) -> DataFrame:
+    """The table of a source, one task a part: of ``parts``, or of all that its reader has.
 
     Raises: what the source's ``reader`` and ``partitions`` raise.
     """
     schema = source.schema()
     reader = source.reader(schema)  # type: ignore[arg-type]  # ours say StructType
-    parts = reader.partitions()
+    parts = reader.partitions() if parts is None else parts
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:

@@ -1,6 +1,6 @@
 """Every table of a run, column by column: what ``schemas/tables.json`` publishes.
 
-python -m auditor.tables.published > schemas/tables.json
+python -m auditor.tables.published_schemas > schemas/tables.json
 """
 
 from __future__ import annotations

@@ -61,6 +61,12 @@ class Etcd:
         if snapshot is not None:
             self._run("etcdctl", "snapshot", "restore", str(snapshot), *self._data_dir(), *self._membership())
 
+    @property
+    def pid(self) -> int:
+        """The process, once it was started."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> Etcd:
         """Start it; a cluster's members must all be started before one is waited for."""
         self._folder.mkdir(parents=True, exist_ok=True)

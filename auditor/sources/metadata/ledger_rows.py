@@ -67,7 +67,11 @@ LEDGERS = schema_of(
         "every member of any ensemble; groups: the judged entries it should hold, 24 bytes a group; "
         "depends: a segment with entries, or the open end, needs it",
     ),
-    ("reused", pa.bool_(), "taken from an earlier scan (--since), which read it at this version"),
+    (
+        "reused",
+        pa.bool_(),
+        "taken from an earlier scan, which read it at this version (--since; the second scan: the first)",
+    ),
 )
 _AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", "high", "damage", "reused")
 LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN])

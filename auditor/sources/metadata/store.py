@@ -176,6 +176,16 @@ class History(NamedTuple):
         return same and self.ahead[1] >= earlier.ahead[0]
 
 
+class LedgerMoves(NamedTuple):
+    """Paths of the ledger tree that were made, changed or deleted since some moment: all of them, in order.
+
+    ``unknown`` is why nobody can say which ones; None: these.
+    """
+
+    paths: tuple[str, ...] = ()
+    unknown: str | None = None
+
+
 class MetadataStore(Protocol):
     """Anything that holds a cluster's metadata. It is only read."""
 
@@ -231,6 +241,20 @@ class NeighbourStore(Protocol):
         Raises:
             StoreError: the store did not say.
         """
+
+
+@runtime_checkable
+class WatchableStore(Protocol):
+    """A store that says by itself what changes while it is read."""
+
+    def watch_ledgers(self) -> None:
+        """From here on keep which ledgers move; whoever reads them begins after this."""
+
+    def ledgers_moved(self) -> LedgerMoves:
+        """Which paths moved since, at least up to now; that ends the watch."""
+
+    def parts_of(self, paths: Sequence[str], wanted: int) -> list[Part]:
+        """Parts that read these paths, without what is below them."""
 
 
 def tree_of(below_root: str) -> Tree | None:

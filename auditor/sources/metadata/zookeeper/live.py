@@ -7,9 +7,9 @@ names by their hash, and each task lists the root itself.
 
 from __future__ import annotations
 
-import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from auditor.errors import NoRootError, StoreError
@@ -19,6 +19,7 @@ from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
     MARK_ROOTS,
     ClusterNodes,
+    LedgerMoves,
     Part,
     StoreOptions,
     Tree,
@@ -28,20 +29,14 @@ from auditor.sources.metadata.store import (
 )
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.client import NO_AUTH, NO_NODE, FailedRead, ZooKeeperReader
-from auditor.sources.metadata.zookeeper.walk import Top, walk
+from auditor.sources.metadata.zookeeper.tree_watch import TreeWatch
+from auditor.sources.metadata.zookeeper.walk import DIVISIBLE, Top, walk
 
 SPREAD = 4
 """Subtrees dealt out to each part: their sizes are not known, so several even out."""
 
 LISTED_LIMIT = 2000
 """Inner znodes that the driver lists to cut a tree; at 10,000 children each that is seconds."""
-
-# Inner znodes whose children are inner too: listing parents of leaves would bring all ledgers to the driver.
-_DIVISIBLE = {
-    Tree.LEDGERS: re.compile(r"[0-9]{2}|[0-9]{3}(/[0-9]{4}){0,2}|scopes(/[0-9a-f]{4}){0,6}"),
-    Tree.MARKS: re.compile(r"underreplication/ledgers(/[0-9a-f]{4}){0,3}"),
-    Tree.WHOLE: re.compile(r"[^/]+"),
-}
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,10 @@ class ZooKeeperStore:
         self.root = uri.root
         self._hosts = uri.hosts
         self._clock = clock
+        self._options = options
         self._reader = ZooKeeperReader(uri.hosts, options, probe=uri.root)
+        self._watch: TreeWatch | None = None
+        self._watch_operations: Counter[str] = Counter()
 
     def cluster(self) -> ClusterNodes:
         """Read the cluster's own nodes; see `MetadataStore.cluster`.
@@ -135,7 +133,7 @@ class ZooKeeperStore:
 
     def _next_level(self, tree: Tree, frontier: list[str]) -> dict[str, list[str]]:
         """The children of those of some znodes that may be cut; nothing where no more listing pays."""
-        divisible = [path for path in frontier if _DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
+        divisible = [path for path in frontier if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
         if len(divisible) > LISTED_LIMIT:
             return {}
         children: dict[str, list[str]] = {}
@@ -148,6 +146,29 @@ class ZooKeeperStore:
     def part_of(self, path: str) -> Part:
         """The znode at ``path`` without what is below it; see `OnePathStore.part_of`."""
         return SubtreesPart((Top(path, deep=False),), self._reader.last_zxid)
+
+    def watch_ledgers(self) -> None:
+        """Watch the ledger tree on a connection of its own; see `WatchableStore.watch_ledgers`.
+
+        A reader that connects afterwards reads nothing older: it waits for all that the leader has.
+        """
+        self._end_watch()
+        self._watch = TreeWatch(self._hosts, self.root, self._options, self._reader.last_zxid)
+
+    def ledgers_moved(self) -> LedgerMoves:
+        """What has moved since; see `WatchableStore.ledgers_moved`."""
+        if self._watch is None:
+            return LedgerMoves(unknown="no watch was set before the first scan")
+        moves = self._watch.moves()
+        self._end_watch()
+        return moves
+
+    def parts_of(self, paths: Sequence[str], wanted: int) -> list[Part]:
+        """Some znodes dealt out; see `WatchableStore.parts_of`."""
+        self._reader.catch_up()
+        tops = [Top(path, deep=False) for path in paths]
+        dealt = [tuple(tops[share::wanted]) for share in range(max(1, wanted))]
+        return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -184,11 +205,19 @@ class ZooKeeperStore:
 
     def operations(self) -> dict[str, int]:
         """Connections, requests by kind, znodes read and listed; no other kind of request exists."""
-        return dict(self._reader.operations)
+        watch = self._watch.operations if self._watch else Counter()
+        return dict(self._reader.operations + self._watch_operations + watch)
 
     def close(self) -> None:
-        """End the session."""
+        """End the session, and the watch."""
+        self._end_watch()
         self._reader.close()
+
+    def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch_operations += self._watch.operations
+            self._watch = None
 
     def _check_root(self) -> int:
         (answer,) = self._reader.data([self.root])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -26,9 +27,10 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
-from auditor.errors import StoreError
+from auditor.errors import DecodeError, StoreError
 from auditor.sources.metadata.credentials import Sasl, Tls, ZooKeeperCredentials
 from auditor.sources.metadata.zookeeper.multi_read import Answer, MultiRead, NodeData, Operation, Stat
+from auditor.sources.metadata.zookeeper.watch import AddWatch, WatchEvent
 
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 """What a request ends with when its connection did."""
@@ -47,7 +49,7 @@ class NotReachedError(Exception):
 
 
 class Session:
-    """Sends reads on one session. It has no other requests, and it ends when its connection does.
+    """Sends reads and watches on one session. It has no other requests, and it ends when its connection does.
 
     ``seen`` is the newest zxid seen before: a server that is behind it does not take us in.
 
@@ -101,9 +103,39 @@ class Session:
 
     def multi_read(self, operation: Operation, paths: list[str]) -> Any:
         """Send one request for all paths; for `answers`."""
-        pending = self._client.handler.async_result()
-        self._client._call(MultiRead(operation, paths), pending)
-        return pending
+        return self._send(MultiRead(operation, paths))
+
+    def ask(self, request: MultiRead) -> list[Answer]:
+        """Send a request and wait for what the server says to it.
+
+        The request's ``deserialize`` is called in kazoo's own thread: after all events that the server sent
+        before its answer, and before any other.
+
+        Raises: as `answers`.
+        """
+        return self.answers(self._send(request))
+
+    def watch(self, path: str, heard: Callable[[WatchEvent], None]) -> None:
+        """From now on ``heard`` is called with each event of a znode at or below ``path``.
+
+        Events come in the server's order, and before any answer that was read after them, in kazoo's own
+        thread. None is lost as long as the session has not moved.
+
+        Raises:
+            ZookeeperError: the server knows no such watch (before 3.6), or does not let us.
+            ConnectionLoss: or another of `LOST`.
+            StoreError: the server does not take the credentials.
+        """
+
+        def event(buffer: bytes, offset: int) -> None:
+            try:
+                heard(WatchEvent.read(buffer, offset))
+            except DecodeError:
+                self.moved = True  # what it said is lost
+
+        # kazoo looks for a watcher of the very path that an event names, and drops the event.
+        self._client._connection._read_watch_event = event
+        self._received(self._send(AddWatch(path)))
 
     def read(self, operation: Operation, path: str) -> Any:
         """Send a request for one path; for `answer`."""
@@ -144,6 +176,11 @@ class Session:
         except (OSError, KazooException):
             pass  # stop writes to a socket that a broken connection may have closed already
         self._client.close()
+
+    def _send(self, request: MultiRead | AddWatch) -> Any:
+        pending = self._client.handler.async_result()
+        self._client._call(request, pending)
+        return pending
 
     def _received(self, pending: Any) -> Any:
         try:

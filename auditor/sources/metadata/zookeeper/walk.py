@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from auditor.sources.metadata.store import BATCH_ZNODES, Znode
+from auditor.sources.metadata.store import BATCH_ZNODES, Tree, Znode
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
 
 DEPTH_LIMIT = 16
@@ -22,6 +22,13 @@ DEPTH_LIMIT = 16
 
 LEAF = re.compile(r"(L|urL|ID-)-?[0-9]+|L[0-9a-f]{4}")
 """Names of znodes that hold no others: ledgers, marks and locks, id generation."""
+
+# Inner znodes whose children are inner too: listing parents of leaves would bring all ledgers to the driver.
+DIVISIBLE = {
+    Tree.LEDGERS: re.compile(r"[0-9]{2}|[0-9]{3}(/[0-9]{4}){0,2}|scopes(/[0-9a-f]{4}){0,6}"),
+    Tree.MARKS: re.compile(r"underreplication/ledgers(/[0-9a-f]{4}){0,3}"),
+    Tree.WHOLE: re.compile(r"[^/]+"),
+}
 
 
 @dataclass(frozen=True, slots=True)

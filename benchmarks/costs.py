@@ -1,0 +1,105 @@
+"""What some work costs this process, another one that serves it, and the wire between both."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Processor time of this process and of the server's, and the clock, in seconds; bytes both ways."""
+
+    client: float
+    server: float
+    clock: float
+    bytes: float
+
+
+class CountingPort:
+    """Another port of a server on loopback, which counts what goes through it, at some processor time."""
+
+    def __init__(self, hosts: str) -> None:
+        host, port = hosts.split(":")
+        self._to = host, int(port)
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self._lock = threading.Lock()
+        self.bytes = 0
+        self.hosts = f"127.0.0.1:{self._door.getsockname()[1]}"
+
+    def __enter__(self) -> CountingPort:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._door.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, far = self._door.accept()[0], socket.create_connection(self._to)
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                with self._lock:
+                    self.bytes += len(data)
+                target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+
+def measured(run: Callable[[], Result], pid: int, port: CountingPort | None) -> tuple[Result, Cost]:
+    """Run something, and what that cost this process, the process ``pid``, and the wire."""
+    before = _now(pid, port)
+    result = run()
+    after = _now(pid, port)
+    return result, Cost(*(b - a for a, b in zip(before, after, strict=True)))
+
+
+def measured_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
+    """Run something, and what that cost this process and all that it started, servers too.
+
+    A child that ended is counted where its parent waited for it.
+    """
+    before, begun = _tree_seconds(), time.perf_counter()
+    result = run()
+    return result, Cost(_tree_seconds() - before, 0, time.perf_counter() - begun, 0)
+
+
+def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
+    """Of each step the least of every cost over some rounds."""
+    return [
+        Cost(*(min(getattr(cost, each.name) for cost in step) for each in fields(Cost)))
+        for step in zip(*rounds, strict=True)
+    ]
+
+
+def _tree_seconds() -> float:
+    found: dict[int, tuple[int, int]] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            numbers = place.read_text().rpartition(")")[2].split()
+            found[int(place.parent.name)] = int(numbers[1]), sum(map(int, numbers[11:15]))
+    ours = {os.getpid()}
+    while more := {process for process, (parent, _) in found.items() if parent in ours} - ours:
+        ours |= more
+    return sum(found[process][1] for process in ours if process in found) / os.sysconf("SC_CLK_TCK")
+
+
+def _now(pid: int, port: CountingPort | None) -> tuple[float, float, float, float]:
+    # After the name, which may have spaces, the state is the first, utime and stime the 12th and 13th.
+    numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(numbers[11]) + int(numbers[12])
+    server = ticks / os.sysconf("SC_CLK_TCK")
+    return time.process_time(), server, time.perf_counter(), port.bytes if port else 0

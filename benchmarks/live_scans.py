@@ -1,0 +1,106 @@
+"""The two scans of a running ZooKeeper as an audit makes them, through Spark and into tables.
+
+The second scan reads what moved, or, where nobody watched the ledgers, everything: one ledger of a hundred is
+changed in between. Processor time is that of this process, Spark's Java, the Python workers and the server.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+from pyspark.sql import SparkSession
+
+from auditor.audit.earlier_run import EarlierRun
+from auditor.audit.landing import Landing, RunDirectory
+from auditor.audit.metadata_scan import open_metadata, scan_first
+from auditor.audit.second_scan import scan_second, watch_ledgers
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.keys.ledger_tree import to_path
+from auditor.model.options import AuditOptions
+from auditor.model.progress import Silent
+from auditor.sources.metadata.store import Znode
+from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.spark.session import build_session
+from benchmarks import ledger_records as made
+from benchmarks.costs import Cost, least, measured_tree
+from benchmarks.measure import ROUNDS, Line
+
+LEDGERS = 100_000
+MOVED = 100
+
+
+def lines(count: int = LEDGERS) -> Iterator[Line]:
+    """Both scans, by processor time and by the clock, and the second one alone."""
+    values = [made.binary(message) for message in made.messages(min(count, LEDGERS))]
+    paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedZooKeeper(Path(folder, "server"), heap=f"{512 + count // 700}m") as server,
+    ):
+        server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values), strict=False))
+        client = KazooClient(hosts=server.hosts)
+        client.start()
+        spark = build_session()
+        scans = _Scans(spark, Path(folder), server, client, paths, values)
+        scans.both(watched=True)  # Java gets warm
+        rounds = [[scans.both(watched) for watched in (True, False)] for _ in range(ROUNDS)]
+        spark.stop()
+        client.stop()
+        client.close()
+    moved, full = (least([each[way] for each in rounds]) for way in (0, 1))
+    for what in ("client", "clock"):
+        ours, theirs = ([getattr(cost, what) for cost in way] for way in (moved, full))
+        said = "processor time" if what == "client" else "by the clock"
+        for stage, one, other in (
+            ("second scan into its table", ours[1], theirs[1]),
+            ("both scans into their tables", sum(ours), sum(theirs)),
+        ):
+            yield Line(f"live ZooKeeper, {stage}, {said}", count, "ledgers", one, "all twice", count, other)
+
+
+class _Scans:
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        server: EmbeddedZooKeeper,
+        client: Any,
+        paths: list[str],
+        values: list[bytes],
+    ) -> None:
+        self._spark, self._folder, self._server, self._client = spark, folder, server, client
+        self._paths, self._values = paths, values
+        self._runs = 0
+
+    def both(self, watched: bool) -> list[Cost]:
+        """What the first and the second scan cost."""
+        self._runs += 1
+        uri = f"zk://{self._server.hosts}{made.ROOT}"
+        run = RunDirectory(str(self._folder / f"run{self._runs}"))
+        run.begin({"metadata": uri})
+        options = AuditOptions(rate_limit=0)
+        landing = Landing(self._spark, run, Silent())
+        with open_metadata(landing, parse_metadata_uri(uri), options) as source:
+            if watched:
+                watch_ledgers(source)
+            first, one = measured_tree(lambda: scan_first(source, EarlierRun(None)))
+            self._change()
+            second, other = measured_tree(lambda: scan_second(first))
+            assert second.ledgers is not None
+            stood = second.ledgers.where("reused").count()
+        assert stood == (len(self._paths) - len(self._paths[::MOVED]) if watched else 0)
+        return [one, other]
+
+    def _change(self) -> None:
+        transaction = self._client.transaction()
+        for place, path in enumerate(self._paths[::MOVED]):
+            transaction.set_data(path, self._values[(place + self._runs) % len(self._values)])
+            if len(transaction.operations) == 500:
+                transaction.commit()
+                transaction = self._client.transaction()
+        transaction.commit()

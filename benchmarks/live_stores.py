@@ -1,0 +1,331 @@
+"""The second scan of a living store, of only what moved, beside a second scan of everything.
+
+A server on loopback is loaded with ledgers and read, one of a hundred is changed or made anew, some are
+deleted, and it is read again: all of it, or what the store says has moved, the rest taken from the first
+scan's Parquet file. Both must give the same rows; no Spark takes part.
+
+What else ZooKeeper offers is beside it: `exists`, which no multiRead takes, by kazoo and packed by hand into
+one write for many; and lists of children, which do not say whether a ledger changed.
+
+`python -m benchmarks.live_stores 10000000` loads ten million first: half an hour and 16 GB for the server.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from kazoo.client import KazooClient
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.keys import etcd
+from auditor.keys.ledger_tree import LayoutKind, to_path
+from auditor.model.ledger_id import LedgerId
+from auditor.sources.metadata.etcd.live import EtcdStore
+from auditor.sources.metadata.ledger_rows import LEDGERS, LEDGERS_AGAIN, ledger_rows
+from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tree, Znode
+from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
+from auditor.sources.reuse.earlier_ledgers import find_ledgers
+from benchmarks import ledger_records as made
+from benchmarks.costs import Cost, CountingPort, least, measured
+from benchmarks.measure import ROUNDS, Line
+from benchmarks.results import as_text
+from tests.servers.etcd import Etcd, running
+
+LEDGERS_READ = 100_000
+SAMPLE = 20_000
+IN_FLIGHT = 400
+PARTS = 4
+MOVED = 100
+"""One ledger of so many."""
+DELETED = 10
+"""Ledgers of one bucket of etcd that go: the keys around them are listed."""
+SCOPE = "/bk"
+UNLIMITED, DEFAULT = StoreOptions(rate_limit=0), StoreOptions()
+
+Opened = Callable[[str, StoreOptions], MetadataStore]
+Again = Callable[[MetadataStore, Path], pa.Table]
+
+
+def lines(count: int = LEDGERS_READ) -> Iterator[Line]:
+    """ZooKeeper, what else it offers, and etcd; see the module."""
+    values = [made.binary(message) for message in made.messages(min(count, LEDGERS_READ))]
+    heap = f"{512 + count // 700}m"
+    with tempfile.TemporaryDirectory() as folder:
+        with EmbeddedZooKeeper(Path(folder, "zookeeper"), heap=heap) as server:
+            paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
+            server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values)))
+            yield from _ZooKeeperScans(server, paths, values, Path(folder)).lines()
+            yield from _other_ways(server, paths[:: max(1, count // SAMPLE)])
+        # Ten million take 6 GB; etcd stops at 2 GB unless told otherwise.
+        with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(16 << 30)]) as member:
+            keys = [f"{SCOPE}/{etcd.to_path(LedgerId(number))}" for number in _etcd_ids(count)]
+            member.load([(f"{SCOPE}/layout", b""), *zip(keys, cycle(values))])
+            yield from _EtcdScans(member, keys, values, Path(folder)).lines()
+
+
+def _etcd_ids(count: int) -> Iterator[int]:
+    return ((number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(count))
+
+
+class _Scans:
+    """Two scans of one store, the second of all or of what moved; ``pid`` is the server's."""
+
+    name: str
+    layout: LayoutKind
+    pid: int
+    hosts: str
+    count: int
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "ledgers.parquet"
+        self._round = 0
+
+    def lines(self) -> Iterator[Line]:
+        """Processor time, the clock, the clock at the default rate; bytes in the notes."""
+        moved, full = self._costs(UNLIMITED, ROUNDS)
+        slow_moved, slow_full = self._costs(DEFAULT, 1)
+        with CountingPort(self.hosts) as port:
+            wire_moved = self._both(self._moved, UNLIMITED, port)
+            wire_full = self._both(self._full, UNLIMITED, port)
+        sent = f"{wire_moved[1].bytes:,} bytes over the wire, of all {wire_full[1].bytes:,}"
+        for what, ours, theirs, note in (
+            ("our processor time", *_spent(moved, full, "client"), sent),
+            ("the server's processor time", *_spent(moved, full, "server"), ""),
+            ("by the clock", *_spent(moved, full, "clock"), ""),
+            (
+                f"by the clock, {DEFAULT.rate_limit:,.0f}/s",
+                *_spent(slow_moved, slow_full, "clock"),
+                "",
+            ),
+        ):
+            yield self._line(f"{self.name}, second scan, {what}", ours[1], theirs[1], note)
+            yield self._line(f"{self.name}, both scans, {what}", sum(ours), sum(theirs), "")
+
+    def _line(self, stage: str, ours: float, theirs: float, note: str) -> Line:
+        ours = max(ours, 0.01)  # what the system counts processor time of others in
+        return Line(stage, self.count, "ledgers", ours, "all read twice", self.count, theirs, note=note)
+
+    def _costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
+        """What both scans of either way cost, in turn."""
+        found: list[list[list[Cost]]] = [[], []]
+        for _ in range(rounds):
+            for way, again in enumerate((self._moved, self._full)):
+                found[way].append(self._both(again, options))
+        return least(found[0]), least(found[1])
+
+    def _both(self, again: Again, options: StoreOptions, port: CountingPort | None = None) -> list[Cost]:
+        store = self.open(port.hosts if port else self.hosts, options)
+        table, first = measured(lambda: self._first(store, again), self.pid, port)
+        pq.write_table(table, self._file, write_page_checksum=True)
+        self._round += 1
+        self.change(self._round)
+        rows, second = measured(lambda: again(store, self._file), self.pid, port)
+        if _said(rows) != _said(self._full(store, self._file)):
+            sys.exit(f"{self.name}: not the rows of a full scan")
+        store.close()
+        return [first, second]
+
+    def _first(self, store: MetadataStore, again: Again) -> pa.Table:
+        store.cluster()
+        if again == self._moved and isinstance(store, ZooKeeperStore):
+            store.watch_ledgers()
+        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PARTS), LEDGERS)
+
+    def _full(self, store: MetadataStore, earlier: Path) -> pa.Table:
+        store.cluster()
+        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PARTS), LEDGERS_AGAIN)
+
+    def _moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
+        store.cluster()
+        return self.moved(store, earlier)
+
+    def rows(self, store: MetadataStore, parts: Sequence[Part], columns: pa.Schema) -> pa.Table:
+        batches = (
+            ledger_rows(batch, store.root, self.layout, columns)
+            for part in parts
+            for batch in store.read(part)
+        )
+        return pa.Table.from_batches(batches, columns)
+
+    def open(self, hosts: str, options: StoreOptions) -> MetadataStore:
+        raise NotImplementedError
+
+    def change(self, number: int) -> None:
+        raise NotImplementedError
+
+    def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
+        raise NotImplementedError
+
+
+class _ZooKeeperScans(_Scans):
+    name = "live ZooKeeper"
+    layout = made.LAYOUT
+
+    def __init__(
+        self, server: EmbeddedZooKeeper, paths: list[str], values: list[bytes], folder: Path
+    ) -> None:
+        super().__init__(folder)
+        self.pid, self.hosts, self.count = server.pid, server.hosts, len(paths)
+        self._paths, self._values = paths, values
+        self._client: Any = KazooClient(hosts=server.hosts)
+
+    def lines(self) -> Iterator[Line]:
+        self._client.start()
+        yield from super().lines()
+        self._client.stop()
+        self._client.close()
+
+    def open(self, hosts: str, options: StoreOptions) -> MetadataStore:
+        return open_store(f"zk://{hosts}{made.ROOT}", options)
+
+    def change(self, number: int) -> None:
+        chosen = self._paths[number % MOVED :: MOVED]
+        transaction = self._client.transaction()
+        for place, path in enumerate(chosen):
+            if place % 10 == 0:  # gone, and made once more
+                transaction.delete(path)
+                transaction.create(path, self._values[0])
+            else:
+                transaction.set_data(path, self._values[(place + number) % len(self._values)])
+            if len(transaction.operations) > 500 or place == len(chosen) - 1:
+                transaction.commit()
+                transaction = self._client.transaction()
+
+    def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
+        assert isinstance(store, ZooKeeperStore)
+        moves = store.ledgers_moved()
+        if moves.unknown:
+            sys.exit(f"{self.name}: {moves.unknown}")
+        first = pq.read_table(earlier, columns=LEDGERS_AGAIN.names)
+        stood = first.filter(pc.invert(pc.is_in(first["path"], pa.array(moves.paths, pa.string()))))
+        now = self.rows(store, store.parts_of(moves.paths, PARTS), LEDGERS_AGAIN)
+        return pa.concat_tables([stood, now])
+
+
+class _EtcdScans(_Scans):
+    name = "live etcd"
+    layout = LayoutKind.ETCD
+
+    def __init__(self, server: Etcd, keys: list[str], values: list[bytes], folder: Path) -> None:
+        super().__init__(folder)
+        self.pid, self.hosts, self.count = server.pid, server.host, len(keys)
+        self._server, self._keys, self._values = server, keys, values
+
+    def open(self, hosts: str, options: StoreOptions) -> MetadataStore:
+        return open_store(f"etcd://{hosts}{SCOPE}", options)
+
+    def change(self, number: int) -> None:
+        chosen = self._keys[number % MOVED :: MOVED]
+        for path in self._keys[number :: etcd.BUCKET_COUNT][:DELETED]:
+            self._server.delete(path)
+        self._server.load(list(zip(chosen, islice(cycle(self._values), number, None), strict=False)))
+
+    def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
+        assert isinstance(store, EtcdStore)
+        known = find_ledgers(str(earlier.parent), [earlier.name])
+        parts = store.parts_since(known, PARTS)
+        batches = [rows for part in parts for rows in store.rows_since(part, LEDGERS_AGAIN)]
+        return pa.Table.from_batches(batches, LEDGERS_AGAIN)
+
+
+def _spent(moved: list[Cost], full: list[Cost], what: str) -> tuple[list[float], list[float]]:
+    return [getattr(cost, what) for cost in moved], [getattr(cost, what) for cost in full]
+
+
+def _said(table: pa.Table) -> pa.Table:
+    """Rows without the times of etcd's scans."""
+    return table.drop_columns(["mtime", "reused"]).sort_by("path").combine_chunks()
+
+
+def _other_ways(server: EmbeddedZooKeeper, paths: list[str]) -> Iterator[Line]:
+    """What ZooKeeper offers besides, for some of the ledgers, in processor time of both sides."""
+    store = open_store(f"zk://{server.hosts}{made.ROOT}", UNLIMITED)
+    assert isinstance(store, ZooKeeperStore)
+    parts = store.parts_of(paths, 1)
+    client = KazooClient(hosts=server.hosts)
+    client.start()
+    parents = sorted({path.rpartition("/")[0] for path in paths})
+
+    def both(run: Callable[[], object]) -> float:
+        _, cost = measured(run, server.pid, None)
+        return cost.client + cost.server
+
+    def data() -> object:
+        return [batch for part in parts for batch in store.read(part)]
+
+    runs: dict[str, Callable[[], object]] = {
+        "exists, kazoo": lambda: _pipelined(client.exists_async, paths),
+        "exists, packed by hand": lambda: _exists_by_hand(server.port, paths),
+        "lists of children": lambda: client_lists(client, parents),
+    }
+    data()  # the first connection also finds out what the server knows
+    for stage, run in runs.items():
+        seconds = min(both(run) for _ in range(ROUNDS))
+        rival = min(both(data) for _ in range(ROUNDS))
+        yield Line(
+            f"{stage}, processor time of both sides",
+            len(paths),
+            "znodes",
+            seconds,
+            "data by multiRead",
+            len(paths),
+            rival,
+        )
+    client.stop()
+    client.close()
+    store.close()
+
+
+def client_lists(client: Any, parents: Sequence[str]) -> object:
+    """The children of the inner znodes, as far as the sample goes."""
+    return _pipelined(client.get_children_async, parents)
+
+
+def _pipelined(ask: Callable[[str], Any], paths: Sequence[str]) -> int:
+    sent: deque[Any] = deque()
+    for path in paths:
+        if len(sent) >= IN_FLIGHT:
+            sent.popleft().get()
+        sent.append(ask(path))
+    for each in sent:
+        each.get()
+    return len(paths)
+
+
+def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
+    """exists of many paths in one write, and their stats, without a client library: the least it can cost."""
+    with socket.create_connection(("127.0.0.1", port)) as server, server.makefile("rb") as answers:
+        server.sendall(struct.pack("!iiqiqi16s?", 45, 0, 0, 10_000, 0, 16, bytes(16), False))
+        answers.read(struct.unpack("!i", answers.read(4))[0])
+        found = 0
+        for start in range(0, len(paths), IN_FLIGHT):
+            frames = []
+            for xid, path in enumerate(paths[start : start + IN_FLIGHT], start + 1):
+                encoded = path.encode()
+                head = struct.pack("!iiii", 13 + len(encoded), xid, 3, len(encoded))
+                frames += [head, encoded, b"\0"]
+            server.sendall(b"".join(frames))
+            stats = answers.read(88 * (len(frames) // 3))  # all of them are there: 20 bytes and a stat each
+            found += sum(not error for *_, error, _ in struct.iter_unpack("!iiqi68s", stats))
+    if found != len(paths):
+        sys.exit("exists: not all ledgers are there")
+    return found
+
+
+if __name__ == "__main__":
+    begun = time.perf_counter()
+    print(as_text(list(lines(int(sys.argv[1]) if sys.argv[1:] else LEDGERS_READ))))
+    print(f"{time.perf_counter() - begun:.0f} s")

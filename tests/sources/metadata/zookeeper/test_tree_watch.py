@@ -1,0 +1,253 @@
+"""What a watch says of a tree that changes: real servers, and what a full second read gives."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kazoo.exceptions import KazooException
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.keys import scoped_path
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.ledger_id import LedgerId
+from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN, ledger_rows
+from auditor.sources.metadata.store import LedgerMoves, Part, StoreOptions, Tree
+from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.zookeeper import tree_watch
+from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
+from tests.servers.zookeeper import writer
+from tests.servers.zookeeper_debian import debian_zookeeper
+from tests.sources.earlier_etcd import CLOSED, GARBAGE, LONGER, OPEN
+from tests.sources.metadata.zookeeper.test_live import in_front_of
+
+ROOTS = count()
+KIND = LayoutKind.HIERARCHICAL
+WRITE_ONLY = [ACL(Permissions.ALL & ~Permissions.READ, Id("world", "anyone"))]
+
+
+@pytest.fixture(scope="module", params=["pyspark's", "Debian's"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedZooKeeper]:
+    home = tmp_path_factory.mktemp("server")
+    usual = request.param == "pyspark's"
+    with EmbeddedZooKeeper(home) if usual else debian_zookeeper(home) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: EmbeddedZooKeeper) -> Iterator[Any]:
+    with writer(server.hosts) as writing:
+        yield writing
+
+
+def opened(server: EmbeddedZooKeeper, root: str, **options: Any) -> ZooKeeperStore:
+    store = open_store(f"zk://{server.hosts}{root}", StoreOptions(rate_limit=0, **options))
+    assert isinstance(store, ZooKeeperStore)
+    return store
+
+
+def rows(store: ZooKeeperStore, parts: list[Part]) -> pa.Table:
+    batches = [
+        ledger_rows(batch, store.root, KIND, LEDGERS_AGAIN) for part in parts for batch in store.read(part)
+    ]
+    return pa.Table.from_batches(batches, LEDGERS_AGAIN)
+
+
+def whole(store: ZooKeeperStore, wanted: int = 2) -> pa.Table:
+    return rows(store, store.parts(Tree.LEDGERS, KIND, wanted))
+
+
+def told(table: pa.Table) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=lambda row: str(row["path"]))
+
+
+def second(store: ZooKeeperStore, first: pa.Table, moves: LedgerMoves, wanted: int = 2) -> pa.Table:
+    """The rows of a first read but for what moved, and what is there now."""
+    stood = pc.invert(pc.is_in(first["path"], pa.array(moves.paths, pa.string())))
+    return pa.concat_tables([first.filter(stood), rows(store, store.parts_of(moves.paths, wanted))])
+
+
+LEDGERS = [f"/00/{inner:04}/L{leaf:04}" for inner in (0, 1, 7) for leaf in (1, 2, 3)]
+PATHS = [
+    *LEDGERS,
+    f"/{scoped_path.to_path(LedgerId(5, scope=9))}",
+    "/000/0000/0000/0001/L0001",
+    "/00/0000/X12",
+    "/00/0001/L12",
+    "/00/0001/L0002/deeper/L0001",
+    "/Lodd",
+    "/cookies/bk1:3181",
+    "/underreplication/ledgers/0000/urL0000000001",
+    "/ID-0000000001",
+]
+VALUES = [CLOSED, CLOSED, OPEN, LONGER, GARBAGE, b""]
+LIKELY = st.one_of(st.sampled_from(LEDGERS), st.sampled_from(PATHS))
+CHANGE = st.tuples(LIKELY, st.one_of(st.sampled_from(VALUES), st.sampled_from([None, "again", "parents"])))
+
+
+def change(client: Any, path: str, value: bytes | str | None) -> None:
+    """Put a value; delete a znode; make it again as it may have been; or delete it and its empty parents."""
+    if isinstance(value, bytes):
+        if client.exists(path):
+            client.set(path, value)
+        else:
+            client.create(path, value, makepath=True)
+        return
+    if client.exists(path):
+        client.delete(path, recursive=True)
+    if value == "again":
+        client.create(path, CLOSED, makepath=True)
+    with suppress(KazooException):
+        while value == "parents" and path.count("/") > 2:
+            path = path.rpartition("/")[0]
+            client.delete(path)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sets(st.sampled_from(PATHS)),
+    st.lists(CHANGE, max_size=6),
+    st.lists(CHANGE, max_size=12),
+    st.integers(1, 3),
+    st.sampled_from([1, 2, 200]),
+)
+def test_what_moved_and_the_rest_of_the_first_read_are_what_a_full_read_gives(
+    server: EmbeddedZooKeeper,
+    client: Any,
+    there: set[str],
+    meanwhile: list[tuple[str, bytes | str | None]],
+    later: list[tuple[str, bytes | str | None]],
+    wanted: int,
+    batch: int,
+) -> None:
+    root = f"/bk{next(ROOTS)}"
+    for path in sorted({*LEDGERS, *there}):
+        client.create(root + path, CLOSED, makepath=True)
+    store = opened(server, root, batch=batch)
+    store.cluster()
+    store.watch_ledgers()
+    parts = store.parts(Tree.LEDGERS, KIND, wanted)
+    # Whatever moves while the first scan is under way may be in it or not.
+    first = rows(store, parts[:1])
+    for path, value in meanwhile:
+        change(client, root + path, value)
+    first = pa.concat_tables([first, rows(store, parts[1:])])
+    for path, value in later:
+        change(client, root + path, value)
+    moves = store.ledgers_moved()
+    assert moves.unknown is None
+    found = second(store, first, moves, wanted)
+    assert told(found) == told(whole(store, wanted))
+    assert not any("/cookies" in path or "/underreplication" in path for path in moves.paths)
+    store.close()
+
+
+def test_only_what_moved_is_read(server: EmbeddedZooKeeper, client: Any) -> None:
+    root = f"/few{next(ROOTS)}"
+    for leaf in range(50):
+        client.create(f"{root}/00/0000/L{leaf:04}", CLOSED, makepath=True)
+    store = opened(server, root)
+    store.watch_ledgers()
+    first = whole(store)
+    client.set(f"{root}/00/0000/L0007", OPEN)
+    client.delete(f"{root}/00/0000/L0008")
+    client.create(f"{root}/00/0001/L0009", OPEN, makepath=True)
+    before = store.operations()["znodes_read"]
+    moves = store.ledgers_moved()
+    assert moves == LedgerMoves(
+        tuple(f"{root}/00/{at}" for at in ("0000/L0007", "0000/L0008", "0001", "0001/L0009"))
+    )
+    assert told(second(store, first, moves)) == told(whole(store))
+    operations = store.operations()
+    assert operations["watch"] == 1
+    assert (
+        operations["znodes_read"] - before == 4 + 50 + 3
+    )  # 50 ledgers and three inner znodes by the full read
+    assert store.ledgers_moved().unknown == "no watch was set before the first scan"
+    store.close()
+
+
+def test_a_change_that_the_server_keeps_from_us_is_found_out(server: EmbeddedZooKeeper, client: Any) -> None:
+    root = f"/acl{next(ROOTS)}"
+    client.create(f"{root}/00/0000/L0001", CLOSED, makepath=True)
+    client.create(f"{root}/00/0000/L0002", CLOSED, acl=WRITE_ONLY)
+    store = opened(server, root)
+    store.watch_ledgers()
+    client.create(f"{root}/00/0000/L0003", CLOSED, acl=OPEN_ACL_UNSAFE)
+    assert store.ledgers_moved() == LedgerMoves((f"{root}/00/0000/L0003",))
+    store.watch_ledgers()
+    client.create(f"{root}/00/0000/L0004", CLOSED, acl=WRITE_ONLY)
+    moves = store.ledgers_moved()
+    # Servers before 3.8.4 and 3.9.2 tell of what may not be read.
+    hidden = f"ZooKeeper did not tell of all that changed below {root}/00/0000"
+    assert moves in (LedgerMoves((f"{root}/00/0000/L0004",)), LedgerMoves((), hidden))
+    store.close()
+
+
+def test_what_moves_beyond_the_limit_is_not_kept(
+    server: EmbeddedZooKeeper, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = f"/many{next(ROOTS)}"
+    client.ensure_path(f"{root}/00/0000")
+    store = opened(server, root)
+    monkeypatch.setattr(tree_watch, "MOVES_LIMIT", 3)
+    for made, unknown in ((3, None), (4, "more than 3 records moved since the first one")):
+        store.watch_ledgers()
+        for leaf in range(made):
+            client.create(f"{root}/00/0000/L{made}{leaf:03}", CLOSED)
+        moves = store.ledgers_moved()
+        assert (len(moves.paths), moves.unknown) == (made if unknown is None else 0, unknown)
+    monkeypatch.setattr(tree_watch, "INNER_LIMIT", 2)
+    store.watch_ledgers()
+    unknown = store.ledgers_moved().unknown
+    assert unknown == "the ledgers could not be watched: there are more than 2 inner znodes"
+    store.close()
+
+
+def test_a_connection_that_breaks_may_have_missed_something(server: EmbeddedZooKeeper, client: Any) -> None:
+    root = f"/broken{next(ROOTS)}"
+    client.create(f"{root}/00/0000/L0001", CLOSED, makepath=True)
+    cut = threading.Event()
+    with in_front_of(server, lambda _: b"" if cut.is_set() else None) as hosts:
+        store = open_store(f"zk://{hosts}{root}", StoreOptions(rate_limit=0, timeout_s=2))
+        assert isinstance(store, ZooKeeperStore)
+        store.watch_ledgers()
+        cut.set()
+        moves = store.ledgers_moved()
+        assert moves.paths == ()
+        assert moves.unknown is not None
+        assert moves.unknown.startswith("the connection that watched them broke, or was refused: ")
+        store.close()
+
+
+def test_a_server_without_such_a_watch_says_so_and_is_still_read(
+    server: EmbeddedZooKeeper, client: Any
+) -> None:
+    root = f"/old{next(ROOTS)}"
+    client.create(f"{root}/00/0000/L0001", CLOSED, makepath=True)
+
+    def unimplemented(frame: bytes) -> bytes | None:
+        # What a server before 3.6 does with a type that it does not know.
+        xid, kind = struct.unpack_from("!ii", frame, 4)
+        return struct.pack("!iiqi", 16, xid, 0, -6) if kind in (22, 106) else None
+
+    with in_front_of(server, unimplemented) as hosts:
+        store = open_store(f"zk://{hosts}{root}", StoreOptions(rate_limit=0))
+        assert isinstance(store, ZooKeeperStore)
+        store.watch_ledgers()
+        assert whole(store).num_rows == 1
+        unknown = "this ZooKeeper cannot watch a tree, as servers since 3.6 can"
+        assert store.ledgers_moved() == LedgerMoves((), unknown)
+        store.close()
