@@ -34,8 +34,8 @@ SIDE_BY_SIDE = ("-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reor
 
 The order is that of tests/conftest.py: the longest begin first, so that no process is left alone with one.
 """
-QUICK = ("tests/codecs", "tests/keys", "tests/model", "tests/checks")
-"""What a change is tried with while it is made: no server, no whole audit."""
+QUICK = ("tests/checks", "tests/codecs", "tests/keys", "tests/model")
+"""What a change is tried with while it is made: no server, no whole audit, one session of Spark."""
 JAVA_LIMIT_S = 60
 """A Java that has not printed its version by then is none."""
 

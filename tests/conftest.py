@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -69,6 +70,29 @@ def in_turn(paths: Iterable[Path]) -> list[Path]:
     return [path for turn in turns for path in turn if path is not None] + others
 
 
+TOGETHER = (("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"), ("tests/checks/",))
+"""Files, or all of a directory, that one process runs one after the other.
+
+The first share audits with their tables, which only the process has that made them; checks share a session of
+Spark, which `run.py test --quick` needs for nothing else.
+"""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process a file at a time, or all of `TOGETHER`."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    made = import_module("xdist.scheduler").LoadFileScheduling(config, log)
+    made._split_scope = lambda test: unit_of(test.partition("::")[0])
+    return made
+
+
+def unit_of(file: str) -> str:
+    """What a file is handed out as: itself, or the first of those that it is run with."""
+    return next((each[0] for each in TOGETHER if file.startswith(each)), file)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the files for processes side by side; a run in one process begins with what is quick."""
     if hasattr(config, "workerinput"):
@@ -124,7 +148,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 # Hundreds of audits make much garbage, and nearly all of it is short-lived: the more room it has, the less is
 # copied. Every core has other processes of tests to run: one thread collects.
-OF_LONG_SESSIONS = ("-XX:+UseSerialGC", "-Xms2g", "-Xmn1000m")
+# Five audits fill two thirds of the room that compiled code has by default.
+OF_LONG_SESSIONS = ("-XX:+UseSerialGC", "-Xms2g", "-Xmn1000m", "-XX:ReservedCodeCacheSize=480m")
 # Spark keeps what it would show of the last thousand queries and jobs; here nobody looks.
 KEPT_OF_QUERIES = {
     "spark.sql.ui.retainedExecutions": "10",

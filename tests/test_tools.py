@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import LONGEST_FIRST, Tool, in_turn, skipped_for, tools
+from tests.conftest import LONGEST_FIRST, TOGETHER, Tool, in_turn, skipped_for, tools, unit_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -63,3 +63,12 @@ def test_long_files_are_begun_first_and_directories_take_turns() -> None:
     others = [outside, ROOT / "tests" / "test_house.py", ROOT / "tests" / "keys" / "test_k.py"]
     assert in_turn(paths) == [*(ROOT / "tests" / name for name in first), *others]
     assert all((ROOT / "tests" / name).is_dir() for name in LONGEST_FIRST)
+
+
+def test_files_that_share_what_one_process_has_are_one_unit() -> None:
+    files = [file for each in TOGETHER for file in each]
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    assert len(files) == len(set(files))
+    assert unit_of("tests/corpora/test_gc.py") == unit_of("tests/corpora/test_asked_of.py")
+    assert unit_of("tests/checks/test_disks.py") == unit_of("tests/checks/test_scopes.py")
+    assert unit_of("tests/test_house.py") == "tests/test_house.py"

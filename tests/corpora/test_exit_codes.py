@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
 from click.testing import CliRunner, Result
 
 from auditor.cli import main
+from auditor.notebook.run import open_run
+from tests.corpora.audited import Audited
 from tests.corpora.cluster import Cluster, ledger_path
 
 if TYPE_CHECKING:
@@ -32,29 +35,54 @@ def cluster(broken: int = 0) -> Cluster:
     return made
 
 
-def test_a_clean_cluster_an_unread_bookie_and_a_loss(spark: SparkSession, tmp_path: Path) -> None:
-    made = cluster()
-    root = made.write(tmp_path)
-    clean = bkaudit(root, "clean", "--format", "json")
-    assert (clean.exit_code, json.loads(clean.stdout)["verdict"]) == (0, "healthy")
+class Night(NamedTuple):
+    """What one audit ended with, and its run."""
 
-    shutil.move(root / "bookies" / "bk2.example_3181", root / "unmounted")
-    unread = bkaudit(root, "unread", "--format", "jsonl")
-    assert unread.exit_code == 3
-    assert [json.loads(line)["id"] for line in unread.stdout.splitlines()] == ["bookie-unread"]
+    ended: Result
+    run: Audited
 
-    accepted = tmp_path / "accepted.toml"
+
+@pytest.fixture(scope="module")
+def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Night]:
+    """One cluster: clean, with a directory gone, with that accepted, and with a copy lost besides."""
+    root = cluster().write(tmp_path_factory.mktemp("nights"))
+    bookies = root / "bookies"
+    accepted = root / "accepted.toml"
     accepted.write_text(
         "[[suppress]]\nid = 'bookie-unread'\nbookie_id = 'bk2.*'\nreason = 'it is gone'\nuntil = 2999-12-31\n"
     )
-    known = bkaudit(root, "known", "--format", "json", "--suppressions", str(accepted))
+
+    def night(out: str, *flags: str) -> Night:
+        ended = bkaudit(root, out, *flags)
+        return Night(ended, Audited(open_run(root / out).report, root / out))
+
+    clean = night("clean", "--format", "json")
+    shutil.rmtree(bookies / "bk2.example_3181" / "ledgers0")
+    unread = night("unread", "--format", "jsonl")
+    known = night("known", "--format", "json", "--suppressions", str(accepted))
+    (bookies / "bk1.example_3181" / "ledgers0/current/0/3/3.idx").unlink()
+    return {"clean": clean, "unread": unread, "known": known, "lost": night("lost")}
+
+
+def test_a_clean_cluster_an_unread_bookie_and_a_loss(nights: dict[str, Night]) -> None:
+    clean, unread, known, lost = (nights[name].ended for name in ("clean", "unread", "known", "lost"))
+    assert (clean.exit_code, json.loads(clean.stdout)["verdict"]) == (0, "healthy")
+    assert unread.exit_code == 3
+    assert [json.loads(line)["id"] for line in unread.stdout.splitlines()] == ["bookie-unread"]
     report = json.loads(known.stdout)
     assert (known.exit_code, report["verdict"]) == (0, "incomplete")
     assert report["run"]["accepted"] == {"bookies": ["bk2.example:3181"], "ledgers": 5, "replicas": 5}
-
-    (root / "bookies" / "bk1.example_3181" / "ledgers0/current/0/3/3.idx").unlink()
-    lost = bkaudit(root, "lost")
     assert (lost.exit_code, "below-ack-quorum" in lost.stdout) == (1, True)
+
+
+def test_a_healthy_cluster_is_healthy_and_without_one_directory_it_is_incomplete(
+    nights: dict[str, Night],
+) -> None:
+    clean, unread = nights["clean"].run, nights["unread"].run
+    assert clean.findings() == []
+    assert json.loads((clean.out / "report.json").read_text())["verdict"] == "healthy"
+    assert [(row.id, row.bookie) for row in unread.seen()] == [("bookie-unread", "bk2.example:3181")]
+    assert json.loads((unread.out / "report.json").read_text())["verdict"] == "incomplete"
 
 
 def test_a_cluster_of_which_no_bookie_can_be_read_is_undecided(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from tests.corpora.audited import Audited, audit, missing
 from tests.corpora.brute_force import World, judge, orphans, undecided
-from tests.corpora.cluster import Cluster
 from tests.corpora.corpora import unpack
 
 if TYPE_CHECKING:
@@ -127,25 +126,3 @@ def test_coverage_names_and_counts_what_was_not_read(blinded: Blinded) -> None:
     replicas = coverage["replicas"]
     unknown = sum(len(verdict.unknown) for verdict in verdicts)
     assert replicas["expected"] - replicas["decided"] == unknown
-
-
-def _healthy() -> Cluster:
-    cluster = Cluster()
-    a, b, c = (cluster.bookie(f"bk{n}.example:3181") for n in (1, 2, 3))
-    for ledger in range(5):
-        cluster.ledger(ledger, {0: [a, b, c]}, (2, 2), 19)
-    return cluster
-
-
-def test_a_healthy_cluster_is_healthy_and_without_one_directory_it_is_incomplete(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    root = _healthy().write(tmp_path)
-    run = audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "run")
-    assert run.findings() == []
-    assert json.loads((run.out / "report.json").read_text())["verdict"] == "healthy"
-
-    shutil.rmtree(root / "bookies" / "bk2.example_3181" / "ledgers0")
-    run = audit(spark, f"dump://{root}/metadata.jsonl", root / "bookies", root / "again")
-    assert [(row.id, row.bookie) for row in run.seen()] == [("bookie-unread", "bk2.example:3181")]
-    assert json.loads((run.out / "report.json").read_text())["verdict"] == "incomplete"
