@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -73,29 +73,54 @@ def confidences(orphans: dict[tuple[str, str], Line]) -> dict[tuple[str, str], s
     return {where: row["confidence"] for where, row in orphans.items()}
 
 
+class Misnamed(NamedTuple):
+    """Of a dump with names that no ledger can have, and one that is an orphan's, out of its place."""
+
+    screen: str
+    report: dict[str, Any]
+    orphans: dict[tuple[str, str], Line]
+    strays: list[str]
+    ledger: str
+    path: str
+
+
+@pytest.fixture(scope="module")
+def misnamed(corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path) -> Misnamed:
+    below = "/ledgers/00/0000/" if corpus.name == "interleaved-hier" else "/ledgers/"
+    strays = ["notes", "X9999"] if corpus.name == "interleaved-hier" else ["Lnotanumber"]
+    ledger = min(int(ledger) for ledger, _ in whole)
+    path = f"{below}L{ledger}"
+    paths = [*(f"{below}{name}" for name in strays), path]
+    dump = with_lines(corpus, work / "misnamed.jsonl", [znode(each) for each in paths])
+    return Misnamed(*audited(corpus, dump), strays, str(ledger), path)
+
+
 def test_names_that_no_ledger_can_have_hide_nothing(
-    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path
+    misnamed: Misnamed, whole: dict[tuple[str, str], Line]
 ) -> None:
-    strays = ["00/0000/notes", "00/0000/X9999"] if corpus.name == "interleaved-hier" else ["Lnotanumber"]
-    dump = with_lines(corpus, work / "strays.jsonl", [znode(f"/ledgers/{name}") for name in strays])
-    screen, report, orphans = audited(corpus, dump)
-    assert confidences(orphans) == confidences(whole)
-    assert report["counts"]["metadata-misplaced"] == len(strays)
-    assert report["run"]["in_doubt"] is None
-    assert "in doubt" not in screen
+    others = {
+        where: said for where, said in confidences(misnamed.orphans).items() if where[0] != misnamed.ledger
+    }
+    assert others == {
+        where: said for where, said in confidences(whole).items() if where[0] != misnamed.ledger
+    }
+    assert misnamed.orphans.keys() == whole.keys()
+    assert misnamed.report["counts"]["metadata-misplaced"] == len(misnamed.strays) + 1
+    # What is in doubt is the one id that a name has, and nothing of the others is.
+    assert misnamed.report["run"]["in_doubt"]["ids"] == "1"
+    [said] = [line for line in misnamed.screen.splitlines() if line.startswith("in doubt ")]
+    told = [said, *misnamed.report["run"]["in_doubt"]["reasons"]]
+    assert not [line for line in told for stray in misnamed.strays if stray in line]
 
 
 def test_an_orphan_that_a_misplaced_record_could_be_is_suspected_and_no_other(
-    corpus: Corpus, whole: dict[tuple[str, str], Line], spark: SparkSession, work: Path
+    misnamed: Misnamed, whole: dict[tuple[str, str], Line]
 ) -> None:
-    ledger = min(int(ledger) for ledger, _ in whole)
-    name = f"00/0000/L{ledger}" if corpus.name == "interleaved-hier" else f"L{ledger}"
-    dump = with_lines(corpus, work / "named.jsonl", [znode(f"/ledgers/{name}")])
-    screen, report, orphans = audited(corpus, dump)
-    expected = confidences(whole) | {where: "suspect" for where in whole if where[0] == str(ledger)}
+    screen, report, orphans, _, ledger, path = misnamed
+    expected = confidences(whole) | {where: "suspect" for where in whole if where[0] == ledger}
     assert confidences(orphans) == expected
-    why = f"/ledgers/{name}: not at the path of a ledger"
-    assert {row["evidence"]["doubt"] for where, row in orphans.items() if where[0] == str(ledger)} == {why}
+    why = f"{path}: not at the path of a ledger"
+    assert {row["evidence"]["doubt"] for where, row in orphans.items() if where[0] == ledger} == {why}
     assert report["run"]["in_doubt"] == {"ids": "1", "reasons": [why]}
     assert f"in doubt   1 id: {why}" in screen
 

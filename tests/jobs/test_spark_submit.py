@@ -66,16 +66,6 @@ def test_an_audit_is_done_and_its_exit_code_is_the_commands(tmp_path: Path, pack
     assert len(noise) <= NOISE, "\n".join(noise)
 
 
-def test_a_collection_is_made_by_sparks_tasks(tmp_path: Path, package: str) -> None:
-    corpus = unpack("flat-v1", tmp_path / "corpus")
-    outcome = submit(
-        "collect.py", package, "--bookies", str(corpus.bookies), "--out", str(tmp_path / "collected")
-    )
-    assert outcome.returncode == 0, outcome.stderr
-    assert (tmp_path / "collected" / "collection.json").is_file()
-    assert (tmp_path / "collected" / "availability" / "_SUCCESS").is_file()
-
-
 def test_wrong_usage_ends_before_spark_starts(tmp_path: Path, package: str) -> None:
     outcome = submit("scan.py", package, "--metadata", "nonsense", "--out", str(tmp_path / "run"))
     assert outcome.returncode == 2, outcome.stderr

@@ -9,8 +9,10 @@ import sys
 import sysconfig
 import tarfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet
+import pytest
 
 from tests.corpora.corpora import unpack
 from tests.servers.spark import LOOPBACK, SPARK, environment, standalone
@@ -38,13 +40,23 @@ def packed_environment(folder: Path, told: Path) -> Path:
     return folder / "environment.tar.gz"
 
 
-def test_executors_take_interpreter_and_package_from_what_is_sent_along(tmp_path: Path) -> None:
-    corpus = unpack("flat-v1", tmp_path / "corpus")
-    told = tmp_path / "told"
-    archive = packed_environment(tmp_path / "packed", told)
-    submit = tmp_path / "submit"
+class Done(NamedTuple):
+    """Where two jobs were run, and the directories in which Python was started for them."""
+
+    place: Path
+    started: set[Path]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A scan and a collection, submitted one after the other."""
+    place = tmp_path_factory.mktemp("standalone")
+    corpus = unpack("flat-v1", place / "corpus")
+    told = place / "told"
+    archive = packed_environment(place / "packed", told)
+    submit = place / "submit"
     submit.mkdir()
-    package = shutil.make_archive(str(tmp_path / "package" / "auditor"), "zip", ROOT, "auditor")
+    package = shutil.make_archive(str(place / "package" / "auditor"), "zip", ROOT, "auditor")
     settings = {
         "spark.pyspark.python": "./environment/bin/python",
         "spark.pyspark.driver.python": sys.executable,
@@ -52,10 +64,10 @@ def test_executors_take_interpreter_and_package_from_what_is_sent_along(tmp_path
         "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "2",
     }
-    with standalone(tmp_path / "spark") as master:
+    with standalone(place / "spark") as master:
         for job, *arguments in (
-            ("scan.py", "--metadata", f"dump://{corpus.dump}", "--out", str(tmp_path / "run")),
-            ("collect.py", "--bookies", str(corpus.bookies), "--out", str(tmp_path / "collected")),
+            ("scan.py", "--metadata", f"dump://{corpus.dump}", "--out", str(place / "run")),
+            ("collect.py", "--bookies", str(corpus.bookies), "--out", str(place / "collected")),
         ):
             command = [str(SPARK / "bin" / "spark-submit"), "--master", master]
             command += ["--archives", f"{archive}#environment", "--py-files", package]
@@ -72,10 +84,19 @@ def test_executors_take_interpreter_and_package_from_what_is_sent_along(tmp_path
                 check=False,
             )
             assert outcome.returncode == 0, outcome.stdout[-3000:]
-    ledgers = pyarrow.parquet.read_table(tmp_path / "run" / "tables" / "ledgers")
+    return Done(place, {Path(line) for line in told.read_text().splitlines()})
+
+
+def test_executors_take_interpreter_and_package_from_what_is_sent_along(done: Done) -> None:
+    ledgers = pyarrow.parquet.read_table(done.place / "run" / "tables" / "ledgers")
     assert ledgers.num_rows == LEDGERS
-    assert (tmp_path / "collected" / "collection.json").is_file()
-    applications = (tmp_path / "spark" / "work").glob("app-*")
+    assert (done.place / "collected" / "collection.json").is_file()
+    applications = (done.place / "spark" / "work").glob("app-*")
     executors = {application / "0" for application in applications}
     assert len(executors) == 2
-    assert {Path(line) for line in told.read_text().splitlines()} == executors
+    assert done.started == executors
+
+
+def test_a_collection_is_made_by_sparks_tasks(done: Done) -> None:
+    assert (done.place / "collected" / "collection.json").is_file()
+    assert (done.place / "collected" / "availability" / "_SUCCESS").is_file()
