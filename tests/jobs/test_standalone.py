@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,8 @@ from tests.servers.spark import LOOPBACK, SPARK, environment, standalone
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 600
 LEDGERS = 54
+MORE = 20_000
+"""Ledgers besides: fewer would be read by the driver."""
 
 PYTHON = """#!/bin/sh
 echo "$PWD" >> {told}
@@ -40,6 +44,15 @@ def packed_environment(folder: Path, told: Path) -> Path:
     return folder / "environment.tar.gz"
 
 
+def many(dump: Path, path: Path) -> Path:
+    """A dump with so many more ledgers, all like one of it."""
+    lines = dump.read_text().splitlines()
+    one = next(node for node in map(json.loads, lines) if re.fullmatch(r"/ledgers/L\d{10}", node["path"]))
+    more = [{**one, "path": f"/ledgers/L{number:010d}"} for number in range(10**6, 10**6 + MORE)]
+    path.write_text("".join(f"{line}\n" for line in [*lines, *map(json.dumps, more)]))
+    return path
+
+
 class Done(NamedTuple):
     """Where two jobs were run, and the directories in which Python was started for them."""
 
@@ -52,6 +65,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     """A scan and a collection, submitted one after the other."""
     place = tmp_path_factory.mktemp("standalone")
     corpus = unpack("flat-v1", place / "corpus")
+    dump = many(corpus.dump, place / "many.jsonl")
     told = place / "told"
     archive = packed_environment(place / "packed", told)
     submit = place / "submit"
@@ -66,7 +80,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     }
     with standalone(place / "spark") as master:
         for job, *arguments in (
-            ("scan.py", "--metadata", f"dump://{corpus.dump}", "--out", str(place / "run")),
+            ("scan.py", "--metadata", f"dump://{dump}", "--out", str(place / "run")),
             ("collect.py", "--bookies", str(corpus.bookies), "--out", str(place / "collected")),
         ):
             command = [str(SPARK / "bin" / "spark-submit"), "--master", master]
@@ -89,7 +103,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 def test_executors_take_interpreter_and_package_from_what_is_sent_along(done: Done) -> None:
     ledgers = pyarrow.parquet.read_table(done.place / "run" / "tables" / "ledgers")
-    assert ledgers.num_rows == LEDGERS
+    assert ledgers.num_rows == LEDGERS + MORE
     assert (done.place / "collected" / "collection.json").is_file()
     applications = (done.place / "spark" / "work").glob("app-*")
     executors = {application / "0" for application in applications}
