@@ -7,7 +7,7 @@ scan's Parquet file. Both must give the same rows; no Spark takes part.
 What else ZooKeeper offers is beside it: `exists`, which no multiRead takes, by kazoo and packed by hand into
 one write for many; and lists of children, which do not say whether a ledger changed.
 
-`python -m benchmarks.live_stores 10000000` loads ten million first: half an hour and 16 GB for the server.
+`python -m benchmarks.live_stores 1000000` takes a million; ten million take half an hour to load, and 40 GB.
 """
 
 from __future__ import annotations
