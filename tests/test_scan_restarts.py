@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from auditor.audit import metadata_scan
 from auditor.audit.earlier_run import EarlierRun
@@ -20,6 +20,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes
 from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.spark.part_tables import PartTable
 from tests.servers.etcd import Etcd, running
 
 SCOPE = "/bk/cluster1"
@@ -80,7 +81,7 @@ def test_a_scan_that_never_gets_to_its_end_says_so(
     ):
         read, tries = metadata_scan._ledgers, []
 
-        def lost(source: MetadataSource, earlier: EarlierRun, at: ClusterNodes) -> DataFrame:
+        def lost(source: MetadataSource, earlier: EarlierRun, at: ClusterNodes) -> PartTable:
             tries.append(at.revision)
             server.load([(f"{SCOPE}/buckets/001", b"")])
             server.compact(server.revision())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.bookie_answers import BookieAnswers
@@ -18,7 +19,9 @@ from auditor.audit.metadata_scan import FirstScan
 from auditor.audit.witness import Witness, judge_with_witness
 from auditor.model.options import AuditOptions
 from auditor.model.states import BookieRead
+from auditor.spark.query_plans import is_large, partitions_of
 from auditor.tables.answers import merge_answers
+from auditor.tables.block_join import unequal_in_blocks
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
 from auditor.tables.unequal import PAIR, answered_ends, expected_groups, unequal
@@ -47,13 +50,28 @@ def compare_sides(
 
     ``answers`` is None where no bookie was asked for what it has.
     """
+    tables = ("ledgers", "availability", "answers")
     replicas = sum(row["replicas"] for row in indexes.bookies.members.values())
-    landing.fit_plans(("ledgers", "availability", "answers"), replicas)
+    landing.fit_plans(tables, replicas)
+    size = sum(landing.run.size(f"tables/{name}") for name in tables)
     states = bookie_states(indexes, answers.bookies if answers else {})
-    pairs = landing.land("unequal", partial(_unequal, first, indexes, answers, states))
+    whole = answers is None and indexes.as_landed and indexes.tails.beside is None
+    make = partial(_unequal, first, indexes, answers, states)
+    if whole and landing.run.local and is_large(size):
+        make = partial(_unequal_in_blocks, landing, indexes, replicas)
+    pairs = landing.beside_all("unequal", landing.land("unequal", make))
     by_index = partial(judge_ledgers, first.ledgers, pairs, states, round(options.grace * 1000))
     judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
-    return SideComparison(pairs, judgement, states, witness)
+    return SideComparison(pairs, landing.beside_all("judged", judgement), states, witness)
+
+
+def _unequal_in_blocks(landing: Landing, indexes: Indexes, replicas: int) -> DataFrame:
+    """The same of large tables that say all there is to say of each replica in one row."""
+    ledgers, availability = (
+        Path(landing.run.where(f"tables/{name}")) for name in ("ledgers", "availability")
+    )
+    buckets = partitions_of(landing.spark, replicas)
+    return unequal_in_blocks(landing.spark, ledgers, availability, indexes.bookies.foreign, buckets)
 
 
 def _unequal(

@@ -5,6 +5,7 @@ What is made of large tables is landed here once; what most clusters have nothin
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
 from auditor.audit.runs_before import RunsBefore
 from auditor.spark.aggregates import aggregate_many
+from auditor.spark.query_plans import is_large
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
 from auditor.tables.contents import bookies_in_doubt, contents
 from auditor.tables.empty_directories import empty_directories
@@ -123,9 +125,16 @@ def _land_contents(
     def table() -> DataFrame:
         doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs).collect()}
         wanted = sorted(doubtful | set(indexes.overlapping))
-        return contents(indexes.rows, ledgers, pairs, directories, bookies, wanted)
+        alone = _alone(rows) if is_large(landing.run.size("tables/availability")) else ()
+        return contents(indexes.rows, ledgers, pairs, directories, bookies, wanted, alone)
 
     landing.land("contents", table)
+
+
+def _alone(directories: list[dict[str, Any]]) -> list[str]:
+    """Bookies with one directory that may have an index: worth asking of a large table of indexes."""
+    number = Counter(row["owner"] for row in directories if row["role"] != "journal")
+    return sorted(name for name, count in number.items() if name is not None and count == 1)
 
 
 def _cluster_facts(metadata: ClusterMetadata, indexes: Indexes, before: RunsBefore) -> ClusterFacts:

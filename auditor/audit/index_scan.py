@@ -20,12 +20,14 @@ from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import ReuseCount
 from auditor.model.states import OF_PLACES, BookieRead, TailRead
 from auditor.sources.bookies import parts as index_parts
-from auditor.sources.bookies.bytes_on_disk import indexes_fit
+from auditor.sources.bookies.bytes_on_disk import HERE_BYTES, indexes_fit
+from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, on_local_paths, shares
 from auditor.sources.bookies.collections.index import collected_availability
 from auditor.sources.bookies.index_files import page_size
 from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.spark_source import IndexSource
-from auditor.spark.source_rows import as_frame, read_source, source_rows
+from auditor.spark.part_tables import PartTable, part_table
+from auditor.spark.source_rows import as_frame, read_few
 from auditor.tables.answers import combine_pieces
 from auditor.tables.availability_by_state import by_state
 from auditor.tables.unequal import held_groups
@@ -42,7 +44,8 @@ class Indexes:
     """What the bookies' indexes and journals say.
 
     ``bookies`` are those of which they were read, without collections that turned out to be damaged.
-    ``rows`` is the table availability; ``replicas`` has one row per replica, with files that were cut
+    ``rows`` is the table availability, and ``as_landed`` whether it has one row per replica, which says all
+    that the index does; ``replicas`` has one row per replica, with files that were cut
     recognised; ``by_state`` has these too, and what is no index of a ledger, for questions after few of them.
     ``page_bytes`` is the size of each bookie's pages. ``overlapping`` are the bookies of which a ledger may
     have more than one row. ``tails`` is what their journals have besides. ``gaps`` are the bookies of which
@@ -52,6 +55,7 @@ class Indexes:
 
     bookies: ClusterBookies
     rows: DataFrame
+    as_landed: bool
     replicas: DataFrame
     by_state: DataFrame
     page_bytes: Mapping[str, int]
@@ -142,6 +146,7 @@ def read_indexes(
     return Indexes(
         bookies,
         rows,
+        not shapes.cut and not overlapping,
         replicas,
         journal_scan.without_served(apart, tails),
         shapes.pages,
@@ -177,7 +182,7 @@ def _availability(
     note_indexes(landing, bookies.attribution.bookies)
     plan = earlier.plan(parts, bookies.attribution.bookies)
     try:
-        bookies, rows = _land_indexes(landing, bookies, plan.parts)
+        bookies, rows = _land_indexes(landing, bookies, wanted, plan.parts)
     except RunError as error:
         if not plan.takes:
             raise
@@ -185,37 +190,43 @@ def _availability(
         notes = plan.notes
         plan = earlier.plan_without(parts, str(error))
         plan = plan._replace(notes=(*notes, *plan.notes))
-        bookies, rows = _land_indexes(landing, bookies, plan.parts)
+        bookies, rows = _land_indexes(landing, bookies, wanted, plan.parts)
     note_files(landing)
     return bookies, rows, plan.notes
 
 
 def _land_indexes(
-    landing: Landing, bookies: ClusterBookies, parts: Sequence[index_parts.IndexPart]
+    landing: Landing, bookies: ClusterBookies, wanted: int, parts: Sequence[index_parts.IndexPart]
 ) -> tuple[ClusterBookies, DataFrame]:
     """The table of some parts and of all collections; these without those that are damaged."""
+    import pyarrow as pa
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        return bookies, landing.land("availability", partial(_read, landing, bookies, parts))
-    except (Py4JError, PySparkException):
+        return bookies, landing.land("availability", partial(_read, landing, bookies, wanted, parts))
+    except (Py4JError, PySparkException, OSError, pa.ArrowException):
         damaged = damaged_collections(landing.spark, bookies.collected.whole, bookies.settled.owner_of_piece)
         if not damaged:
             raise
         others = bookies.without(damaged)
-        return others, landing.land("availability", partial(_read, landing, others, parts))
+        return others, landing.land("availability", partial(_read, landing, others, wanted, parts))
 
 
 def _read(
-    landing: Landing, bookies: ClusterBookies, parts: Sequence[index_parts.IndexPart]
-) -> pa.Table | DataFrame:
-    spark, source = landing.spark, IndexSource({"parts": index_parts.to_json(parts)})
-    rows = read_source(spark, source) if indexes_fit(parts) else source_rows(spark, source)
+    landing: Landing, bookies: ClusterBookies, wanted: int, parts: Sequence[index_parts.IndexPart]
+) -> pa.Table | PartTable | DataFrame:
+    spark = landing.spark
+    table, fits = part_table(spark, IndexSource({"parts": index_parts.to_json(parts)})), indexes_fit(parts)
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
     if not whole:
-        return rows
-    return as_frame(spark, rows).unionByName(collected_availability(spark, whole, owners))
+        return read_few(table) if fits else table
+    if not landing.run.local or not on_local_paths(whole):
+        rows = as_frame(spark, read_few(table) if fits else table)
+        return rows.unionByName(collected_availability(spark, whole, owners))
+    copied = CopiedRows(owners)
+    both = table.with_parts((copied.read, lot) for lot in shares(whole, owners, wanted))
+    return read_few(both) if fits and copied_bytes(whole) <= HERE_BYTES else both
 
 
 def _overlapping(bookies: ClusterBookies, availability: DataFrame) -> list[str]:

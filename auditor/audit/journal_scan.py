@@ -20,7 +20,8 @@ from auditor.sources.bookies.collections.tails import collected_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
 from auditor.sources.bookies.journal.tails import TailPart, from_json, to_json
 from auditor.sources.bookies.owners import AttributedBookie
-from auditor.spark.source_rows import as_frame, read_source, source_rows
+from auditor.spark.part_tables import PartTable, part_table
+from auditor.spark.source_rows import as_frame, read_few
 from auditor.tables.unequal import PAIR
 
 if TYPE_CHECKING:
@@ -83,9 +84,10 @@ def land_tails(
     """Read the journals, after the indexes; the result covers every bookie of which an index was read."""
     spark = landing.spark
 
-    def read() -> pa.Table | DataFrame:
+    def read() -> pa.Table | PartTable | DataFrame:
         source = JournalSource({"parts": to_json(parts)})
-        rows = read_source(spark, source) if journals_fit(parts) else source_rows(spark, source)
+        table = part_table(spark, source)
+        rows = read_few(table) if journals_fit(parts) else table
         whole = [each for each in collected.whole if TABLE in each[1].tables]
         return as_frame(spark, rows).unionByName(collected_tails(spark, whole, alone)) if whole else rows
 

@@ -27,6 +27,7 @@ from auditor.errors import RunUsageError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.sources.file_systems import REPORT, run_files
+from auditor.spark.part_tables import WRITTEN, PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task
 from auditor.spark.task_errors import own_errors
 from auditor.spark.task_progress import tasks_told
@@ -36,10 +37,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MANIFEST = "manifest.json"
-WHOLE = "_SUCCESS"
-"""Spark's mark of a table that it has written to the end."""
+WHOLE = WRITTEN
+"""What marks a table that is written to the end."""
 IN_MEMORY_BYTES = 256 << 10
 """Of Parquet: a table that is no larger is held by the driver: some thousands of ledgers."""
+
+FEW_BYTES = 4 << 20
+"""Likewise: a table that is no larger may be sent to every task: some hundred thousand narrow rows."""
 
 
 class RunDirectory:
@@ -48,6 +52,11 @@ class RunDirectory:
     def __init__(self, path: str) -> None:
         self.path = str(Path(path).absolute()) if "://" not in path else path.rstrip("/")
         self._files, self._base = run_files(self.path)
+
+    @property
+    def local(self) -> bool:
+        """Whether it is a path, which tasks see as the driver does; else a URI."""
+        return "://" not in self.path
 
     def where(self, name: str) -> str:
         """The path of something in the run, as Spark takes it."""
@@ -80,7 +89,13 @@ class RunDirectory:
         where = f"{self._base}/{name}"
         self.remove(name)
         self._files.create_dir(where, recursive=True)
-        parquet.write_table(table, f"{where}/part-00000.snappy.parquet", filesystem=self._files)
+        # With checksums, as Spark writes them: what a later run takes over is held to them.
+        parquet.write_table(
+            table,
+            f"{where}/part-00000.snappy.parquet",
+            filesystem=self._files,
+            write_page_checksum=True,
+        )
         self._files.open_output_stream(f"{where}/{WHOLE}").close()
 
     def read_rows(self, name: str) -> list[dict[str, Any]]:
@@ -167,10 +182,13 @@ class Landing:
         self.empty: set[str] = set()
         """Names of the tables that have landed without a row."""
 
-    def land(self, name: str, make: Callable[[], DataFrame | pa.Table], below: str = "tables") -> DataFrame:
+    def land(
+        self, name: str, make: Callable[[], DataFrame | PartTable | pa.Table], below: str = "tables"
+    ) -> DataFrame:
         """The table as it lies on disk, made first where it is not whole yet.
 
-        What the driver has read itself, and what is made of tiny tables, the driver writes.
+        What the driver has read, and what is made of tiny tables, the driver writes; what a source has,
+        the tasks that read it, where the run lies at a path.
         """
         if name not in self._landed:
             where, schema, held = f"{below}/{name}", None, None
@@ -180,11 +198,16 @@ class Landing:
                     made = make()
                     if isinstance(made, pa.Table):
                         held = made
-                    elif in_one_task(self.spark):
-                        held, schema = made.toArrow(), made.schema
+                    elif isinstance(made, PartTable) and self.run.local:
+                        made.write(self.run.where(where))
+                        schema = made.schema
                     else:
-                        made.write.mode("overwrite").parquet(self.run.where(where))
-                        schema = made.schema  # else Spark runs a job to look what it has written
+                        rows = made.frame() if isinstance(made, PartTable) else made
+                        schema = rows.schema  # else Spark runs a job to look what it has written
+                        if in_one_task(self.spark):
+                            held = rows.toArrow()
+                        else:
+                            rows.write.mode("overwrite").parquet(self.run.where(where))
                 if held is not None:
                     self.run.write_table(where, held)
             if not self._landed and below == "tables":
@@ -231,6 +254,16 @@ class Landing:
         self.empty.add(name)
         # Told so, Spark drops every join with an empty table from the plans of the queries to come.
         return table.where("false")
+
+    def beside_all(self, name: str, table: DataFrame) -> DataFrame:
+        """A table that has landed, to be held against all ledgers: every task gets it, if it is small.
+
+        Spark takes what its files hold for ten times what it is, and would sort all ledgers to join a few.
+        """
+        from pyspark.sql import functions as F
+
+        size = self.run.size(f"tables/{name}")
+        return F.broadcast(table) if IN_MEMORY_BYTES < size <= FEW_BYTES else table
 
     def remember(self, key: str, value: Any) -> Any:
         """A fact that a resumed run must not see afresh: the first value it was given."""

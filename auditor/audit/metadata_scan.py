@@ -22,6 +22,7 @@ from auditor.sources.metadata.spark_source import LedgerSource, StorePartition, 
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore, WatchableStore
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import MetadataUri
+from auditor.spark.part_tables import PartTable
 from auditor.spark.source_rows import as_frame, read_source
 from auditor.tables.registry import instance_id
 
@@ -63,14 +64,17 @@ class MetadataSource:
 
     def table(
         self, source: type[StoreSource], at: ClusterNodes, *, earlier: str | None = None
-    ) -> pa.Table | DataFrame:
+    ) -> pa.Table | PartTable:
         """A table of the store, read at the moment of ``at`` where the store can do that (`read_source`).
 
         ``earlier`` is what an earlier run read of it, as `StoreSource` takes it.
         """
         spark = self.landing.spark
         named = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
-        return read_source(spark, source(source_options(spark, self.options, named, at)))
+        asked = source(source_options(spark, self.options, named, at))
+        # A saved store is open, and a large file is passed over once.
+        parts = None if self.live else asked.reader(asked.schema()).partitions_of(self.store)
+        return read_source(spark, asked, parts)
 
     def rows_at(self, source: type[StoreSource], paths: Sequence[str], at: ClusterNodes) -> DataFrame:
         """What a table has of some paths, and of nothing below them; of a `WatchableStore`."""
@@ -159,7 +163,7 @@ class LedgerScan(NamedTuple):
 
 def _ledgers(
     source: MetadataSource, earlier: EarlierRun, at: ClusterNodes, unusable: str | None = None
-) -> pa.Table | DataFrame:
+) -> pa.Table | PartTable:
     """All ledgers, without the earlier run where a reason says that it is not usable."""
     store = source.store
     if not isinstance(store, ComparableStore):
@@ -182,7 +186,7 @@ def scan_ledgers(
     source: MetadataSource,
     name: str,
     nodes: ClusterNodes,
-    read: Callable[[ClusterNodes], pa.Table | DataFrame],
+    read: Callable[[ClusterNodes], pa.Table | PartTable | DataFrame],
 ) -> LedgerScan:
     """Land all ledgers as they are at one moment; where that moment is lost, at a newer one."""
     for restarts in range(RESTARTS):

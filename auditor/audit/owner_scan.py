@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from auditor.spark.part_tables import PartTable
+
 NOBODY = "none"
 """The value of ``--owners`` that looks for none."""
 
@@ -170,7 +172,7 @@ def _find(source: MetadataSource, options: AuditOptions) -> tuple[OwnersUri | No
     return None, notes
 
 
-def _read(source: MetadataSource, uri: OwnersUri, options: AuditOptions) -> pa.Table | DataFrame:
+def _read(source: MetadataSource, uri: OwnersUri, options: AuditOptions) -> pa.Table | PartTable:
     spark = source.landing.spark
     return read_source(spark, OwnerSource(source_options(spark, options, {"owners": uri.text})))
 

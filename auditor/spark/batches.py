@@ -38,5 +38,6 @@ def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
     """
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    wanted, parts = to_arrow_schema(schema), [batch for batch in batches if batch.num_rows]
-    return pa.Table.from_batches(parts).cast(wanted) if parts else wanted.empty_table()
+    wanted = to_arrow_schema(schema)
+    parts = [pa.Table.from_batches([batch]).cast(wanted) for batch in batches if batch.num_rows]
+    return pa.concat_tables(parts) if parts else wanted.empty_table()

@@ -54,6 +54,11 @@ _ROWS = 1_000_000
 """Of both sides of the join, in one of the partitions that a shuffle begins with."""
 
 
+def is_large(table_bytes: int) -> bool:
+    """Whether tables of this size are worth more queries that are each of less."""
+    return table_bytes > SMALL_BYTES
+
+
 class QueryPlans:
     """The settings of a session as they were, and as they fit the tables of an audit."""
 
@@ -70,12 +75,12 @@ class QueryPlans:
         self.take_back()
         spark = self._spark
         cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
-        small, tiny = table_bytes <= SMALL_BYTES, table_bytes <= TINY_BYTES
+        small, tiny = not is_large(table_bytes), table_bytes <= TINY_BYTES
         chosen = (PLANNED_ONCE | _IN_ONE_TASK if tiny else PLANNED_ONCE) if small else _IN_MEMORY
         for key, value in chosen.items():
             spark.conf.set(key, value)
         fewest = 1 if tiny else min(cores, had)
-        wanted = fewest if small else max(2 * cores, had, 2 * replicas // _ROWS)
+        wanted = fewest if small else max(had, partitions_of(spark, replicas))
         spark.conf.set(_PARTITIONS, str(wanted))
 
     def take_back(self) -> None:
@@ -85,6 +90,11 @@ class QueryPlans:
                 self._spark.conf.unset(key)
             else:
                 self._spark.conf.set(key, value)
+
+
+def partitions_of(spark: SparkSession, replicas: int) -> int:
+    """In how many partitions so many replicas are compared with as many others."""
+    return max(2 * spark.sparkContext.defaultParallelism, 2 * replicas // _ROWS)
 
 
 def partitions(spark: SparkSession) -> int:

@@ -77,19 +77,22 @@ def contents(
     directories: DataFrame,
     bookies: DataFrame,
     doubted: Sequence[str],
+    alone: Sequence[str] = (),
 ) -> DataFrame:
     """Rank the ids that explain each directory's ledgers: rows of `CONTENTS`.
 
     ``doubted`` are the bookies whose directories are held against every id: those that `doubted` names, and
     those that have a ledger in several pieces, whose pairs do not say what one directory holds. The
-    directories of another cluster's bookies are left out: their ledgers' ids mean nothing here.
+    directories of another cluster's bookies are left out: their ledgers' ids mean nothing here. ``alone`` are
+    bookies that have one directory, beside journals, in which all that they hold lies then.
     """
     from pyspark.sql import functions as F
 
     places = _places(directories, bookies)
     doubtful = F.col("bookie_id").isin(list(doubted))
     sure = availability.where(~doubtful)
-    plain = _of_owners(sure, ledgers, unequal, places.where(~F.col("owner").isin(list(doubted))))
+    owned = places.where(~F.col("owner").isin(list(doubted)))
+    plain = _of_owners(sure, ledgers, unequal, owned, [name for name in alone if name not in doubted])
     if not doubted:
         return plain
     # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
@@ -100,7 +103,11 @@ def contents(
 
 
 def _of_owners(
-    availability: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: DataFrame
+    availability: DataFrame,
+    ledgers: DataFrame,
+    unequal: DataFrame,
+    places: DataFrame,
+    alone: Sequence[str],
 ) -> DataFrame:
     """What each owner explains of its directories: all replicas, but for those that are unequal."""
     from pyspark.sql import functions as F
@@ -126,13 +133,7 @@ def _of_owners(
         )
     )
     # All that is there, less what is unequal: a pair that left no row in `unequal` holds just what it should.
-    number = (
-        _ledgers_seen(availability, places)
-        .groupBy("key")
-        .agg(F.count("*").alias("all"))
-        .join(odd, "key", "left")
-        .fillna(0)
-    )
+    number = _number_seen(availability, places, alone).join(odd, "key", "left").fillna(0)
     healthy = F.col("all") - F.col("odd")
     return (
         number.join(F.broadcast(places), "key")
@@ -150,6 +151,26 @@ def _of_owners(
         )
         .where("named > 0")
     )
+
+
+def _number_seen(availability: DataFrame, places: DataFrame, alone: Sequence[str]) -> DataFrame:
+    """How many ledgers lie in each directory: its key, ``all``."""
+    from pyspark.sql import functions as F
+
+    if not alone:
+        return _ledgers_seen(availability, places).groupBy("key").agg(F.count("*").alias("all"))
+    # No path of all these replicas need be looked at.
+    theirs = _on_disk(availability).groupBy(F.col("bookie_id").alias("owner")).agg(F.count("*").alias("all"))
+    only = F.broadcast(places.where(F.col("owner").isin(list(alone)) & ~_of_journal()))
+    others = _ledgers_seen(availability.where(~F.col("bookie_id").isin(list(alone))), places)
+    counts = others.groupBy("key").agg(F.count("*").alias("all"))
+    return theirs.join(only, "owner").select("key", "all").unionByName(counts)
+
+
+def _of_journal() -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col("role").eqNullSafe("journal")
 
 
 def _counts(seen: DataFrame) -> DataFrame:
@@ -191,7 +212,9 @@ def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
     return (
         directories.where("owner is not null")
         .join(F.broadcast(foreign), "owner", "left_anti")
-        .select("owner", "place", "path", F.xxhash64("path").alias("key"), F.expr(names).alias("names"))
+        .select(
+            "owner", "place", "role", "path", F.xxhash64("path").alias("key"), F.expr(names).alias("names")
+        )
     )
 
 
@@ -204,9 +227,7 @@ def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
         "owner", "key", current, F.concat(current, F.lit("/")).alias("below")
     )
     held = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
-    rows = availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull()).select(
-        *LEDGER, "bookie_id", "path", held.alias("held")
-    )
+    rows = _on_disk(availability).select(*LEDGER, "bookie_id", "path", held.alias("held"))
     # A bookie has few directories: to try each of them takes less time than to cut a path.
     path = F.col("path")
     lies_there = (F.col("bookie_id") == F.col("owner")) & (
@@ -215,6 +236,12 @@ def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     return rows.join(F.broadcast(named), lies_there).select(
         *LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
+
+
+def _on_disk(availability: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull())
 
 
 def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:

@@ -82,7 +82,9 @@ def test_what_is_much_or_slow_is_left_to_tasks(
     rows = read_source(spark, LedgerSource({"metadata": dump}))
     assert not isinstance(rows, pa.Table)
     monkeypatch.undo()
-    assert contents(rows) == contents(as_frame(spark, read_source(spark, LedgerSource({"metadata": dump}))))
+    assert contents(as_frame(spark, rows)) == contents(
+        as_frame(spark, read_source(spark, LedgerSource({"metadata": dump})))
+    )
 
 
 def test_a_source_without_a_part_has_no_row_here_either(spark: SparkSession) -> None:

@@ -19,7 +19,7 @@ from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.ledger_rows import LEDGER_VALUES, LEDGERS, LEDGERS_AGAIN, ledger_rows
 from auditor.sources.metadata.mark_rows import MARKS, mark_rows
-from auditor.sources.metadata.store import Part, StoreOptions, Tree
+from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.reuse.earlier_ledgers import EarlierLedgers
 
@@ -213,14 +213,18 @@ class StoreReader(DataSourceReader):
         """One for each part that the store offers."""
         store = open_store(self._uri, self._options)
         try:
-            layout = self._layout or choose_layout(store, store.cluster())[0]
-            if self._earlier is not None:
-                assert isinstance(store, ComparableStore)
-                since = store.parts_since(self._earlier, self._parts)
-                return [StorePartition(part, layout) for part in since]
-            return [StorePartition(part, layout) for part in store.parts(self._tree, layout, self._parts)]
+            return self.partitions_of(store)
         finally:
             store.close()
+
+    def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
+        """The same of a store that is open: a large file has been passed over already."""
+        layout = self._layout or choose_layout(store, store.cluster())[0]
+        if self._earlier is not None:
+            assert isinstance(store, ComparableStore)
+            since = store.parts_since(self._earlier, self._parts)
+            return [StorePartition(part, layout) for part in since]
+        return [StorePartition(part, layout) for part in store.parts(self._tree, layout, self._parts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and decode one part, batch by batch."""

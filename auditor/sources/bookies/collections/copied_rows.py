@@ -1,0 +1,136 @@
+"""The table ``availability`` of collections, read by tasks: each row under the bookie that its piece is of.
+
+The same rows as `auditor.sources.bookies.collections.index.collected_availability` has, for collections that
+lie where every task sees them as the driver does. Columns with few values stay the codes that they are in the
+file, from it to the table that is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import parquet as pq
+
+from auditor.sources.bookies.availability_schema import ROWS, SCHEMA
+from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
+from auditor.sources.bookies.collections.places import PieceOwner
+
+_CODED = ("bookie_id", "groups", "state", "reason", "storage", "piece")
+_SHARE_BYTES = 64 << 20
+
+
+class Share(NamedTuple):
+    """Every ``of``-th row group of a file from number ``number`` on."""
+
+    path: str
+    number: int
+    of: int
+
+
+def on_local_paths(collections: Sequence[tuple[Collection, CollectionManifest]]) -> bool:
+    """Whether all collections lie at paths, not under URIs."""
+    return not any("://" in collection.path for collection, _ in collections)
+
+
+def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -> int:
+    """Bytes of all files of which rows are copied."""
+    return sum(file.bytes for _, manifest in collections for file in manifest.tables["availability"])
+
+
+def shares(
+    collections: Sequence[tuple[Collection, CollectionManifest]],
+    owner_of_piece: Mapping[str, PieceOwner],
+    wanted: int,
+) -> list[tuple[Share, ...]]:
+    """What is to be read, in about ``wanted`` lots of as many bytes; large files are cut."""
+    owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
+    found = []
+    for collection, manifest in collections:
+        for file in manifest.tables["availability"] if manifest.id in owned else ():
+            of = -(-file.bytes // _SHARE_BYTES)
+            found += [
+                (Share(f"{collection.base}/{file.path}", number, of), file.bytes / of) for number in range(of)
+            ]
+    least = sum(size for _, size in found) / max(1, wanted)
+    lots: list[tuple[Share, ...]] = []
+    lot, full = [], 0.0
+    for share, size in found:
+        lot.append(share)
+        full += size
+        if full >= least:
+            lots.append(tuple(lot))
+            lot, full = [], 0.0
+    return [*lots, tuple(lot)] if lot else lots
+
+
+@dataclass(frozen=True)
+class CopiedRows:
+    """Reads lots of `shares` as rows of ``availability``; it travels to the tasks."""
+
+    owner_of_piece: Mapping[str, PieceOwner]
+
+    def read(self, lot: Sequence[Share]) -> Iterator[pa.RecordBatch]:
+        """The rows of directories that count; OSError for a page that was changed since it was written."""
+        for share in lot:
+            coded = pq.ParquetFile(
+                share.path, page_checksum_verification=True, read_dictionary=list(_CODED), pre_buffer=False
+            )
+            with coded as file:
+                there = [name for name in (*SCHEMA.names, "piece") if name in file.schema_arrow.names]
+                for groups in _some_at_once(
+                    file.metadata, range(share.number, file.num_row_groups, share.of)
+                ):
+                    rows = file.read_row_groups(groups, there, use_threads=False)
+                    for batch in rows.unify_dictionaries().combine_chunks().to_batches():
+                        yield self._of_owners(batch)
+
+    def _of_owners(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        piece = batch.column("piece")
+        owners = [self.owner_of_piece.get(each) for each in piece.dictionary.to_pylist()]
+        codes = piece.indices.fill_null(len(owners)).to_numpy()
+        mine = np.zeros(batch.num_rows, bool)
+        for code in np.unique(codes).tolist():
+            owner = owners[code] if code < len(owners) else None
+            if owner is not None:
+                mine |= (codes == code) & _below(batch.column("path"), owner.roots)
+        names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
+        columns = {name: batch.column(name) for name in batch.schema.names} | {
+            "bookie_id": pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=~mine), names),
+            # A stamp is of a file on the host that collected it: here it says nothing.
+            "stamp": pa.nulls(batch.num_rows, pa.int64()),
+            "reused": pa.repeat(False, batch.num_rows),
+        }
+        rows = pa.RecordBatch.from_arrays(
+            [columns.get(field.name, pa.nulls(batch.num_rows, field.type)) for field in SCHEMA],
+            names=SCHEMA.names,
+        )
+        return rows if mine.all() else rows.filter(pa.array(mine))
+
+
+def _some_at_once(file: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
+    """The row groups, as many together as have rows enough for a batch."""
+    some: list[int] = []
+    rows = 0
+    for group in groups:
+        some.append(group)
+        rows += file.row_group(group).num_rows
+        if rows >= ROWS:
+            yield some
+            some, rows = [], 0
+    if some:
+        yield some
+
+
+def _below(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
+    """Which paths are one of the directories, or below one."""
+    found = np.zeros(len(paths), bool)
+    for root in roots:
+        there = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))
+        found |= there.fill_null(False).to_numpy(zero_copy_only=False)
+    return found

@@ -1,0 +1,176 @@
+"""Tables that tasks make part by part, and write themselves where they can.
+
+A data source of this package hands its rows over in Arrow batches. To have Spark write them they go to Java,
+become rows one by one, and are put into columns again: more work than it was to read them. A task that sees
+the run directory as a local path writes its part as Parquet itself; Spark gets the file's name. Under a URI
+Spark writes: what it needs to get there, its tasks' Python does not have.
+
+    TABLE/_temporary/<unique>.parquet     while a task writes it
+    TABLE/part-00007-<unique>.snappy.parquet    once all parts are there: those that tasks named, no others
+    TABLE/_SUCCESS                        last
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from auditor.model.columns import LEDGER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource, InputPartition
+    from pyspark.sql.types import StructType
+
+WRITTEN = "_SUCCESS"
+"""Spark's mark of a table that is written to the end; so is it of a table that tasks wrote."""
+
+_TEMPORARY = "_temporary"
+_SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
+"""Under this key Spark keeps a table's columns, with what each means, in each of its files."""
+_GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
+_UNLIKE = (LEDGER[-1], "path")
+"""Columns in which hardly two rows have the same value: a dictionary of them is work for nothing."""
+
+Reader = Callable[[Any], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class PartTable:
+    """A table of ``schema``; each of ``parts`` is how one task reads it, and what.
+
+    >>> table = PartTable(spark, schema, [(read, 1), (read, 2)])  # doctest: +SKIP
+    >>> table.frame().count()  # doctest: +SKIP
+    """
+
+    spark: SparkSession
+    schema: StructType
+    parts: tuple[tuple[Reader, Any], ...]
+
+    def frame(self) -> DataFrame:
+        """The rows as Spark has them, one task a part."""
+        parts = self.parts
+
+        def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in _ids(numbers):
+                rows, part = parts[number]
+                yield from rows(part)
+
+        return self._tasks().mapInArrow(read, self.schema)
+
+    def write(self, where: str) -> None:
+        """Write the table below a local path that every task sees as well; what lies there goes first."""
+        place, parts, kept = Path(where), self.parts, {_SPARK_SCHEMA: self.schema.json()}
+        shutil.rmtree(place, ignore_errors=True)
+        (place / _TEMPORARY).mkdir(parents=True)
+
+        def write(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in _ids(numbers):
+                rows, part = parts[number]
+                # An attempt that is not the one that counts writes a file of its own.
+                name = f"{uuid.uuid4()}.parquet"
+                if _write_part(place / _TEMPORARY / name, rows(part), kept):
+                    yield pa.record_batch({"number": [number], "name": [name]})
+
+        # As many rows as there are parts.
+        for row in self._tasks().mapInArrow(write, "number long, name string").collect():
+            unique = row["name"].removesuffix(".parquet")
+            target = place / f"part-{row['number']:05}-{unique}.snappy.parquet"
+            (place / _TEMPORARY / row["name"]).rename(target)
+        if not any(place.glob("part-*")):
+            self._write_nothing(place / "part-00000.snappy.parquet", kept)
+        shutil.rmtree(place / _TEMPORARY)
+        (place / WRITTEN).touch()
+
+    def with_parts(self, parts: Iterable[tuple[Reader, Any]]) -> PartTable:
+        """The table with more parts, whose rows have the same columns."""
+        return PartTable(self.spark, self.schema, (*self.parts, *parts))
+
+    def _tasks(self) -> DataFrame:
+        return self.spark.range(0, len(self.parts), 1, max(1, len(self.parts)))
+
+    def _write_nothing(self, path: Path, kept: Mapping[str, str]) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        nothing = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
+        _write_part(path, iter([nothing]), kept)
+
+
+def part_table(
+    spark: SparkSession, source: DataSource, parts: Sequence[InputPartition] | None = None
+) -> PartTable:
+    """The table of a data source of this package, one task a part: of ``parts``, or of all that there are.
+
+    A source that is read by name is looked up, made and planned by Spark in Python processes of their own,
+    each of which starts anew: four seconds before the first ledger is read. Whoever has the source itself
+    plans it in the process that he is in; tasks then read the same parts in the same way.
+
+    Raises: what the source's ``reader`` and ``partitions`` raise.
+    """
+    schema = source.schema()
+    reader = source.reader(schema)  # type: ignore[arg-type]  # ours say StructType
+    planned = reader.partitions() if parts is None else parts
+    return PartTable(spark, schema, tuple((reader.read, part) for part in planned))  # type: ignore[arg-type,misc]
+
+
+def _ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    for batch in numbers:
+        yield from batch.column("id").to_pylist()
+
+
+def _write_part(path: Path, batches: Iterator[pa.RecordBatch], kept: Mapping[str, str]) -> bool:
+    """Write batches as they come, some at a time; False, and no file, where there is none."""
+    from pyarrow import parquet as pq
+
+    writer: pq.ParquetWriter | None = None
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    try:
+        for batch in batches:
+            if writer is None:
+                schema = batch.schema.remove_metadata()
+                writer = pq.ParquetWriter(
+                    path,
+                    schema,
+                    compression="snappy",
+                    use_dictionary=[leaf for each in schema for leaf in _leaves(each) if leaf not in _UNLIKE],
+                    write_page_checksum=True,  # as Spark does: what a later run takes over is checked by them
+                    store_schema=False,
+                )
+                writer.add_key_value_metadata(dict(kept))
+            waiting.append(batch if batch.schema.equals(schema) else batch.cast(schema))
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(waiting).unify_dictionaries())
+                waiting, rows, size = [], 0, 0
+        if writer is not None and waiting:
+            writer.write_table(pa.Table.from_batches(waiting).unify_dictionaries())
+    finally:
+        if writer is not None:
+            writer.close()
+    return writer is not None
+
+
+def _leaves(field: pa.Field, path: str = "") -> Iterator[str]:
+    """The names that Parquet gives to what a column is made of.
+
+    >>> list(_leaves(pa.field("a", pa.list_(pa.struct([("b", pa.int64()), ("c", pa.string())])))))
+    ['a.list.element.b', 'a.list.element.c']
+    """
+    here, kind = path or field.name, field.type
+    if pa.types.is_struct(kind):
+        for each in kind:
+            yield from _leaves(each, f"{here}.{each.name}")
+    elif pa.types.is_map(kind):
+        yield from _leaves(kind.key_field, f"{here}.key_value.key")
+        yield from _leaves(kind.item_field, f"{here}.key_value.value")
+    elif pa.types.is_list(kind):
+        yield from _leaves(kind.value_field, f"{here}.list.element")
+    else:
+        yield here

@@ -1,0 +1,194 @@
+"""Replicas in blocks: many of one side, packed so that Spark carries them from task to task as one row.
+
+The join of both sides looks at every replica of a cluster, and most of its time goes into rows: making them,
+sorting them, comparing one with another. Here a row is a block of replicas, all of one bucket of ledgers:
+
+    bucket, expected (which side), ledgers and, where there are any, scopes and times of answers: 8 bytes each
+    bookies, groups and states: a code of 1, 2 or 4 bytes each, -1 for null; of the values behind them their
+    ends, and all their bytes one after the other
+
+Each block has codes of its own; `unpack` gives equal values equal codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import Longs
+
+Codes = NDArray[np.int32]
+
+NO_ANSWER = np.iinfo(np.int64).min
+"""For a replica of which no bookie was asked."""
+
+_NUMBERS = ("ledgers", "scopes", "answered")
+_CODED = ("bookies", "groups", "states")
+BLOCKS = pa.schema(
+    [
+        pa.field("bucket", pa.int32()),
+        pa.field("expected", pa.bool_()),
+        *(pa.field(name, pa.binary()) for name in _NUMBERS),
+        *(pa.field(f"{name}_{part}", pa.binary()) for name in _CODED for part in ("codes", "ends", "octets")),
+    ]
+)
+
+
+class Coded(NamedTuple):
+    """A column of bytes: a code for each row, -1 where it is null, and what the codes stand for."""
+
+    codes: Codes
+    values: pa.Array
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray | pa.Array) -> Coded:
+        """A column of texts or bytes.
+
+        >>> Coded.of(pa.array(["b", None, "b"])).codes.tolist()
+        [0, -1, 0]
+        """
+        chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+        if not pa.types.is_dictionary(chunked.type):
+            chunked = chunked.dictionary_encode()
+        if not chunked.num_chunks:
+            return cls(np.zeros(0, np.int32), pa.array([], pa.binary()))
+        chunks = chunked.unify_dictionaries().chunks
+        codes = [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in chunks]
+        return cls(np.concatenate(codes).astype(np.int32), chunks[0].dictionary.cast(pa.binary()))
+
+    def taken(self, rows: Longs | NDArray[np.bool_]) -> Coded:
+        """Some of the rows."""
+        return Coded(self.codes[rows], self.values)
+
+    def column(self, rows: Longs, kind: pa.DataType) -> pa.Array:
+        """Values of some rows; null too for the row -1."""
+        codes = np.where(rows < 0, -1, np.append(self.codes, -1)[rows])
+        return self.values.take(pa.array(codes, mask=codes < 0)).cast(kind)
+
+
+class Side(NamedTuple):
+    """Replicas of one side: what should be held, whose states are of no account, or what is held."""
+
+    ledgers: Longs
+    scopes: Longs
+    answered: Longs
+    bookies: Coded
+    groups: Coded
+    states: Coded
+
+    def taken(self, rows: Longs | NDArray[np.bool_]) -> Side:
+        """Some of the rows."""
+        coded = (each.taken(rows) for each in (self.bookies, self.groups, self.states))
+        return Side(self.ledgers[rows], self.scopes[rows], self.answered[rows], *coded)
+
+
+def pack(side: Side, expected: bool, buckets: int) -> pa.RecordBatch:
+    """Replicas as blocks, one for each bucket of ledgers that there is one of."""
+    bucket = ledger_buckets(side.ledgers, buckets)
+    order = np.argsort(bucket, kind="stable")
+    counts = np.bincount(bucket, minlength=buckets)
+    ends = np.cumsum(counts)
+    sorted_side = side.taken(order)
+    there = np.flatnonzero(counts).tolist()
+    blocks = [_block(sorted_side, slice(ends[each] - counts[each], ends[each])) for each in there]
+    columns = [pa.array(there, pa.int32()), pa.repeat(expected, len(there))]
+    columns += [pa.array([block[place] for block in blocks], pa.binary()) for place in range(len(BLOCKS) - 2)]
+    return pa.RecordBatch.from_arrays(columns, schema=BLOCKS)
+
+
+def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
+    """The bucket of each ledger: no regular ids may fall into a few of them.
+
+    >>> np.bincount(ledger_buckets(np.arange(0, 8000, 8), 4)).min() > 200
+    np.True_
+    """
+    mixed = ledgers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return ((mixed >> np.uint64(33)) % np.uint64(buckets)).astype(np.uint16)
+
+
+def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[Side, NDArray[np.bool_]]:
+    """The replicas of all these blocks, of both sides, and which of them are expected."""
+    batches = list(blocks)
+    rows = [
+        {name: batch.column(name)[row].as_buffer() for name in BLOCKS.names[2:]}
+        for batch in batches
+        for row in range(batch.num_rows)
+    ]
+    counts = [len(row["ledgers"]) // 8 for row in rows]
+    expected = [each for batch in batches for each in batch.column("expected").to_pylist()]
+    side = Side(
+        _numbers(rows, "ledgers", counts, 0),
+        _numbers(rows, "scopes", counts, 0),
+        _numbers(rows, "answered", counts, NO_ANSWER),
+        *(_united(rows, name) for name in _CODED),
+    )
+    return side, np.repeat(np.array(expected, bool), counts)
+
+
+def _block(side: Side, rows: slice) -> list[bytes]:
+    scopes, answered = side.scopes[rows], side.answered[rows]
+    return [
+        side.ledgers[rows].tobytes(),
+        scopes.tobytes() if scopes.any() else b"",
+        answered.tobytes() if (answered != NO_ANSWER).any() else b"",
+        *(part for each in side[3:] for part in _coded(each.codes[rows], each.values)),
+    ]
+
+
+def _coded(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
+    """Codes of those values alone that these rows have, the ends of these values, and their bytes."""
+    seen = np.zeros(len(values) + 1, bool)
+    seen[codes] = True  # null is the last
+    own = np.cumsum(seen, dtype=np.int32) - 1
+    own[-1] = -1
+    used = values.filter(pa.array(seen[:-1]))
+    _, offsets, octets = used.buffers()
+    ends = np.frombuffer(offsets, np.int32)[used.offset : used.offset + len(used) + 1]
+    narrow = np.min_scalar_type(-max(1, len(used)))  # signed, for null is -1
+    return (
+        own[codes].astype(narrow).tobytes(),
+        (ends[1:] - ends[0]).tobytes(),
+        octets[ends[0] : ends[-1]].to_pybytes(),
+    )
+
+
+def _numbers(rows: Sequence[dict[str, pa.Buffer]], name: str, counts: Sequence[int], else_: int) -> Longs:
+    return _joined(
+        [
+            np.frombuffer(row[name], np.int64) if len(row[name]) else np.full(count, else_)
+            for row, count in zip(rows, counts, strict=True)
+        ]
+    )
+
+
+def _united(rows: Sequence[dict[str, pa.Buffer]], name: str) -> Coded:
+    ends, octets = (
+        [np.frombuffer(row[f"{name}_{part}"], kind) for row in rows]
+        for part, kind in (("ends", np.int32), ("octets", np.uint8))
+    )
+    codes = [
+        np.frombuffer(packed, f"i{len(packed) // count}")
+        for packed, count in ((row[f"{name}_codes"], len(row["ledgers"]) // 8) for row in rows)
+    ]
+    sizes = [len(each) for each in ends]
+    starts = np.cumsum([0, *(len(each) for each in octets)])
+    offsets = _joined([each + start for each, start in zip(ends, starts, strict=False)])
+    values = pa.Array.from_buffers(
+        pa.binary(),
+        len(offsets),
+        [None, pa.py_buffer(np.append(0, offsets).astype(np.int32)), pa.py_buffer(_joined(octets))],
+    )
+    once = values.dictionary_encode()
+    place = np.append(once.indices.to_numpy(), -1).astype(np.int32)
+    bases = np.cumsum([0, *sizes])
+    own = _joined(codes)
+    shift = np.repeat(bases[:-1], [len(each) for each in codes])
+    return Coded(place[np.where(own < 0, len(values), own + shift)], once.dictionary)
+
+
+def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)

@@ -1,0 +1,127 @@
+"""Collections read by tasks give the rows that Spark's own reader gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+from pyspark.sql import SparkSession
+
+from auditor.collect.collect import collect
+from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.bookies.collections import copied_rows
+from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
+from auditor.sources.bookies.collections.copied_rows import CopiedRows, Share, on_local_paths, shares
+from auditor.sources.bookies.collections.index import collected_availability
+from auditor.sources.bookies.collections.places import PieceOwner
+from tests.sources.bookie_corpora import unpack_bookies
+
+Whole = tuple[Collection, CollectionManifest]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    place = tmp_path_factory.mktemp("collected")
+    root = unpack_bookies("flat-v1", place)
+    collection = Collection(collect([str(root)], str(place / "out")).path)
+    return collection, collection.manifest()
+
+
+@pytest.fixture(scope="module")
+def owners(whole: Whole) -> dict[str, PieceOwner]:
+    """Of four pieces one is nobody's, and of another only a directory that is not there counts."""
+    places = whole[0].path.removesuffix("out") + "bookies"
+    roots = [f"{places}/bookie{number}.dc1.example_3181/ledgers0" for number in range(1, 5)]
+    owned = {0: "a:1", 1: "b:1", 3: "d:1"}
+    return {
+        f"{whole[1].id}:{number}": PieceOwner(name, (roots[number][:-1] if number == 3 else roots[number],))
+        for number, name in owned.items()
+    }
+
+
+def copied(whole: Whole, owners: Mapping[str, PieceOwner], wanted: int = 2) -> list[dict[str, Any]]:
+    lots = shares([whole], owners, wanted)
+    batches = [batch for lot in lots for batch in CopiedRows(owners).read(lot)]
+    assert all(batch.schema.names == SCHEMA.names for batch in batches)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_the_rows_are_those_of_spark(
+    spark: SparkSession, whole: Whole, owners: dict[str, PieceOwner]
+) -> None:
+    plain = [row.asDict() for row in collected_availability(spark, [whole], owners).collect()]
+    rows = copied(whole, owners)
+    assert {row["bookie_id"] for row in rows} == {"a:1", "b:1"}
+    of_python = [
+        {name: bytes(v) if isinstance(v, bytearray) else v for name, v in row.items()} for row in plain
+    ]
+    assert sorted(rows, key=repr) == sorted(of_python, key=repr)
+
+
+def test_a_file_is_read_once_in_however_many_shares(
+    whole: Whole, owners: dict[str, PieceOwner], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    [file] = whole[1].tables["availability"]
+    table = pq.read_table(Path(whole[0].base, file.path))
+    pq.write_table(table, tmp_path / "cut.parquet", row_group_size=7)
+    cut = CollectedFile("cut.parquet", file.rows, 1000)
+    manifest = replace(whole[1], tables={**whole[1].tables, "availability": (cut,)})
+    monkeypatch.setattr(copied_rows, "_SHARE_BYTES", 300)
+    collection = Collection(str(tmp_path))
+    lots = shares([(collection, manifest)], owners, 2)
+    assert [share.number for lot in lots for share in lot] == [0, 1, 2, 3]
+    assert len(lots) == 2
+    rows = copied((collection, manifest), owners)
+    assert sorted(rows, key=repr) == sorted(copied(whole, owners), key=repr)
+
+
+def test_columns_that_an_older_collection_lacks_are_null(
+    whole: Whole, owners: dict[str, PieceOwner], tmp_path: Path
+) -> None:
+    [file] = whole[1].tables["availability"]
+    table = pq.read_table(Path(whole[0].base, file.path)).drop_columns(["answered", "mtime"])
+    pq.write_table(table, tmp_path / "old.parquet")
+    [batch] = CopiedRows(owners).read([Share(str(tmp_path / "old.parquet"), 0, 1)])
+    assert batch.column("mtime").null_count == batch.num_rows > 0
+
+
+def test_a_row_without_piece_or_path_is_nobodys(owners: dict[str, PieceOwner], tmp_path: Path) -> None:
+    [piece, *_] = owners
+    [root] = owners[piece].roots
+    rows = [
+        {"piece": piece, "path": root, "ledger_id": 1},
+        {"piece": piece, "path": f"{root}/current/1.idx", "ledger_id": 2},
+        {"piece": piece, "path": f"{root}1/current/1.idx", "ledger_id": 3},
+        {"piece": piece, "path": None, "ledger_id": 4},
+        {"piece": None, "path": root, "ledger_id": 5},
+        {"piece": "another:0", "path": root, "ledger_id": 6},
+    ]
+    schema = pa.schema([*SCHEMA.remove_metadata(), pa.field("piece", pa.string())])
+    pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "odd.parquet")
+    [batch] = CopiedRows(owners).read([Share(str(tmp_path / "odd.parquet"), 0, 1)])
+    assert batch.column("ledger_id").to_pylist() == [1, 2]
+    assert batch.column("bookie_id").to_pylist() == ["a:1", "a:1"]
+
+
+def test_a_byte_that_changed_since_is_noticed(
+    whole: Whole, owners: dict[str, PieceOwner], tmp_path: Path
+) -> None:
+    [file] = whole[1].tables["availability"]
+    path = Path(whole[0].base, file.path)
+    groups = pq.read_metadata(path).row_group(0).column(3)
+    data = bytearray(path.read_bytes())
+    data[(groups.dictionary_page_offset or groups.data_page_offset) + groups.total_compressed_size - 1] ^= 1
+    (tmp_path / "x.parquet").write_bytes(data)
+    with pytest.raises(OSError, match="CRC checksum verification failed"):
+        list(CopiedRows(owners).read([Share(str(tmp_path / "x.parquet"), 0, 1)]))
+
+
+def test_only_paths_are_read_by_tasks(whole: Whole) -> None:
+    assert on_local_paths([whole])
+    remote = Collection(f"file://{whole[0].base}")
+    assert not on_local_paths([whole, (remote, whole[1])])
