@@ -6,7 +6,8 @@
     python -m benchmarks live       two scans of a living store, the second of what moved or of everything
     python -m benchmarks audit      whole audits: from a cold start, and against a run before
     python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
-    python -m benchmarks scale      the audit of one and of ten million ledgers, of skewed ones, and owners
+    python -m benchmarks scale      the audit of one and of ten million ledgers, parts of one of thirty
+                                    million, skewed ones, and owners
 
 Each prints one table. ``--json FILE`` writes it for programs, ``--markdown FILE`` adds it to a page
 of results, ``--only PART`` measures one part (a module of this package) alone.
@@ -30,7 +31,7 @@ PARTS = {
     "live": ("live_stores", "live_scans"),
     "audit": ("audit", "start", "incremental", "incremental_etcd"),
     "jvm": ("jvm",),
-    "scale": ("scale", "skew", "owners"),
+    "scale": ("scale", "sampled", "skew", "owners"),
 }
 
 

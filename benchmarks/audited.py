@@ -17,7 +17,7 @@ from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_databases, write_index_files
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_collection
-from benchmarks.join_again import Joined, join_again
+from benchmarks.join_again import Joined, Way, join_again
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stage, Stopwatch, logged_session
 
@@ -28,7 +28,7 @@ COLLECTED, FILES, DATABASES = "collected tables", "index files", "RocksDB"
 class Audited:
     """One audit: its stages, peak memory in MiB, and the replicas that differed among all.
 
-    ``joins`` are its join again, by the driver memory.
+    ``joins`` are its join again, by the way.
     """
 
     ledgers: int
@@ -37,7 +37,7 @@ class Audited:
     python_mib: float
     replicas: int
     unequal: int
-    joins: Mapping[str, Joined]
+    joins: Mapping[Way, Joined]
 
     @property
     def seconds(self) -> float:
@@ -52,17 +52,17 @@ class Audited:
         return sum(stage.spill_bytes for stage in self.stages.values())
 
 
-def apart(cluster: Cluster, form: str = COLLECTED, memory: str = "2g", joins: Sequence[str] = ()) -> Audited:
+def apart(cluster: Cluster, form: str = COLLECTED, memory: str = "2g", joins: Sequence[Way] = ()) -> Audited:
     """Audit a cluster in a process of its own, so that no audit inherits another's memory.
 
-    Metadata are a ZooKeeper snapshot; ``form`` is how the bookies' indexes are kept. ``joins``: driver
-    memories in which the run's tables are joined again afterwards.
+    Metadata are a ZooKeeper snapshot; ``form`` is how the bookies' indexes are kept. ``joins``: the ways
+    in which the run's tables are joined again afterwards.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         return alone.submit(_audited, cluster, form, memory, joins).result()
 
 
-def _audited(cluster: Cluster, form: str, memory: str, joins: Sequence[str]) -> Audited:
+def _audited(cluster: Cluster, form: str, memory: str, joins: Sequence[Way]) -> Audited:
     work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
     try:
         uri, bookies = write_snapshot(cluster, work), str(_written(cluster, form, work))

@@ -1,4 +1,4 @@
-"""The join of a finished run once more, in drivers of other sizes: does more memory make it faster?"""
+"""The join of a finished run once more, in drivers of other sizes, and of rows instead of blocks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from auditor import open_run
-from auditor.spark.query_plans import QueryPlans
+from auditor.spark.query_plans import QueryPlans, partitions_of
+from auditor.tables.block_join import unequal_in_blocks
 from auditor.tables.unequal import expected_groups, held_groups, unequal
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stopwatch, logged_session
 
 ROUNDS = 2
+
+
+class Way(NamedTuple):
+    """How to join: the driver's memory; in blocks of replicas, or each replica a row of Spark's."""
+
+    memory: str
+    in_blocks: bool = True
 
 
 @dataclass(frozen=True)
@@ -31,25 +40,25 @@ class Joined:
     java_mib: float
 
 
-def join_again(run: Path, memories: Iterable[str]) -> dict[str, Joined]:
-    """The fastest of some joins of each driver memory, in turn, each in a process of its own."""
-    fastest: dict[str, Joined] = {}
-    for memory in list(memories) * ROUNDS:
+def join_again(run: Path, ways: Iterable[Way]) -> dict[Way, Joined]:
+    """The fastest of some joins of each way, in turn, each in a process of its own."""
+    fastest: dict[Way, Joined] = {}
+    for way in list(ways) * ROUNDS:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-            joined = alone.submit(_joined, run, memory).result()
-        if memory not in fastest or joined.seconds < fastest[memory].seconds:
-            fastest[memory] = joined
+            joined = alone.submit(_joined, run, way).result()
+        if way not in fastest or joined.seconds < fastest[way].seconds:
+            fastest[way] = joined
     return fastest
 
 
-def _joined(run: Path, memory: str) -> Joined:
+def _joined(run: Path, way: Way) -> Joined:
     finished = open_run(run)
     events = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"), "events")
     watch = Stopwatch()
     try:
         with PeakMemory() as used:
             watch.stage("spark")
-            logged_session(events, memory)
+            logged_session(events, way.memory)
             spark = SparkSession.active()
             tables = run / "tables"
             spark.range(1).count()  # the session's first job is not the join's
@@ -57,12 +66,16 @@ def _joined(run: Path, memory: str) -> Joined:
                 each for name in ("ledgers", "availability") for each in (tables / name).glob("*.parquet")
             ]
             size = sum(each.stat().st_size for each in files)
-            QueryPlans(spark).fit(size, finished.report.coverage.replicas.expected)
-            ledgers, availability = (
-                spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability")
-            )
+            replicas = finished.report.coverage.replicas.expected
+            QueryPlans(spark).fit(size, replicas)
+            expected, held = (tables / name for name in ("ledgers", "availability"))
+            ledgers, availability = (spark.read.parquet(str(side)) for side in (expected, held))
             watch.stage("join")
-            differing = unequal(expected_groups(ledgers), held_groups(availability, {}), []).count()
+            if way.in_blocks:
+                rows = unequal_in_blocks(spark, expected, held, [], partitions_of(spark, replicas))
+            else:
+                rows = unequal(expected_groups(ledgers), held_groups(availability, {}), [])
+            differing = rows.count()
         known = sum(batch.num_rows for batch in finished.batches("tables/unequal", ["ledger_id"]))
         if differing != known:
             sys.exit(f"the join finds {differing} pairs that differ; in the audit it found {known}")

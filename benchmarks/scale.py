@@ -14,11 +14,13 @@ from dataclasses import replace
 
 from benchmarks.audited import Audited, apart
 from benchmarks.cluster import Cluster
+from benchmarks.join_again import Way
 from benchmarks.measure import Line
 
 LARGE = int(os.environ.get("BKAUDIT_LEDGERS", "10_000_000"))
 BOOKIES = 500
-MEMORY, AMPLE = "2g", "8g"
+MEMORY = "2g"
+USUAL, AMPLE, ROWS = Way(MEMORY), Way("8g"), Way(MEMORY, in_blocks=False)
 FIXED = ("spark", "report", "changes")
 """Stages that cost the same whatever the size."""
 SHOWN = 6
@@ -27,7 +29,7 @@ SHOWN = 6
 def lines() -> Iterator[Line]:
     """The whole audit and its longest stages, a ledger of the large cluster against one of the small."""
     small = apart(Cluster(LARGE // 10, BOOKIES), memory=MEMORY)
-    large = apart(Cluster(LARGE, BOOKIES), memory=MEMORY, joins=(MEMORY, AMPLE))
+    large = apart(Cluster(LARGE, BOOKIES), memory=MEMORY, joins=(USUAL, AMPLE, ROWS))
     join = large.stages["unequal"]
     yield replace(
         _against(f"audit, {LARGE:,} ledgers, {MEMORY} driver", large, small),
@@ -40,7 +42,8 @@ def lines() -> Iterator[Line]:
         note=f"{large.seconds:.0f} s; time grows as ledgers to the power of {_exponent(small, large):.2f}, "
         f"without what is fixed {_exponent(small, large, FIXED):.2f}; "
         f"{large.unequal / large.replicas:.3%} of {large.replicas:,} replicas take the slow path; "
-        f"the join shuffles {join.shuffle_bytes / join.shuffle_rows:.1f} bytes a row (asked: at most 30)",
+        f"the join shuffles {join.shuffle_bytes / large.replicas / 2:.1f} bytes for each replica of a side "
+        "(asked: at most 30)",
     )
     for stage in sorted(large.stages.values(), key=lambda each: -each.seconds)[:SHOWN]:
         yield replace(
@@ -49,20 +52,34 @@ def lines() -> Iterator[Line]:
             shuffle_bytes=stage.shuffle_bytes,
             spill_bytes=stage.spill_bytes,
         )
-    less, more = large.joins[MEMORY], large.joins[AMPLE]
+    less, more = large.joins[USUAL], large.joins[AMPLE]
     yield Line(
         f"  its join again, {MEMORY} driver",
         LARGE,
         "ledgers",
         less.seconds,
-        f"{AMPLE} driver",
+        f"{AMPLE.memory} driver",
         LARGE,
         more.seconds,
         most=True,
         goal=1.3,
         java_mib=less.java_mib,
         spill_bytes=less.spill_bytes,
-        note=f"{less.seconds:.1f} and {more.seconds:.1f} s; with {AMPLE} Java took {more.java_mib:,.0f} MiB",
+        note=f"{less.seconds:.1f} and {more.seconds:.1f} s; "
+        f"with {AMPLE.memory} Java took {more.java_mib:,.0f} MiB",
+    )
+    rows = large.joins[ROWS]
+    yield Line(
+        "  its join again, in blocks",
+        LARGE,
+        "ledgers",
+        less.seconds,
+        "rows",
+        LARGE,
+        rows.seconds,
+        most=True,
+        spill_bytes=rows.spill_bytes,
+        note=f"{less.seconds:.1f} and {rows.seconds:.1f} s, both in a driver of {MEMORY}",
     )
 
 

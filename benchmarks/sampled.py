@@ -1,0 +1,136 @@
+"""What of an audit of a hundred million ledgers can be run: metadata, indexes and join of thirty million.
+
+The tables ledgers and availability land as in an audit, from a ZooKeeper snapshot and collected tables, and
+are joined; the pairs that differ must be as many as were planted. What is left of an audit works on these
+pairs, or looks at a few columns of a table. Each size has its own Java process, with a driver of 2 GB, and so
+has a third of it. Time is to grow no faster than the ledgers; a note says what a hundred million would take.
+BKAUDIT_SAMPLE sets the larger size (default: 30,000,000, some 15 GB of disk).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from auditor.model.layout import LayoutKind
+from auditor.sources.bookies.collections.collection import Collection
+from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
+from auditor.sources.bookies.collections.places import PieceOwner
+from auditor.sources.bookies.spark_source import SPARK_SCHEMA
+from auditor.sources.metadata.spark_source import LedgerSource
+from auditor.spark.part_tables import PartTable, part_table
+from auditor.spark.query_plans import QueryPlans, partitions_of
+from auditor.tables.block_join import unequal_in_blocks
+from benchmarks.cluster import Cluster
+from benchmarks.cluster_store import write_snapshot
+from benchmarks.cluster_tables import write_collection
+from benchmarks.measure import Line
+from benchmarks.memory import PeakMemory
+from benchmarks.spark_figures import Stage, Stopwatch, logged_session
+
+SAMPLE = int(os.environ.get("BKAUDIT_SAMPLE", "30_000_000"))
+BOOKIES = 500
+MEMORY = "2g"
+_TASKS = 8
+_WHOLE = 100_000_000
+
+
+class Sampled(NamedTuple):
+    """Stages of one size, by name, and Java's peak memory."""
+
+    ledgers: int
+    stages: dict[str, Stage]
+    java_mib: float
+
+
+def lines() -> Iterator[Line]:
+    """A line for each stage: a ledger of the large size against one of a third of it."""
+    small, large = (_apart(Cluster(size, BOOKIES)) for size in (SAMPLE // 3, SAMPLE))
+    for name, stage in large.stages.items():
+        before = small.stages[name].seconds
+        power = math.log(stage.seconds / before) / math.log(large.ledgers / small.ledgers)
+        least = stage.seconds * _WHOLE / large.ledgers
+        yield Line(
+            f"{name} of {SAMPLE:,} ledgers, {MEMORY} driver",
+            large.ledgers,
+            "ledgers",
+            stage.seconds,
+            f"{small.ledgers:,}",
+            small.ledgers,
+            before,
+            most=True,
+            goal=1.0,
+            java_mib=large.java_mib,
+            shuffle_bytes=stage.shuffle_bytes,
+            spill_bytes=stage.spill_bytes,
+            note=f"{before:.1f} and {stage.seconds:.1f} s; time grows as ledgers to the power of "
+            f"{power:.2f}; of {_WHOLE:,} ledgers {least:,.0f} s",
+        )
+
+
+def _apart(cluster: Cluster) -> Sampled:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        return alone.submit(_sampled, cluster).result()
+
+
+def _sampled(cluster: Cluster) -> Sampled:
+    work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
+    try:
+        uri, collected = write_snapshot(cluster, work), write_collection(cluster, work)
+        os.sync()  # what is still being written would be measured besides
+        watch = Stopwatch()
+        with PeakMemory() as used:
+            watch.stage("spark")
+            logged_session(work / "events", MEMORY)
+            spark = SparkSession.active()
+            spark.range(1).count()
+            watch.stage("metadata")
+            given = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
+            part_table(spark, LedgerSource(given)).write(str(work / "ledgers"))
+            watch.stage("indexes")
+            _copied(spark, Collection(str(collected))).write(str(work / "availability"))
+            watch.stage("join")
+            replicas = sum(len(alike.ids) * len(alike.members) for alike in cluster.groups_of_ledgers())
+            size = sum(each.stat().st_size for each in work.glob("*/*.parquet"))
+            QueryPlans(spark).fit(size, replicas)
+            buckets = partitions_of(spark, replicas)
+            differing = unequal_in_blocks(spark, work / "ledgers", work / "availability", [], buckets).count()
+            watch.stage("end")
+        if differing != _planted(cluster):
+            sys.exit(f"the join finds {differing} pairs that differ; {_planted(cluster)} were planted")
+        stages = {stage.name: stage for stage in watch.stages(work / "events")}
+        wanted = ("metadata", "indexes", "join")
+        return Sampled(cluster.ledgers, {name: stages[name] for name in wanted}, used.peaks["java"])
+    finally:
+        shutil.rmtree(work)
+
+
+def _copied(spark: SparkSession, collection: Collection) -> PartTable:
+    """The table availability of a collection, each directory of which belongs to the bookie that it names."""
+    manifest = collection.manifest()
+    owners = {
+        row["piece"]: PieceOwner(row["piece"], (row["path"],))
+        for row in collection.read_rows("directories", manifest)
+        if row["piece"] is not None
+    }
+    copied = CopiedRows(owners)
+    lots = shares([(collection, manifest)], owners, _TASKS)
+    return PartTable(spark, SPARK_SCHEMA, tuple((copied.read, lot) for lot in lots))
+
+
+def _planted(cluster: Cluster) -> int:
+    """The replicas that lack something, and those of no ledger."""
+    lacking = sum(
+        len(alike.ids) * len({seat for seat, _ in alike.shape.lost}) for alike in cluster.groups_of_ledgers()
+    )
+    return lacking + sum(len(cluster.orphans(bookie)) for bookie in range(cluster.bookies))
