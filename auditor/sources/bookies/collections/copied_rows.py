@@ -53,7 +53,7 @@ def shares(
     found = []
     for collection, manifest in collections:
         for file in manifest.tables["availability"] if manifest.id in owned else ():
-            of = -(-file.bytes // _SHARE_BYTES)
+            of = max(1, -(-file.bytes // _SHARE_BYTES))
             found += [
                 (Share(f"{collection.base}/{file.path}", number, of), file.bytes / of) for number in range(of)
             ]
