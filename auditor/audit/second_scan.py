@@ -28,6 +28,8 @@ from auditor.spark.query_plans import in_one_task
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from auditor.spark.part_tables import PartTable
+
 
 @dataclass(frozen=True)
 class SecondScan:
@@ -87,7 +89,7 @@ class _Again:
         self.takes = False
         self.notes: tuple[str, ...] = ()
 
-    def rows(self, at: ClusterNodes) -> pa.Table | DataFrame:
+    def rows(self, at: ClusterNodes) -> pa.Table | PartTable | DataFrame:
         """The table ``ledgers_again``, not before it is wanted: what moves until then counts."""
         if not self.notes:
             try:
@@ -103,7 +105,7 @@ class _Again:
         self.takes = False
         self.notes = (f"the second scan read all ledgers: {why}",)
 
-    def _moved(self, at: ClusterNodes) -> pa.Table | DataFrame | None:
+    def _moved(self, at: ClusterNodes) -> pa.Table | PartTable | DataFrame | None:
         source = self._first.source
         if isinstance(source.store, WatchableStore):
             if in_one_task(source.landing.spark):

@@ -116,7 +116,7 @@ def part_table(
     schema = source.schema()
     reader = source.reader(schema)  # type: ignore[arg-type]  # ours say StructType
     planned = reader.partitions() if parts is None else parts
-    return PartTable(spark, schema, tuple((reader.read, part) for part in planned))  # type: ignore[arg-type,misc]
+    return PartTable(spark, schema, tuple((reader.read, part) for part in planned))  # type: ignore[arg-type]
 
 
 def _ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
