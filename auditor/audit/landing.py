@@ -247,8 +247,10 @@ class Landing:
             return read.parquet(self.run.where(where))
         if held is None:
             held = self.run.read_table(where)
-        # As Spark gives back what it has written: any column may be null.
-        table = self.spark.createDataFrame(held, (schema or from_arrow_schema(held.schema)).toNullable())
+        # As Spark gives back what it has written: any column may be null. In one chunk, for Spark takes an
+        # empty one for the end of the table.
+        types = (schema or from_arrow_schema(held.schema)).toNullable()
+        table = self.spark.createDataFrame(held.combine_chunks(), types)
         if held.num_rows:
             return table
         self.empty.add(name)

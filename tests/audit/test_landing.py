@@ -153,3 +153,14 @@ def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
 def _optimised(table: DataFrame) -> str:
     text: str = table._jdf.queryExecution().optimizedPlan().toString()
     return text
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 0, 2), (1, 0, 1), (0, 0), (3,)])
+def test_no_row_is_lost_behind_a_chunk_without_rows(
+    spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]
+) -> None:
+    chunks = [pa.table({"ledger_id": pa.array([7] * size, pa.int64())}) for size in sizes]
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    assert landing.land("t", lambda: pa.concat_tables(chunks)).count() == sum(sizes)
+    again = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    assert again.land("t", lambda: pa.table({})).count() == sum(sizes)
