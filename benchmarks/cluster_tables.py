@@ -40,7 +40,7 @@ def write_collection(cluster: Cluster, directory: Path) -> Path:
             target, AVAILABILITY, compression=COMPRESSION, write_page_checksum=True
         ) as writer:
             rows = 0
-            for batch in _batches(held, cluster.ids[number], str(place), piece):
+            for batch in batches(held, cluster.ids[number], str(place), piece):
                 writer.write_batch(batch)
                 rows += batch.num_rows
         files.append(CollectedFile(path, rows, target.stat().st_size))
@@ -50,7 +50,8 @@ def write_collection(cluster: Cluster, directory: Path) -> Path:
     return Path(collection.path)
 
 
-def _batches(held: list[Holding], bookie: str, place: str, piece: str) -> Iterator[pa.RecordBatch]:
+def batches(held: list[Holding], bookie: str, place: str, piece: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a bookie's index files, as a collection has them."""
     for holding in held:
         value = groups(holding.shape, holding.seat)
         for start in range(0, len(holding.ids), _ROWS):

@@ -1,12 +1,13 @@
 """A run against an earlier one beside a full one, where one file of a hundred has changed.
 
 Stages: the tasks that read indexes, from the same directories, listed and to rows, without Spark. The rows of
-the earlier run lie in a Parquet file, as a run keeps them. Then whole audits of a synthetic cluster in one
-warm session. Files are in the page cache where nothing else is said. They count as old as yesterday's: what
-says how old a directory must be to be left unlisted (an hour before the earlier run) is told that the earlier
-run was made tomorrow.
+the earlier run lie in a Parquet file, as a run keeps them; in as many as there are tasks, for several tasks.
+Then whole audits of a synthetic cluster, a ZooKeeper snapshot and index files, in one warm session. Files are
+in the page cache where nothing else is said. They count as old as yesterday's: what says how old a directory
+must be to be left unlisted (an hour before the earlier run) is told that the earlier run was made tomorrow.
 
-``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size of the audited cluster.
+``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size of the audited cluster; a million is 13 GB of index files. Above
+`LARGE` each way is measured once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +38,14 @@ from auditor.sources.reuse.file_stamp import RACY_NS
 from auditor.spark.session import build_session
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files
-from benchmarks.cluster_store import write_dump
-from benchmarks.measure import Line, alternate, drop_pages
+from benchmarks.cluster_store import write_snapshot
+from benchmarks.measure import ROUNDS, Line, alternate, drop_pages
+from benchmarks.spark_figures import Stage, Stopwatch
 
 TARGET = 10
+LARGE = 100_000
+TASKS = 26
+STAGES_SHOWN = 8
 SMALL_FILES, LARGE_FILES, ENTRIES = 20_000, 300, 250_000
 THREADS = 8
 DATABASE_LEDGERS, DATABASE_ENTRIES = 50_000, 50
@@ -57,7 +63,7 @@ def lines() -> Iterator[Line]:
         _files(large, LARGE_FILES, ENTRIES)
         _database(database)
         write_index_files(Cluster(LEDGERS), Path(folder, "cluster", "bookies"))
-        write_dump(Cluster(LEDGERS), Path(folder, "cluster", "metadata.jsonl"))
+        write_snapshot(Cluster(LEDGERS), Path(folder, "cluster"))
         time.sleep(RACY_NS / 1e9 + 0.1)  # younger files are read again
         for what, count, directory, storage in (
             ("small index files", SMALL_FILES, small, "idx"),
@@ -68,7 +74,9 @@ def lines() -> Iterator[Line]:
             _change(directory, count)
             yield _stage(f"{what}, 1 % changed", count, "files", part, replace(part, earlier=earlier))
             if directory == small:
+                yield _stat(small, replace(part, earlier=earlier))
                 yield _cold(small, replace(part, threads=THREADS), earlier)
+                yield _dealt(Path(folder, "run-dealt"), directory)
         part = _part(database, ROCKSDB)
         earlier = _earlier(Path(folder, "run-database"), part)
         stage = "a RocksDB that has not changed"
@@ -84,6 +92,40 @@ def _stage(stage: str, count: int, unit: str, full: IndexPart, since: IndexPart)
     return Line(stage, count, unit, ours, "all read", count, theirs, target=TARGET, note=note)
 
 
+def _stat(directory: Path, since: IndexPart) -> Line:
+    """The least that any way could take that looks at every file."""
+    paths = [os.fsencode(path) for path in directory.rglob("*.idx")]
+
+    def ask() -> None:
+        for path in paths:
+            os.stat(path)  # noqa: PTH116 -- as the program does
+
+    ours, theirs = alternate(lambda: _read(since), ask, clock=time.process_time)
+    count = len(paths)
+    return Line(
+        "  the same", count, "files", ours, "stat alone", count, theirs, note="processor time of both"
+    )
+
+
+def _dealt(run: Path, directory: Path) -> Line:
+    """A bookie that is read by many tasks, each of which wrote a file of rows and finds its own among all."""
+    parts = _parts(directory, TASKS)
+    run.mkdir()
+    names = [f"part-{number:05}.parquet" for number in range(TASKS)]
+    for part, name in zip(parts, names, strict=True):
+        pq.write_table(_read(part), run / name, write_page_checksum=True)
+    earlier = Earlier(str(run), tuple(names), time.time_ns() // 1_000_000 + DAY_MS)
+    since = [replace(part, earlier=earlier) for part in parts]
+    ours, theirs = alternate(partial(_all, since), partial(_all, parts), clock=time.process_time)
+    stage, note = f"  the same, {TASKS} tasks", "processor time of both"
+    return Line(stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, theirs, target=TARGET, note=note)
+
+
+def _all(parts: list[IndexPart]) -> None:
+    for part in parts:
+        _read(part)
+
+
 def _cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
     paths = list(directory.rglob("*.idx"))
     since = replace(part, earlier=earlier)
@@ -96,15 +138,18 @@ def _cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
 
 def _audits(folder: Path) -> Line:
     spark = build_session("local[2]")
-    metadata, bookies = f"dump://{folder}/cluster/metadata.jsonl", str(folder / "cluster/bookies")
+    metadata, bookies = f"zk-snapshot://{folder}/cluster/version-2", str(folder / "cluster/bookies")
     made = 0
+    longest: dict[str | None, str] = {}
 
     def audit(since: str | None) -> dict[str, int]:
         nonlocal made
         made += 1
         # Each in a directory of its own: runs side by side are compared with each other.
         out = str(folder / f"audit-{made}" / "run")
-        report = Audit(metadata, [bookies], out, AuditOptions(since=since)).run(spark)
+        watch = Stopwatch()
+        report = Audit(metadata, [bookies], out, AuditOptions(since=since)).run(spark, watch)
+        longest[since] = _longest(watch.stages(folder))
         taken = report.run.reused
         if since is not None and (taken is None or taken["indexes"]["reused"] < 2 * LEDGERS):
             sys.exit(f"incremental: the audit took nothing: {taken}")
@@ -114,18 +159,24 @@ def _audits(folder: Path) -> Line:
     first = folder / "audit-1" / "run"
     _tomorrow(first)
     for bookie in sorted((folder / "cluster/bookies").iterdir()):
-        _change(bookie / "ledgers0", LEDGERS)
+        _change(bookie / "ledgers0", LEDGERS, rarely=10)
     if audit(None) != audit(str(first)):
         sys.exit("incremental: other findings than those of a full run")
-    ours, theirs = alternate(lambda: audit(str(first)), lambda: audit(None))
+    rounds = ROUNDS if LEDGERS <= LARGE else 1
+    ours, theirs = alternate(lambda: audit(str(first)), lambda: audit(None), rounds=rounds)
     spark.stop()
-    stage, note = "whole audits, small index files, 1 % changed", "warm session; all metadata is read"
+    stage = "whole audits, small index files, 1 % changed"
+    note = f"warm session; {ours:.1f} s: {longest[str(first)]}; all {theirs:.1f} s: {longest[None]}"
     return Line(stage, LEDGERS, "ledgers", ours, "full", LEDGERS, theirs, target=TARGET, note=note)
 
 
 def _part(directory: Path, storage: str) -> IndexPart:
-    [part] = plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION, storage)])], 1)
+    [part] = _parts(directory, 1, storage)
     return part
+
+
+def _parts(directory: Path, wanted: int, storage: str = "idx") -> list[IndexPart]:
+    return plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION, storage)])], wanted)
 
 
 def _read(part: IndexPart) -> pa.Table:
@@ -149,14 +200,21 @@ def _tomorrow(run: Path) -> None:
     (run / MANIFEST).write_text(json.dumps(manifest))
 
 
-def _change(directory: Path, count: int) -> None:
-    """Write to one file of a hundred: an entry less."""
-    for ledger in range(0, count, 100):
+def _longest(stages: list[Stage]) -> str:
+    ordered = sorted(stages, key=lambda stage: -stage.seconds)
+    return ", ".join(f"{stage.name} {stage.seconds:.1f}" for stage in ordered[:STAGES_SHOWN])
+
+
+def _change(directory: Path, count: int, rarely: int = 1) -> None:
+    """Write to one file of a hundred: in one of ``rarely`` an entry less, in the others what was there."""
+    for number, ledger in enumerate(range(0, count, 100)):
         file = directory / "current" / index_path.to_path(ledger)
         if file.exists():
             with file.open("r+b") as stream:
                 stream.seek(1024)
-                stream.write(bytes(8))
+                was = stream.read(8)
+                stream.seek(1024)
+                stream.write(was if number % rarely else bytes(8))
 
 
 def _files(directory: Path, count: int, slots: int) -> None:

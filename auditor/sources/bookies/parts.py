@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,8 @@ def plan_parts(
 
     Each bookie is its id and its index directories in configured order.
 
-    A bookie gets parts in proportion to its units. Ids are given out in order, so neighbouring names hold
-    equally many files and are dealt out in turn. ``wanted`` is 4 to 8 a core: a task costs 20 to 50 ms.
+    A bookie gets parts in proportion to its units. Ids are given out in order, so that its names hold about
+    equally many files. ``wanted`` is 4 to 8 a core: a task costs 20 to 50 ms.
     """
     result = [
         IndexPart(bookie_id, (directory,), ())
@@ -115,7 +116,8 @@ def plan_parts(
     units = sum(len(each) for each in names)
     for (bookie_id, directories), own in zip(files, names, strict=True):
         count = max(1, min(len(own), round(wanted * len(own) / units))) if units else 1
-        hands = [tuple(own[start::count]) for start in range(count)]
+        edges = [len(own) * number // count for number in range(count + 1)]
+        hands = [tuple(own[start:end]) for start, end in pairwise(edges)]
         elsewhere = tuple(sorted(name for hand in hands[1:] for name in hand))
         result.append(IndexPart(bookie_id, tuple(directories), hands[0], elsewhere, threads))
         result += [IndexPart(bookie_id, tuple(directories), hand, None, threads) for hand in hands[1:]]

@@ -7,7 +7,8 @@ which decide, and once for those that may stay. In between one bit a row is kept
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,22 @@ class EarlierRows:
             own = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
             if own.any():
                 yield first + np.flatnonzero(own), batch.filter(pa.array(own))
+
+    def narrow(self, columns: Sequence[str], wanted: Callable[[pa.RecordBatch], NDArray[np.bool_]]) -> int:
+        """Pass over files without a row that is ``wanted`` from here on; returns how many rows are.
+
+        It changes the numbers of rows. The rows themselves decide, for their pages have checksums, and the
+        least and greatest values in a file's footer have none.
+        """
+        count, files = 0, []
+        for name in self._earlier.files:
+            only = EarlierRows(replace(self._earlier, files=(name,)), self._bookie_id)
+            found = sum(int(np.count_nonzero(wanted(batch))) for _, batch in only.scan(columns))
+            count += found
+            if found:
+                files.append(name)
+        self._earlier = replace(self._earlier, files=tuple(files))
+        return count
 
     def mark(self, numbers: NDArray[np.int64]) -> None:
         """Let the rows with these numbers come again."""

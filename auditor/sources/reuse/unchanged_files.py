@@ -64,24 +64,29 @@ class UnchangedFiles:
         ends = np.searchsorted(place[order], np.arange(len(places) + 1)).tolist()
         self._numbers = numbers[order]
         self._kept = np.zeros(len(paths), np.bool_)
-        self._files = {paths[row]: at for at, row in enumerate(order.tolist()) if same[row]}
+        self._paths, self._same, self._order, self._ends, self._places = paths, same, order, ends, places
         self._quiet = {
-            directory: (ends[which], ends[which + 1])
-            for directory, which in places.items()
-            if whole[which] and _is_quiet(directory, began)
+            directory for directory, which in places.items() if whole[which] and _is_quiet(directory, began)
         }
 
     def skips(self, directory: bytes) -> bool:
         """Whether a directory need not be listed; if so, all of its rows are kept."""
-        span = self._quiet.get(directory)
-        if span is None:
+        if directory not in self._quiet:
             return False
-        self._kept[slice(*span)] = True
+        which = self._places[directory]
+        self._kept[self._ends[which] : self._ends[which + 1]] = True
         return True
 
     def changed(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
         """Which of the files that a listing found must be read; the rows of the others are kept."""
-        at = np.array([self._files.get(path, -1) for path in paths], np.intp)
+        # Looked up by directory: nearly all are quiet, and none of their files is ever asked for.
+        known: dict[bytes, int] = {}
+        for directory in {path.rpartition(b"/")[0] for path in paths}:
+            if (which := self._places.get(directory)) is not None:
+                for place in range(self._ends[which], self._ends[which + 1]):
+                    if self._same[row := self._order[place]]:
+                        known[self._paths[row]] = place
+        at = np.array([known.get(path, -1) for path in paths], np.intp)
         self._kept[at[at >= 0]] = True
         return at < 0
 
@@ -106,9 +111,9 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
     """The part cut by its first-level names, each piece with no more than about `GROUP_ROWS` earlier rows."""
-    count = sum(len(numbers) for numbers, _ in rows.scan(["bookie_id"]))
-    share = count * max(1, len(part.names)) / _FIRST_LEVELS
-    pieces = max(1, min(len(part.names), round(share / GROUP_ROWS)))
+    wanted = _wanted(part)
+    count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _near(wanted, batch))
+    pieces = max(1, min(len(part.names), round(count / GROUP_ROWS)))
     hands = [part.names[start::pieces] for start in range(pieces)]
     for hand in hands:
         elsewhere = part.elsewhere
@@ -122,8 +127,9 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
     paths: list[bytes] = []
     numbers, known = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     usable = [np.zeros(0, np.bool_)]
+    wanted = _wanted(part)
     for own, batch in rows.scan(["scope_id", "ledger_id", "path", "state", "stamp"]):
-        near = _near(part, batch)
+        near = _near(wanted, batch)
         here = batch.filter(pa.array(near))
         paths += here["path"].cast(pa.binary()).to_pylist()
         numbers.append(own[near])
@@ -155,10 +161,9 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
     return True
 
 
-def _near(part: IndexPart, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Which rows may lie below the names of a part: all of them, and few others."""
+def _near(wanted: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Which rows may lie below the ``wanted`` names of a part: all of them, and few others."""
     ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
-    wanted = np.array([_is_wanted(part, f"{first:x}") for first in range(_FIRST_LEVELS)], np.bool_)
     # Scopes lie in trees of their own, and what is not in its place may lie anywhere.
     odd = pc.or_(
         pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], IndexState.OK)
@@ -167,8 +172,11 @@ def _near(part: IndexPart, batch: pa.RecordBatch) -> NDArray[np.bool_]:
     return near | wanted[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 
 
-def _is_wanted(part: IndexPart, name: str) -> bool:
-    return name in part.names or (part.elsewhere is not None and name not in part.elsewhere)
+def _wanted(part: IndexPart) -> NDArray[np.bool_]:
+    """Which of the first-level names of stock ledgers a part reads, by number."""
+    names = [f"{first:x}" for first in range(_FIRST_LEVELS)]
+    others = part.elsewhere
+    return np.array([name in part.names or (others is not None and name not in others) for name in names])
 
 
 def _is_quiet(directory: bytes, began: int) -> bool:

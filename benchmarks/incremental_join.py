@@ -1,0 +1,150 @@
+"""The join of an earlier run taken over, against the join of everything: tried, and dropped.
+
+Whether a pair is unequal follows from the rows that were read of its ledger. So both runs' rows are summed up
+as digests of blocks, 64 neighbouring ids each; only blocks whose digests differ are joined, and the earlier
+run's unequal pairs of all others are taken. The newest hundredth of the ledgers has changed, all in a few
+blocks: the best case. Both ways must find the same pairs.
+
+``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size of the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from auditor.sources.bookies.availability_schema import SCHEMA
+from auditor.sources.metadata.spark_source import LedgerSource
+from auditor.spark.query_plans import QueryPlans
+from auditor.spark.session import build_session
+from auditor.spark.source_rows import source_rows
+from auditor.tables.unequal import expected_groups, unequal
+from benchmarks.cluster import Cluster
+from benchmarks.cluster_disks import holdings
+from benchmarks.cluster_store import write_snapshot
+from benchmarks.cluster_tables import batches
+from benchmarks.measure import Line, alternate
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "200000"))
+TARGET = 10
+BLOCK_BITS = 6
+_HALF = 32
+_SUMS = ("rows", "high", "low")
+
+Sides = tuple["DataFrame", "DataFrame"]
+"""The tables ledgers and availability."""
+
+
+def lines() -> Iterator[Line]:
+    """Finding the blocks, joining those that changed, and both together, against the join of all."""
+    spark = build_session("local[2]")
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        then, now = _tables(spark, folder)
+        QueryPlans(spark).fit(1 << 40, 3 * LEDGERS)
+        parts: dict[str, float] = {}
+
+        def timed(name: str, rows: DataFrame) -> DataFrame:
+            begun = time.perf_counter()
+            rows.write.mode("overwrite").parquet(f"{folder}/{name}")
+            took = time.perf_counter() - begun
+            parts[name] = min(took, parts.get(name, took))
+            return spark.read.parquet(f"{folder}/{name}")
+
+        earlier = timed("earlier", _joined(then))
+
+        def taken_over() -> DataFrame:
+            blocks = timed("blocks", changed_blocks(now, then))
+            some = (picked(now[0], blocks, "left_semi"), picked(now[1], blocks, "left_semi"))
+            return timed("taken", _joined(some).unionByName(picked(earlier, blocks, "left_anti")))
+
+        if not _same(taken_over(), timed("whole", _joined(now))):
+            sys.exit("incremental_join: not the pairs of the join of all")
+        ours, theirs = alternate(taken_over, lambda: timed("whole", _joined(now)))
+        note = (
+            f"{parts['blocks']:.1f} s to find blocks, {parts['taken']:.1f} s to join them; all {theirs:.1f} s"
+        )
+        stage = "the join of an earlier run, 1 % changed"
+        yield Line(stage, LEDGERS, "ledgers", ours, "all joined", LEDGERS, theirs, target=TARGET, note=note)
+    spark.stop()
+
+
+def changed_blocks(now: Sides, then: Sides) -> DataFrame:
+    """The blocks of which two runs did not read the same, each once."""
+    from pyspark.sql import functions as F
+
+    rows = [each for sides, sign in ((now, 1), (then, -1)) for each in _digests(sides, sign)]
+    sums = reduce(lambda some, more: some.unionByName(more), rows).groupBy("block")
+    added = sums.agg(*(F.try_sum(name).alias(name) for name in _SUMS))
+    same = reduce(lambda one, other: one & other, (F.col(name) == 0 for name in _SUMS))
+    return added.where(~F.coalesce(same, F.lit(False))).select("block")
+
+
+def picked(rows: DataFrame, blocks: DataFrame, how: str) -> DataFrame:
+    """The rows about ledgers of some blocks, or (left_anti) of all others."""
+    from pyspark.sql import functions as F
+
+    return rows.withColumn("block", _block()).join(F.broadcast(blocks), "block", how).drop("block")
+
+
+def _block() -> Column:
+    from pyspark.sql import functions as F
+
+    return F.xxhash64("scope_id", F.shiftright("ledger_id", BLOCK_BITS)).alias("block")
+
+
+def _digests(sides: Sides, sign: int) -> list[DataFrame]:
+    """Each row's digest, in two halves that can be added up, with a sign."""
+    from pyspark.sql import functions as F
+
+    ledgers, held = sides
+    rows = [
+        ledgers.where("undecidable = false").select(
+            _block(), F.xxhash64("ledger_id", "replicas").alias("digest")
+        ),
+        held.select(
+            _block(), F.xxhash64("ledger_id", "bookie_id", "state", "groups", "answered").alias("digest")
+        ),
+    ]
+    high = F.shiftright("digest", _HALF) * sign
+    low = F.col("digest").bitwiseAND((1 << _HALF) - 1) * sign
+    count = F.lit(sign).cast("long").alias("rows")
+    return [each.select("block", count, high.alias("high"), low.alias("low")) for each in rows]
+
+
+def _joined(sides: Sides) -> DataFrame:
+    return unequal(expected_groups(sides[0]), sides[1], [])
+
+
+def _same(one: DataFrame, other: DataFrame) -> bool:
+    return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
+
+
+def _tables(spark: SparkSession, folder: str) -> tuple[Sides, Sides]:
+    """What two runs read: the newest hundredth of the ledgers has replicas that lost an entry in between."""
+    from pyspark.sql import functions as F
+
+    cluster = Cluster(LEDGERS)
+    uri = write_snapshot(cluster, Path(folder))
+    source_rows(spark, LedgerSource({"metadata": uri})).write.parquet(f"{folder}/ledgers")
+    Path(folder, "then").mkdir()
+    for number, held in enumerate(holdings(cluster)):
+        found = pa.Table.from_batches(batches(held, cluster.ids[number], f"/disks/{number}", "piece"))
+        rows = found.select(SCHEMA.names)
+        pq.write_table(rows, Path(folder, "then", f"part-{number:05}.parquet"))
+    ledgers, then = spark.read.parquet(f"{folder}/ledgers"), spark.read.parquet(f"{folder}/then")
+    lost = (F.col("ledger_id") >= LEDGERS - LEDGERS // 100) & (F.col("ledger_id") % 10 == 0)
+    changed = then.withColumn("groups", F.when(lost, F.expr("x''")).otherwise(F.col("groups")))
+    changed.write.parquet(f"{folder}/now")
+    return (ledgers, then), (ledgers, spark.read.parquet(f"{folder}/now"))
