@@ -116,10 +116,10 @@ def _sampled(cluster: Cluster) -> Sampled:
 
 
 def _copied(spark: SparkSession, collection: Collection) -> PartTable:
-    """The table availability of a collection, each directory of which belongs to the bookie that it names."""
+    """The table availability of a collection; each place in it is called after its bookie (`write_bookies`)."""
     manifest = collection.manifest()
     owners = {
-        row["piece"]: PieceOwner(row["piece"], (row["path"],))
+        row["piece"]: PieceOwner(row["inside"][0].replace("_", ":"), (row["path"],))
         for row in collection.read_rows("directories", manifest)
         if row["piece"] is not None
     }
