@@ -116,7 +116,7 @@ def _sampled(cluster: Cluster) -> Sampled:
 
 
 def _copied(spark: SparkSession, collection: Collection) -> PartTable:
-    """The table availability of a collection; each place in it is called after its bookie (`write_bookies`)."""
+    """The table availability of a collection; each place in it has its bookie's name (`write_bookies`)."""
     manifest = collection.manifest()
     owners = {
         row["piece"]: PieceOwner(row["inside"][0].replace("_", ":"), (row["path"],))
