@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HERE_BYTES = 4 << 20
 """Of rows in memory: some 10,000 ledgers or indexes."""
-HERE_S = 1.0
+HERE_S = 3.0
 """What takes longer is for tasks, which read side by side."""
 
 
@@ -44,7 +44,7 @@ def read_source(
 
 
 def read_few(table: PartTable) -> pa.Table | PartTable:
-    """The rows of a table where they are few; where not, a second at most went into reading them in vain."""
+    """The rows of a table where they are few; where not, some seconds went into reading them in vain."""
     few = _read_here(table)
     return table if few is None else few
 
