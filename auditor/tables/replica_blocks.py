@@ -177,10 +177,11 @@ def _united(rows: Sequence[dict[str, pa.Buffer]], name: str) -> Coded:
     sizes = [len(each) for each in ends]
     starts = np.cumsum([0, *(len(each) for each in octets)])
     offsets = _joined([each + start for each, start in zip(ends, starts, strict=False)])
+    # Long offsets: the groups of a bucket's ledgers that are full of holes may be more than 2 GiB.
     values = pa.Array.from_buffers(
-        pa.binary(),
+        pa.large_binary(),
         len(offsets),
-        [None, pa.py_buffer(np.append(0, offsets).astype(np.int32)), pa.py_buffer(_joined(octets))],
+        [None, pa.py_buffer(np.append(0, offsets).astype(np.int64)), pa.py_buffer(_joined(octets))],
     )
     once = values.dictionary_encode()
     place = np.append(once.indices.to_numpy(), -1).astype(np.int32)

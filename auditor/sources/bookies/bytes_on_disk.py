@@ -1,60 +1,60 @@
-"""How much a reader would have to read, found without reading: whether files are few and small together."""
+"""How much a reader would have to read, found without reading: whether it is little."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart, list_current
 
-HERE_BYTES = 64 << 20
-"""On disk: a fraction of a second to read for one process."""
-_OF_FILE = 4096
-"""What a file costs at least, in bytes of a larger one: it is opened."""
+HERE_S = 2.0
+"""What one process reads in this time it has read before the processes of tasks have started."""
+_FILE_S = 15e-6
+_INDEX_FILE_BYTE_S, _OTHER_BYTE_S = 1 / 2e9, 1 / 50e6
+"""Rough times of cached files, of each and of its bytes: index files are looked at, others decoded."""
 
 
-def indexes_fit(parts: Iterable[IndexPart], most: int = HERE_BYTES) -> bool:
+def indexes_fit(parts: Iterable[IndexPart], most_s: float = HERE_S) -> bool:
     """Whether one process reads the indexes of all parts sooner than tasks begin to."""
     found = {(each.path, part.storage) for part in parts for each in part.directories}
-    return _fit((place for path, storage in sorted(found) for place in _index_places(path, storage)), most)
+    return _fit((place for path, storage in sorted(found) for place in _index_places(path, storage)), most_s)
 
 
-def journals_fit(parts: Iterable[TailPart], most: int = HERE_BYTES) -> bool:
+def journals_fit(parts: Iterable[TailPart], most_s: float = HERE_S) -> bool:
     """Likewise of journals, whole, for where their marks are is not looked at here."""
-    return _fit((Path(each.path, "current") for part in parts for each in part.directories), most)
+    places = (Path(each.path, "current") for part in parts for each in part.directories)
+    return _fit(((place, _OTHER_BYTE_S) for place in places), most_s)
 
 
-def _index_places(path: str, storage: str) -> list[Path]:
+def _index_places(path: str, storage: str) -> Iterator[tuple[Path, float]]:
     current = Path(path, "current")
     if storage == ROCKSDB:
-        return [current / "ledgers", current / "locations"]
+        yield from ((current / name, _OTHER_BYTE_S) for name in ("ledgers", "locations"))
+        return
     try:
-        return [current / name for name in list_current(path)[0]]
+        names = list_current(path)[0]
     except OSError:
-        return []  # whoever reads it says so
+        return  # whoever reads it says so
+    yield from ((current / name, _INDEX_FILE_BYTE_S) for name in names)
 
 
-def _fit(directories: Iterable[Path], most: int) -> bool:
-    """Whether what is below these directories is no more than so much; no more is looked at than that."""
-    left, waiting = most, iter(directories)
-    stack: list[str] = []
-    while left >= 0:
-        if not stack:
-            following = next(waiting, None)
-            if following is None:
-                return True
-            stack.append(str(following))
-        try:
-            with os.scandir(stack.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(entry.path)
-                    else:
-                        left -= max(_OF_FILE, entry.stat().st_blocks * 512)
-                    if left < 0:
-                        break
-        except OSError:
-            continue
-    return False
+def _fit(directories: Iterable[tuple[Path, float]], most_s: float) -> bool:
+    """Whether what is below these directories takes no more than so long; no more is looked at than that."""
+    left = most_s
+    for directory, byte_s in directories:
+        stack = [str(directory)]
+        while stack:
+            try:
+                with os.scandir(stack.pop()) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            stack.append(entry.path)
+                            continue
+                        left -= _FILE_S + entry.stat().st_blocks * 512 * byte_s
+                        if left < 0:
+                            return False
+            except OSError:
+                continue
+    return True

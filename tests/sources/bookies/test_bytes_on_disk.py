@@ -21,34 +21,40 @@ def write(path: Path, size: int) -> None:
     path.write_bytes(b"x" * size)
 
 
-@pytest.mark.parametrize(("most", "fits"), [(40_000, True), (20_000, False)])
-def test_index_files_count_and_entry_logs_do_not(tmp_path: Path, most: int, fits: bool) -> None:
+@pytest.mark.parametrize(("most", "fits"), [(1e-4, True), (4e-5, False)])
+def test_index_files_count_and_entry_logs_do_not(tmp_path: Path, most: float, fits: bool) -> None:
     for number in range(3):
         write(tmp_path / "current" / "0" / str(number) / f"{number}.idx", 9_000)
-    write(tmp_path / "current" / "7.log", 1_000_000)
+    write(tmp_path / "current" / "7.log", 10_000_000)
     assert indexes_fit(index(tmp_path), most) is fits
+
+
+def test_large_index_files_count_by_their_bytes(tmp_path: Path) -> None:
+    write(tmp_path / "current" / "0" / "0" / "0.idx", 10_000_000)
+    assert indexes_fit(index(tmp_path), 0.01)
+    assert not indexes_fit(index(tmp_path), 0.004)
 
 
 def test_many_empty_files_are_not_little(tmp_path: Path) -> None:
     for number in range(20):
         write(tmp_path / "current" / "0" / "0" / f"{number}.idx", 0)
-    assert indexes_fit(index(tmp_path), 20 * 4096)
-    assert not indexes_fit(index(tmp_path), 20 * 4096 - 1)
+    assert indexes_fit(index(tmp_path), 4e-4)
+    assert not indexes_fit(index(tmp_path), 2e-4)
 
 
 @pytest.mark.parametrize("database", ["ledgers", "locations"])
 def test_databases_count_where_the_index_is_in_rocksdb(tmp_path: Path, database: str) -> None:
     write(tmp_path / "current" / database / "000007.sst", 100_000)
-    write(tmp_path / "current" / "7.log", 1_000_000)
-    assert indexes_fit(index(tmp_path, ROCKSDB), 200_000)
-    assert not indexes_fit(index(tmp_path, ROCKSDB), 50_000)
+    write(tmp_path / "current" / "7.log", 10_000_000)
+    assert indexes_fit(index(tmp_path, ROCKSDB), 0.004)
+    assert not indexes_fit(index(tmp_path, ROCKSDB), 0.001)
 
 
 def test_journals_count_whole(tmp_path: Path) -> None:
     write(tmp_path / "current" / "19.txn", 100_000)
     parts = [TailPart("bk1:3181", (JournalDirectory(str(tmp_path), "", 0x19, 90_000),))]
-    assert journals_fit(parts, 200_000)
-    assert not journals_fit(parts, 50_000)
+    assert journals_fit(parts, 0.004)
+    assert not journals_fit(parts, 0.001)
 
 
 def test_what_cannot_be_listed_is_for_its_reader_to_say(tmp_path: Path) -> None:
