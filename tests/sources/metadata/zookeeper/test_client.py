@@ -13,7 +13,8 @@ KAZOO_CALLS = {
     "get_async",  # reads
     "get_children_async",
     "sync_async",
-    "_call",  # multiRead, whose two operations are reads
+    "_call",  # multiRead, whose two operations are reads, and addWatch, which needs no more than READ
+    "_connection",  # where what a watch hears comes in
     "handler",
     "last_zxid",
     "add_listener",
@@ -54,7 +55,10 @@ def test_the_reader_offers_nothing_but_reads() -> None:
     public = {name for name in vars(ZooKeeperReader) if not name.startswith("_")}
     assert public == {"data", "children", "last_zxid", "be_at", "catch_up", "close"}
     public = {name for name in vars(Session) if not name.startswith("_")}
-    assert public == {"sync", "multi_read", "read", "answers", "answer", "last_zxid", "close"}
+    assert public == {
+        *("sync", "multi_read", "read", "answers", "answer", "last_zxid", "close"),
+        *("ask", "watch"),  # a multiRead, and what moves from now on: neither is a transaction
+    }
 
 
 def test_of_the_client_library_only_reads_are_used() -> None:
@@ -67,6 +71,7 @@ def test_no_other_module_touches_the_client_library() -> None:
     assert {module: names for module, names in found.items() if names} == {
         "sources/metadata/zookeeper/session.py": found["sources/metadata/zookeeper/session.py"],
         "sources/metadata/zookeeper/client.py": {"kazoo.exceptions"},
+        "sources/metadata/zookeeper/tree_watch.py": {"kazoo.exceptions"},
         # The server that comes with the program: it is filled before anything is audited.
         "embedded/zookeeper.py": {"kazoo.client"},
     }
