@@ -20,7 +20,7 @@ from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import ReuseCount
 from auditor.model.states import OF_PLACES, BookieRead, TailRead
 from auditor.sources.bookies import parts as index_parts
-from auditor.sources.bookies.bytes_on_disk import HERE_BYTES, indexes_fit
+from auditor.sources.bookies.bytes_on_disk import COPIED_BYTES, indexes_fit
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, on_local_paths, shares
 from auditor.sources.bookies.collections.index import collected_availability
 from auditor.sources.bookies.index_files import page_size
@@ -226,7 +226,7 @@ def _read(
         return rows.unionByName(collected_availability(spark, whole, owners))
     copied = CopiedRows(owners)
     both = table.with_parts((copied.read, lot) for lot in shares(whole, owners, wanted))
-    return read_few(both) if fits and copied_bytes(whole) <= HERE_BYTES else both
+    return read_few(both) if fits and copied_bytes(whole) <= COPIED_BYTES else both
 
 
 def _overlapping(bookies: ClusterBookies, availability: DataFrame) -> list[str]:

@@ -43,11 +43,7 @@ Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class PartTable:
-    """A table of ``schema``; each of ``parts`` is how one task reads it, and what.
-
-    >>> table = PartTable(spark, schema, [(read, 1), (read, 2)])  # doctest: +SKIP
-    >>> table.frame().count()  # doctest: +SKIP
-    """
+    """A table of ``schema``; each of ``parts`` is how one task reads it, and what."""
 
     spark: SparkSession
     schema: StructType

@@ -11,6 +11,8 @@ from auditor.sources.bookies.parts import ROCKSDB, IndexPart, list_current
 
 HERE_S = 2.0
 """What one process reads in this time it has read before the processes of tasks have started."""
+COPIED_BYTES = 64 << 20
+"""Of collected tables, likewise: they are only copied."""
 _FILE_S = 15e-6
 _INDEX_FILE_BYTE_S, _OTHER_BYTE_S = 1 / 2e9, 1 / 50e6
 """Rough times of cached files, of each and of its bytes: index files are looked at, others decoded."""
