@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ HERE_S = 2.0
 """What one process reads in this time it has read before the processes of tasks have started."""
 COPIED_BYTES = 64 << 20
 """Of collected tables, likewise: they are only copied."""
+LOOK_S = 0.5
+"""Where it takes longer to look, tasks read: the disk is slow, or nobody has looked at it for long."""
 _FILE_S = 15e-6
 _INDEX_FILE_BYTE_S, _OTHER_BYTE_S = 1 / 2e9, 1 / 50e6
 """Rough times of cached files, of each and of its bytes: index files are looked at, others decoded."""
@@ -44,10 +47,12 @@ def _index_places(path: str, storage: str) -> Iterator[tuple[Path, float]]:
 
 def _fit(directories: Iterable[tuple[Path, float]], most_s: float) -> bool:
     """Whether what is below these directories takes no more than so long; no more is looked at than that."""
-    left = most_s
+    left, begun = most_s, time.monotonic()
     for directory, byte_s in directories:
         stack = [str(directory)]
         while stack:
+            if time.monotonic() - begun > LOOK_S:
+                return False
             try:
                 with os.scandir(stack.pop()) as entries:
                     for entry in entries:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from auditor.sources.bookies import bytes_on_disk
 from auditor.sources.bookies.bytes_on_disk import indexes_fit, journals_fit
 from auditor.sources.bookies.journal.replay import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart
@@ -62,3 +63,9 @@ def test_what_cannot_be_listed_is_for_its_reader_to_say(tmp_path: Path) -> None:
     assert indexes_fit(index(tmp_path / "gone", ROCKSDB))
     assert indexes_fit([])
     assert journals_fit([])
+
+
+def test_who_has_to_look_for_long_leaves_it_to_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "current" / "0" / "0" / "0.idx", 10)
+    monkeypatch.setattr(bytes_on_disk, "LOOK_S", 0)
+    assert not indexes_fit(index(tmp_path))
