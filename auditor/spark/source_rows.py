@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource, InputPartition
 
 
-HERE_BYTES = 32 << 20
-"""Of rows in memory: some 50,000 ledgers, or a few times as many indexes."""
+HERE_BYTES = 4 << 20
+"""Of rows in memory: some 10,000 ledgers, or a few times as many indexes."""
 HERE_S = 3.0
 """What takes longer is for tasks, which read side by side."""
 

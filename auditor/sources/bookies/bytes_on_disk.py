@@ -10,14 +10,14 @@ from pathlib import Path
 from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart, list_current
 
-HERE_S = 2.0
+HERE_S = 0.5
 """What one process reads in this time it has read before the processes of tasks have started."""
 COPIED_BYTES = 64 << 20
 """Of collected tables, likewise: they are only copied."""
 LOOK_S = 0.5
 """Where it takes longer to look, tasks read: the disk is slow, or nobody has looked at it for long."""
 _FILE_S = 15e-6
-_INDEX_FILE_BYTE_S, _OTHER_BYTE_S = 1 / 2e9, 1 / 50e6
+_INDEX_FILE_BYTE_S, _OTHER_BYTE_S = 1 / 2e9, 1 / 130e6
 """Rough times of cached files, of each and of its bytes: index files are looked at, others decoded."""
 
 
