@@ -50,10 +50,9 @@ def compare_sides(
 
     ``answers`` is None where no bookie was asked for what it has.
     """
-    tables = ("ledgers", "availability", "answers")
+    size = sum(landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
     replicas = sum(row["replicas"] for row in indexes.bookies.members.values())
-    landing.fit_plans(tables, replicas)
-    size = sum(landing.run.size(f"tables/{name}") for name in tables)
+    landing.fit_plans(size, replicas)
     states = bookie_states(indexes, answers.bookies if answers else {})
     whole = answers is None and indexes.as_landed and indexes.tails.beside is None
     make = partial(_unequal, first, indexes, answers, states)

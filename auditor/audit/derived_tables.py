@@ -176,7 +176,7 @@ def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]], has_ow
     if not has_owners:
         empty.add("ownership")
     if "marks" in empty:
-        empty |= {"locks", "empty_directories"}  # likewise
+        empty |= {"locks", "empty_directories"}  # which are made of it
     if not any(row["named"] and not row["registered"] for row in bookies):
         empty.add("unregistered")
     return frozenset(empty)

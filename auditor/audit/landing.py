@@ -27,6 +27,7 @@ from auditor.errors import RunUsageError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.sources.file_systems import REPORT, run_files
+from auditor.spark.batches import arrow_frame
 from auditor.spark.part_tables import WRITTEN, PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task
 from auditor.spark.task_errors import own_errors
@@ -211,14 +212,14 @@ class Landing:
                 if held is not None:
                     self.run.write_table(where, held)
             if not self._landed and below == "tables":
-                self.fit_plans((name,))  # the first table says how large the others may be
+                self.fit_plans(self.run.size(where))  # the first table says how large the others may be
             self._landed[name] = self._landed_at(name, below, schema, held)
         return self._landed[name]
 
-    def fit_plans(self, names: Sequence[str], replicas: int = 0) -> None:
-        """Let Spark plan the queries to come by the size of tables that have landed."""
+    def fit_plans(self, table_bytes: int, replicas: int = 0) -> None:
+        """Let Spark plan the queries to come by the size of the tables that have landed."""
         if self._plans is not None:
-            self._plans.fit(sum(self.run.size(f"tables/{name}") for name in names), replicas)
+            self._plans.fit(table_bytes, replicas)
 
     def rows(
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
@@ -247,10 +248,8 @@ class Landing:
             return read.parquet(self.run.where(where))
         if held is None:
             held = self.run.read_table(where)
-        # As Spark gives back what it has written: any column may be null. In one chunk, for Spark takes an
-        # empty one for the end of the table.
-        types = (schema or from_arrow_schema(held.schema)).toNullable()
-        table = self.spark.createDataFrame(held.combine_chunks(), types)
+        # As Spark gives back what it has written: any column may be null.
+        table = arrow_frame(self.spark, held, (schema or from_arrow_schema(held.schema)).toNullable())
         if held.num_rows:
             return table
         self.empty.add(name)

@@ -23,6 +23,7 @@ from auditor.sources.metadata.comparable_store import ComparableStore
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
+from auditor.spark.batches import arrow_frame
 from auditor.spark.query_plans import in_one_task
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _moved_rows(first: FirstScan, paths: tuple[str, ...], at: ClusterNodes) -> D
     rows = first.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
         return rows
-    moved = first.source.landing.spark.createDataFrame(pa.table({"path": pa.array(paths, pa.string())}))
+    moved = arrow_frame(first.source.landing.spark, pa.table({"path": pa.array(paths, pa.string())}))
     kept = rows.join(F.broadcast(moved), "path", "left_anti").select(*names)
     return kept.unionByName(first.source.rows_at(LedgerAgainSource, paths, at))
 

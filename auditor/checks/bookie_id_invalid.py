@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.broken_rules import ledgers_breaking
 from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, words
-from auditor.model.bookie_id import ACCEPTED, PORTABLE
+from auditor.model.bookie_id import ACCEPTED, PORTABLE, RESERVED
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    accepted = F.col("bookie_id").rlike(rf"\A{ACCEPTED}\z") & ~F.col("bookie_id").rlike(r"(?i)\Areadonly\z")
+    id = F.col("bookie_id")
+    accepted = id.rlike(rf"\A{ACCEPTED}\z") & ~id.rlike(rf"\A{RESERVED}\z")
     stored = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull())
     refused = finding_rows(
         stored.where(~accepted),

@@ -13,6 +13,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, quantity, susp
 from auditor.checks.samples import with_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
+from auditor.tables.parts import only
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,7 +56,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
     from auditor.tables.moved import doubtful
 
     each = (
-        tables.judged.where(F.size(column) > 0)
+        only(column, tables.judged)
         .select(*LEDGER, "state", "length", "last_entry_id", F.explode(column).alias("held"))
         .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
 from auditor.model.finding import Confidence, Severity
+from auditor.tables.parts import only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +45,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     return finding_rows(
-        tables.judged.where("size(lagging) > 0"),
+        only("lagging", tables.judged),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         missing=F.array_sort("lagging"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, group_list, ledger_name, quantity, words
 from auditor.model.finding import Confidence, Severity
+from auditor.tables.parts import only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,7 +55,7 @@ def entries_past_end(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = tables.judged.where(F.size("past_end") > 0).withColumn("behind", F.col("last_entry_id") + 1)
+    rows = only("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held = F.transform(
         F.array_sort("past_end"),
         lambda each: F.struct(

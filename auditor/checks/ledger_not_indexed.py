@@ -10,6 +10,7 @@ from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, w
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED
+from auditor.tables.parts import only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +48,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = tables.availability.where("state = 'not-indexed'").select(*LEDGER, "bookie_id", "path", "reason")
+    rows = only("not_indexed", tables.availability).select(*LEDGER, "bookie_id", "path", "reason")
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")

@@ -9,6 +9,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, quantity, word
 from auditor.checks.samples import with_samples
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
+from auditor.tables.parts import only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +51,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     rows = with_samples(
         # What stands for no ledger is told once, of whatever scope it is.
-        tables.ledgers.where("status = 'misplaced'").withColumn(
+        only("misplaced_ledgers", tables.ledgers).withColumn(
             "scope_id", F.when(F.col("ledger_id").isNotNull(), F.col("scope_id"))
         ),
         LEDGER,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
+from auditor.tables.parts import only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +48,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     return finding_rows(
-        tables.ledgers.where("status = 'unreadable'"),
+        only("unreadable_ledgers", tables.ledgers),
         ledger_id="ledger_id",
         message=words(
             "the metadata of ledger ",

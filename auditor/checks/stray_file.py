@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
+from auditor.tables.parts import only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +44,7 @@ def stray_file(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = with_samples(tables.availability.where("state = 'stray'"), "bookie_id", "path")
+    rows = with_samples(only("stray_files", tables.availability), "bookie_id", "path")
     return finding_rows(
         rows,
         bookie_id="bookie_id",

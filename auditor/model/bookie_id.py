@@ -16,10 +16,13 @@ ACCEPTED = r"[a-zA-Z0-9:-_.\-]+"
 PORTABLE = r"[a-zA-Z0-9:_.\-]+"
 """What BP-41 allows, and ``_``."""
 
+RESERVED = r"(?i:readonly)"
+"""What the server refuses all the same."""
+
 _ACCEPTED = re.compile(ACCEPTED)
 _PORTABLE = re.compile(PORTABLE)
+_RESERVED = re.compile(RESERVED)
 _PORT = re.compile(r"[+-]?[0-9]{1,10}")
-_RESERVED = "readonly"
 
 
 def is_accepted(id: str) -> bool:
@@ -28,7 +31,7 @@ def is_accepted(id: str) -> bool:
     >>> is_accepted("bk1:3181"), is_accepted("[::1]:3181"), is_accepted("ReadOnly"), is_accepted("a b")
     (True, True, False, False)
     """
-    return _ACCEPTED.fullmatch(id) is not None and id.lower() != _RESERVED
+    return _ACCEPTED.fullmatch(id) is not None and _RESERVED.fullmatch(id) is None
 
 
 def portable(id: str) -> bool:
@@ -37,7 +40,7 @@ def portable(id: str) -> bool:
     >>> portable("bk1:3181"), portable("[::1]:3181")
     (True, False)
     """
-    return _PORTABLE.fullmatch(id) is not None and id.lower() != _RESERVED
+    return _PORTABLE.fullmatch(id) is not None and _RESERVED.fullmatch(id) is None
 
 
 def legacy_address(id: str) -> tuple[str, int] | None:

@@ -1,4 +1,4 @@
-"""Work on whole Arrow batches: by Spark's tasks, or by the driver where the tables of an audit are tiny."""
+"""Whole Arrow batches: put together, handed to Spark, worked on by its tasks, or where tiny by the driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from auditor.spark.query_plans import in_one_task
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -28,16 +28,23 @@ def map_batches(rows: DataFrame, work: Work, schema: StructType) -> DataFrame:
     if not in_one_task(spark):
         return rows.mapInArrow(work, schema)
     batches = rows.toArrow().to_batches(max_chunksize=_ROWS)
-    return spark.createDataFrame(table_of(work(iter(batches)), schema), schema)
+    return arrow_frame(spark, table_of(work(iter(batches)), schema), schema)
+
+
+def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """A table that the driver holds, as Spark has it; in the types of ``schema``, or as Arrow has them.
+
+    It goes over in one chunk: Spark 4.3 takes an empty one for the end, and drops the rows behind it.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return spark.createDataFrame(table.combine_chunks(), schema or from_arrow_schema(table.schema))
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
-    """Batches as one table, in the Arrow types that Spark has for the columns of ``schema``.
-
-    None of its chunks is empty: Spark takes the first empty one for the end of a table that it is given.
-    """
+    """Batches as one table, in the Arrow types that Spark has for the columns of ``schema``."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     wanted = to_arrow_schema(schema)
-    parts = [pa.Table.from_batches([batch]).cast(wanted) for batch in batches if batch.num_rows]
+    parts = [pa.Table.from_batches([batch]).cast(wanted) for batch in batches]
     return pa.concat_tables(parts) if parts else wanted.empty_table()

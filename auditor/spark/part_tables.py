@@ -103,10 +103,6 @@ def part_table(
 ) -> PartTable:
     """The table of a data source of this package, one task a part: of ``parts``, or of all that there are.
 
-    A source that is read by name is looked up, made and planned by Spark in Python processes of their own,
-    each of which starts anew: four seconds before the first ledger is read. Whoever has the source itself
-    plans it in the process that he is in; tasks then read the same parts in the same way.
-
     Raises: what the source's ``reader`` and ``partitions`` raise.
     """
     schema = source.schema()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from auditor.spark.batches import table_of
+from auditor.spark.batches import arrow_frame, table_of
 from auditor.spark.part_tables import PartTable, part_table
 
 if TYPE_CHECKING:
@@ -51,10 +51,8 @@ def read_few(table: PartTable) -> pa.Table | PartTable:
 
 def as_frame(spark: SparkSession, rows: pa.Table | PartTable | DataFrame) -> DataFrame:
     """What `read_source` gives as a table that queries can be asked of."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     if isinstance(rows, pa.Table):
-        return spark.createDataFrame(rows, from_arrow_schema(rows.schema))
+        return arrow_frame(spark, rows)
     return rows.frame() if isinstance(rows, PartTable) else rows
 
 

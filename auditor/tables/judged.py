@@ -20,6 +20,7 @@ from auditor.spark.batches import map_batches
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
 from auditor.tables.judge_replicas import BookieState, Groups, Judgement, LedgerFacts, Pair, groups_of, judge
+from auditor.tables.parts import only
 from auditor.tables.past_end import set_apart
 from auditor.tables.whole_replicas import counts, is_whole, judge_whole
 
@@ -232,7 +233,7 @@ def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = judged.where("size(unindexed) > 0").select(*LEDGER, F.explode("unindexed").alias("u"))
+    rows = only("unindexed", judged).select(*LEDGER, F.explode("unindexed").alias("u"))
     if moved is not None:
         rows = rows.join(moved.select(*LEDGER), [*LEDGER], "left_anti")
     return rows.select(*LEDGER, "u.*")

@@ -13,6 +13,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.states import ON_DISK
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted_ids, new_ids, scan_ids
+from auditor.tables.parts import only
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -170,7 +171,7 @@ def find_over_replicated(
     """
     from pyspark.sql import functions as F
 
-    pairs = judged.where("size(foreign) > 0").select(*LEDGER, "state", F.explode("foreign").alias("f"))
+    pairs = only("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
     pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"))
     weak = F.broadcast(
         bookies.where("registered is null or registered = 'readonly'").select(

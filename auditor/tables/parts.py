@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from auditor.model.bookie_id import PORTABLE
+from auditor.model.bookie_id import PORTABLE, RESERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,12 +36,18 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "recovering_ledgers": (("ledgers", "state = 'IN_RECOVERY'"),),
     "odd_ids": (
         BROKEN,
-        ("bookies", rf"not bookie_id rlike r'\A{PORTABLE}\z' or bookie_id rlike r'(?i)\Areadonly\z'"),
+        ("bookies", rf"not bookie_id rlike r'\A{PORTABLE}\z' or bookie_id rlike r'\A{RESERVED}\z'"),
     ),
     "damaged_marks": (("marks", "damage is not null or misplaced"), ("locks", "damage is not null")),
     "orphans_or_foreign": (("orphans", "true"), ("bookies", "foreign_instance")),
 }
 """What a check may be of: tables, and which of their rows; it is empty where none of them has any."""
+
+
+def only(part: str, table: DataFrame) -> DataFrame:
+    """The rows of a table that make a part, which is of that table alone."""
+    [(_, condition)] = PARTS[part]
+    return table.where(condition)
 
 
 def part_questions(

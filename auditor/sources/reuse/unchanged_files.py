@@ -111,7 +111,7 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
     """The part cut by its first-level names, each piece with no more than about `GROUP_ROWS` earlier rows."""
-    wanted = _wanted(part)
+    wanted = _names_read_by(part)
     count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _near(wanted, batch))
     pieces = max(1, min(len(part.names), round(count / GROUP_ROWS)))
     hands = [part.names[start::pieces] for start in range(pieces)]
@@ -127,7 +127,7 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
     paths: list[bytes] = []
     numbers, known = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     usable = [np.zeros(0, np.bool_)]
-    wanted = _wanted(part)
+    wanted = _names_read_by(part)
     for own, batch in rows.scan(["scope_id", "ledger_id", "path", "state", "stamp"]):
         near = _near(wanted, batch)
         here = batch.filter(pa.array(near))
@@ -172,7 +172,7 @@ def _near(wanted: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]
     return near | wanted[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 
 
-def _wanted(part: IndexPart) -> NDArray[np.bool_]:
+def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
     """Which of the first-level names of stock ledgers a part reads, by number."""
     names = [f"{first:x}" for first in range(_FIRST_LEVELS)]
     others = part.elsewhere

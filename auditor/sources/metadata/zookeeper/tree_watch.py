@@ -114,7 +114,7 @@ class TreeWatch:
             session.watch(self._root, self._hear)
             self.operations["watch"] += 1
             self._before = self._inner(session)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: a session that nobody holds would go on connecting
             session.close()
             raise
         return session
