@@ -6,7 +6,7 @@ are asked is seen to have moved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,12 +21,13 @@ from auditor.model.options import AuditOptions
 from auditor.model.states import BookieRead
 from auditor.spark.query_plans import is_large, partitions_of
 from auditor.tables.answers import merge_answers
-from auditor.tables.block_join import unequal_in_blocks
+from auditor.tables.block_join import unequal_here, unequal_in_blocks
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
 from auditor.tables.unequal import PAIR, answered_ends, expected_groups, unequal
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
@@ -55,22 +56,28 @@ def compare_sides(
     landing.fit_plans(size, replicas)
     states = bookie_states(indexes, answers.bookies if answers else {})
     whole = answers is None and indexes.as_landed and indexes.tails.beside is None
-    make = partial(_unequal, first, indexes, answers, states)
-    if whole and landing.run.local and is_large(size):
-        make = partial(_unequal_in_blocks, landing, indexes, replicas)
+    make: Callable[[], DataFrame | pa.Table] = partial(_unequal, first, indexes, answers, states)
+    if whole and landing.run.local:
+        make = partial(_unequal_in_blocks, landing, indexes, replicas if is_large(size) else None)
     pairs = landing.beside_all("unequal", landing.land("unequal", make))
     by_index = partial(judge_ledgers, first.ledgers, pairs, states, round(options.grace * 1000))
     judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
     return SideComparison(pairs, landing.beside_all("judged", judgement), states, witness)
 
 
-def _unequal_in_blocks(landing: Landing, indexes: Indexes, replicas: int) -> DataFrame:
-    """The same of large tables that say all there is to say of each replica in one row."""
+def _unequal_in_blocks(landing: Landing, indexes: Indexes, replicas: int | None) -> DataFrame | pa.Table:
+    """The same of tables that say all there is to say of each replica in one row.
+
+    Tasks compare so many ``replicas``, None: they are few, and compared here and now.
+    """
     ledgers, availability = (
         Path(landing.run.where(f"tables/{name}")) for name in ("ledgers", "availability")
     )
+    foreign = indexes.bookies.foreign
+    if replicas is None:
+        return unequal_here(ledgers, availability, foreign)
     buckets = partitions_of(landing.spark, replicas)
-    return unequal_in_blocks(landing.spark, ledgers, availability, indexes.bookies.foreign, buckets)
+    return unequal_in_blocks(landing.spark, ledgers, availability, foreign, buckets)
 
 
 def _unequal(

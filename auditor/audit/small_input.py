@@ -1,7 +1,7 @@
 """Whether an audit is so small that Java should start for it as for a small program.
 
-An audit of a few thousand ledgers runs nearly all of the code of Java a few times only, to plan queries. Its
-second compiler and a collector with threads of its own take a quarter of all processor time, for nothing.
+An audit of some ten thousand ledgers runs nearly all of the code of Java a few times only, to plan queries.
+Its second compiler and a collector with threads of its own take a quarter of all processor time, for nothing.
 It must be known before Java starts, so it is taken from the size of what was saved. Of a running store nobody
 knows before it is asked: it counts as large.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from auditor.sources.metadata.uri import SAVED, MetadataUri
 
-SMALL_BYTES = 4 << 20
-"""Of saved metadata: some 6,000 ledgers, or ten times that in a packed file."""
+SMALL_BYTES = 8 << 20
+"""Of saved metadata: some 12,000 ledgers of a dump, 30,000 of a snapshot, ten times that in a packed file."""
 
 
 def is_small(uri: MetadataUri) -> bool:

@@ -3,8 +3,9 @@
 The queries of an audit are many and wide. Where they read a few megabytes, nearly all of their time goes into
 preparing them: Java code is generated and compiled for each, and what is left of a query is planned anew
 whenever a part of it ends. Both pay for themselves where there are rows enough, and where there are few they
-are left out, with as few partitions as there are cores. Of a few thousand ledgers one task does a step sooner
-than two are begun, and a join of what it holds sooner than a job has sent one side of it to every task.
+are left out, with as few partitions as there are cores. Of some ten thousand ledgers one task does a step
+sooner than two are begun, and a join of what it holds sooner than a job has sent one side of it to every
+task.
 
 Large tables are joined in partitions that fit in memory. Their rows are narrow and alike, so what looks
 small, packed in a file or a shuffle, is ten times that in memory: left to itself, Spark would put partitions
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 SMALL_BYTES = 10 << 20
 """Of Parquet, ledgers and indexes together: some 120,000 ledgers, each on three bookies."""
 
-TINY_BYTES = 1 << 20
-"""Likewise: some 12,000 ledgers."""
+TINY_BYTES = 3 << 20
+"""Likewise: some 30,000 ledgers."""
 
 PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource, InputPartition
 
 
-HERE_BYTES = 4 << 20
-"""Of rows in memory: some 10,000 ledgers, or a few times as many indexes."""
-HERE_S = 3.0
+HERE_BYTES = 16 << 20
+"""Of rows in memory: some 30,000 ledgers, or their indexes."""
+HERE_S = 5.0
 """What takes longer is for tasks, which read side by side."""
 
 

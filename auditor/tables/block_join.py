@@ -4,8 +4,9 @@
     Spark brings the blocks of a bucket of ledgers together
     a task sorts what is in a bucket by ledger and bookie, compares neighbours, and gives those that differ
 
-A replica is never a row of Spark's before it is known to differ. It takes local tables, one row for each
-replica that is held, and no journal to unite it with; for all else there is the plain join.
+The driver does all of it where the tables are small. A replica is never a row of Spark's before it is known
+to differ. It takes local tables, one row for each replica that is held, and no journal to unite it with; for
+all else there is the plain join.
 """
 
 from __future__ import annotations
@@ -64,9 +65,20 @@ def unequal_in_blocks(
     return blocks.repartition(buckets, "bucket").mapInArrow(compare, from_arrow_schema(UNEQUAL))
 
 
+def unequal_here(ledgers: Path, availability: Path, foreign: Sequence[str]) -> pa.Table:
+    """The pairs that differ, from the directories of two tables, compared here and now as one bucket."""
+    sides = ((True, expected_sides(_files(ledgers))), (False, held_sides(_files(availability))))
+    blocks = (pack(side, expected, 1) for expected, found in sides for side in found)
+    return pa.Table.from_batches(_compare(blocks, foreign), UNEQUAL)
+
+
+def _files(table: Path) -> list[str]:
+    return [str(each) for each in sorted(table.glob("*.parquet"))]
+
+
 def _lots(table: Path, wanted: int) -> list[list[str]]:
     """The files of a table in lots of about as many bytes."""
-    files = sorted((each.stat().st_size, str(each)) for each in table.glob("*.parquet"))
+    files = sorted((Path(each).stat().st_size, each) for each in _files(table))
     lots: list[list[str]] = [[] for _ in range(min(wanted, len(files)))]
     sizes = [0] * len(lots)
     for size, file in reversed(files):

@@ -22,7 +22,7 @@ from tests.servers.spark import LOOPBACK, SPARK, environment, standalone
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 600
 LEDGERS = 54
-MORE = 20_000
+MORE = 80_000
 """Ledgers besides: fewer would be read by the driver."""
 
 PYTHON = """#!/bin/sh

@@ -10,7 +10,7 @@ from pathlib import Path
 from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart, list_current
 
-HERE_S = 0.5
+HERE_S = 1.5
 """What one process reads in this time it has read before the processes of tasks have started."""
 COPIED_BYTES = 64 << 20
 """Of collected tables, likewise: they are only copied."""
