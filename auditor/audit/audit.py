@@ -17,7 +17,9 @@ does: so what is on a disk and not in the metadata read afterwards can only have
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +44,7 @@ from auditor.audit.runs_before import find_runs_before
 from auditor.audit.second_scan import scan_marks, scan_second, watch_ledgers
 from auditor.audit.small_input import is_small
 from auditor.audit.space_scan import with_space
-from auditor.audit.summary import Audited, find_holes, summarise
+from auditor.audit.summary import Audited, count_for_report, find_holes, summarise
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
@@ -96,7 +98,7 @@ class Audit:
             self._landing(uri, spark, progress or Silent(), "audit") as landing,
             open_metadata(landing, uri, self.options) as source,
         ):
-            report = summarise(self._conduct(source, started), self.options)
+            report = summarise(self._conduct(source, started))
             landing.finish(report)
         return report
 
@@ -122,11 +124,14 @@ class Audit:
             tables = with_space(landing, entry_logs, indexes.rows, tables)
         tables = with_foresight(metadata, tables, before, options.bookie_conf)
         tables = with_offloads(landing, owners, tables, options)
+        holes = landing.beside(partial(find_holes, metadata, difference.doubtful_ids))
         findings = run_checks(landing, tables, before, options)  # check, confirm
         landing.progress.stage("report")
-        holes = find_holes(metadata, difference.doubtful_ids)
+        numbers = landing.beside(
+            partial(count_for_report, tables, metadata, answers, findings, options.samples)
+        )
         changes = compare_with_previous(
-            landing, findings, tables, source.cluster, before.previous, any(holes), options, now_ms()
+            landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms()
         )
         return Audited(
             started=started,
@@ -138,9 +143,9 @@ class Audit:
             owners=owners,
             entry_logs=entry_logs,
             tables=tables,
-            findings=findings,
-            holes=holes,
+            holes=holes(),
             changes=changes,
+            numbers=numbers(),
         )
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
@@ -194,5 +199,5 @@ class Audit:
                 keep_classes=True,
                 small=is_small(uri),
             )
-            with query_plans(session) as plans:
-                yield Landing(session, run, progress, resumption.since, resumption.notes, plans)
+            with query_plans(session) as plans, ThreadPoolExecutor(1, "beside") as second:
+                yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)

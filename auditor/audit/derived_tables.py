@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_rows, start_rows
@@ -59,7 +60,9 @@ def derive_tables(
     bookies = landing.rows("bookies", rows, BOOKIES)
     pairs, judged = comparison.unequal, comparison.judged
     classes = landing.land("verdicts", lambda: verdicts(ledgers, judged))
-    gone = landing.land("orphans", lambda: _orphans(metadata, difference, indexes, comparison))
+    orphan_tables = landing.beside(
+        partial(_land_orphans, landing, metadata, difference, indexes, comparison, before)
+    )
     _land_contents(landing, ledgers, indexes, pairs, bookies)
     landing.rows("starts", start_rows(indexes, metadata), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
@@ -67,7 +70,7 @@ def derive_tables(
     roster = Roster.read(lambda name: landing.run.read_rows(f"tables/{name}"), cluster)
     marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
     locked = marks.where("kind = 'lock'")
-    availability = indexes.rows
+    gone = orphan_tables()
     nobodys = landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
     tables = Tables(
         ledgers=ledgers,
@@ -78,10 +81,10 @@ def derive_tables(
         unequal=pairs,
         judged=judged,
         verdicts=classes,
-        orphans=gone,
-        holdings=landing.land("holdings", lambda: holdings(availability, gone, before.orphans(landing))),
-        vanished_ranges=landing.land("vanished_ranges", lambda: vanished_ranges(availability, gone)),
-        undrawn=_undrawn(landing, metadata, gone),
+        orphans=gone.orphans,
+        holdings=gone.holdings,
+        vanished_ranges=gone.vanished_ranges,
+        undrawn=gone.undrawn,
         over_replicated=find_over_replicated(judged, ledgers, marked, locked, bookies),
         unindexed=find_unindexed(judged, difference.moved),
         stale_marks=_stale_marks(landing, marked, classes, ledgers, bookies),
@@ -98,6 +101,33 @@ def derive_tables(
 def _parts_without_rows(tables: Tables) -> frozenset[str]:
     questions = part_questions(vars(tables), tables.known_empty)
     return empty_parts(questions, aggregate_many(questions))
+
+
+class OrphanTables(NamedTuple):
+    """The table orphans, and those that are made of it."""
+
+    orphans: DataFrame
+    holdings: DataFrame
+    vanished_ranges: DataFrame
+    undrawn: DataFrame
+
+
+def _land_orphans(
+    landing: Landing,
+    metadata: ClusterMetadata,
+    difference: ScanDifference,
+    indexes: Indexes,
+    comparison: SideComparison,
+    before: RunsBefore,
+) -> OrphanTables:
+    availability = indexes.rows
+    gone = landing.land("orphans", lambda: _orphans(metadata, difference, indexes, comparison))
+    return OrphanTables(
+        gone,
+        landing.land("holdings", lambda: holdings(availability, gone, before.orphans(landing))),
+        landing.land("vanished_ranges", lambda: vanished_ranges(availability, gone)),
+        _undrawn(landing, metadata, gone),
+    )
 
 
 def _orphans(

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
@@ -45,6 +46,9 @@ IN_MEMORY_BYTES = 256 << 10
 
 FEW_BYTES = 4 << 20
 """Likewise: a table that is no larger may be sent to every task: some hundred thousand narrow rows."""
+
+
+T = TypeVar("T")
 
 
 class RunDirectory:
@@ -170,10 +174,12 @@ class Landing:
         resumed: int | None = None,
         notes: Sequence[str] = (),
         plans: QueryPlans | None = None,
+        second: Executor | None = None,
     ) -> None:
         self.spark = spark
         self.run = run
         self._plans = plans
+        self._second = second
         self.progress = progress
         self._landed: dict[str, DataFrame] = {}
         self.resumed = resumed
@@ -215,6 +221,18 @@ class Landing:
                 self.fit_plans(self.run.size(where))  # the first table says how large the others may be
             self._landed[name] = self._landed_at(name, below, schema, held)
         return self._landed[name]
+
+    def beside(self, make: Callable[[], T]) -> Callable[[], T]:
+        """Make something beside what the caller goes on with, where tables are tiny; else make it now.
+
+        A small audit is planning, which Java does in the thread that asks, while another core has little to
+        do; of large tables tasks keep all of them at work. What was made is had by calling what this returns,
+        which raises what making it raised.
+        """
+        if self._second is not None and in_one_task(self.spark):
+            return self._second.submit(make).result
+        made = make()
+        return lambda: made
 
     def fit_plans(self, table_bytes: int, replicas: int = 0) -> None:
         """Let Spark plan the queries to come by the size of the tables that have landed."""

@@ -28,7 +28,6 @@ from auditor.findings.table import order
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.options import AuditOptions
 from auditor.model.report import (
     BookiesRead,
     Coverage,
@@ -76,16 +75,28 @@ class Audited:
     owners: Owners
     entry_logs: EntryLogScan | None
     tables: Tables
-    findings: DataFrame
     holes: Holes
     changes: RunChanges
+    numbers: ReportNumbers
 
 
-def summarise(audited: Audited, options: AuditOptions) -> Report:
+class ReportNumbers(NamedTuple):
+    """What a report has of large tables: numbers, and a bounded sample of the findings.
+
+    ``counts`` are those that `count_for_report` asks, by the table's name.
+    """
+
+    counts: Mapping[str, tuple[int, ...]]
+    coverage: Coverage
+    impact: list[Impact]
+    samples: tuple[Finding, ...]
+
+
+def summarise(audited: Audited) -> Report:
     """Count, sample and cover: the report of an audit whose findings have landed."""
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
     source, tables, changes = metadata.source, audited.tables, audited.changes
-    counts = _counts(tables, metadata, audited.answers)
+    counts = audited.numbers.counts
     witness_reads, witness_notes = audited.witness.summary()
     reused, read = counts["ledgers"]
     scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
@@ -117,14 +128,26 @@ def summarise(audited: Audited, options: AuditOptions) -> Report:
         ],
         resumed=source.landing.resumed,
         tally=changes.tally(),
-        impact=impact(audited.findings, tables.ledgers),
+        impact=audited.numbers.impact,
         changes=changes.change_counts(),
         suppressions=changes.suppressions(),
         accepted=find_accepted_gaps(changes, tables),
         reused=earlier.reused(indexes.reused, ReuseCount(reused=reused, read=read), scan_notes),
     )
-    return Report.make(
-        run, source.cluster, _coverage(tables, counts), _samples(audited.findings, options.samples)
+    return Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
+
+
+def count_for_report(
+    tables: Tables,
+    metadata: ClusterMetadata,
+    answers: BookieAnswers | None,
+    findings: DataFrame,
+    samples: int,
+) -> ReportNumbers:
+    """Ask the tables for what a report says of them, with so many ``samples`` of each finding."""
+    counts = _counts(tables, metadata, answers)
+    return ReportNumbers(
+        counts, _coverage(tables, counts), impact(findings, tables.ledgers), _samples(findings, samples)
     )
 
 

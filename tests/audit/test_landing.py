@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from auditor.audit.landing import Landing, RunDirectory
 from auditor.errors import RunError
 from auditor.model.progress import Silent
 from auditor.sources.file_systems import REPORT
+from auditor.spark.query_plans import SMALL_BYTES, TINY_BYTES, query_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -164,3 +167,20 @@ def test_no_row_is_lost_behind_a_chunk_without_rows(
     assert landing.land("t", lambda: pa.concat_tables(chunks)).count() == sum(sizes)
     again = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
     assert again.land("t", lambda: pa.table({})).count() == sum(sizes)
+
+
+def test_a_small_audit_makes_two_things_at_a_time(spark: SparkSession, tmp_path: Path) -> None:
+    run, here = RunDirectory(str(tmp_path / "run")), threading.get_ident()
+    with query_plans(spark) as plans, ThreadPoolExecutor(1) as second:
+        landing = Landing(spark, run, Silent(), plans=plans, second=second)
+        plans.fit(TINY_BYTES, 0)
+        went_on = threading.Event()
+        made = landing.beside(lambda: (went_on.wait(60), spark.range(3).count(), threading.get_ident()))
+        went_on.set()
+        assert made()[:2] == (True, 3)
+        assert made()[2] != here
+        fails = landing.beside(lambda: run.read_table("tables/none"))
+        with pytest.raises(FileNotFoundError):
+            fails()
+        plans.fit(SMALL_BYTES + 1, 0)
+        assert landing.beside(threading.get_ident)() == here, "tasks of large tables have all cores"
