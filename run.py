@@ -82,6 +82,9 @@ def _prepared(*extras: str) -> bool:
     suffix = f"[{','.join(sorted(wanted))}]" if wanted else ""
     pip = [str(_python()), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     exact = ["--constraint", str(CONSTRAINTS)]
+    if not sys.dont_write_bytecode:
+        # Python compiles what is imported when it is imported, which is less than a third of all.
+        exact.append("--no-compile")
     code = subprocess.run([*pip, *exact, "--editable", f"{HERE}{suffix}"], check=False).returncode
     if code:
         _say("pip could not install it; see its message above")

@@ -88,15 +88,21 @@ def imported(nodes: list[ast.AST]) -> set[str]:
 
 
 @cache
+def parsed(module: Path) -> ast.Module:
+    """The module as it is; each is read by several tests."""
+    return ast.parse(module.read_text("utf-8"))
+
+
+@cache
 def imported_anywhere(module: Path) -> set[str]:
     """What it imports at any time, or for type checkers alone."""
-    return imported(list(ast.walk(ast.parse(module.read_text("utf-8")))))
+    return imported(list(ast.walk(parsed(module))))
 
 
 def at_import_time(module: Path) -> list[ast.AST]:
     """The statements that run when the module is imported: no function bodies, nothing for type checkers."""
     found: list[ast.AST] = []
-    waiting: list[ast.AST] = [ast.parse(module.read_text("utf-8"))]
+    waiting: list[ast.AST] = [parsed(module)]
     while waiting:
         node = waiting.pop()
         found.append(node)
@@ -148,7 +154,7 @@ def graph() -> dict[str, set[str]]:
 def at_run_time(module: Path) -> list[ast.AST]:
     """Every statement but those for type checkers alone."""
     found: list[ast.AST] = []
-    waiting: list[ast.AST] = [ast.parse(module.read_text("utf-8"))]
+    waiting: list[ast.AST] = [parsed(module)]
     while waiting:
         node = waiting.pop()
         found.append(node)
@@ -187,7 +193,7 @@ def test_no_function_is_longer_than_sixty_lines() -> None:
             (part.end_lineno or 0) - part.lineno + 1 for part in node.body[bool(ast.get_docstring(node)) :]
         )
         for module in MODULES
-        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        for node in ast.walk(parsed(module))
         if isinstance(node, ast.FunctionDef)
     }
     assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
@@ -197,7 +203,7 @@ def test_no_function_is_longer_than_sixty_lines() -> None:
 def test_a_module_is_one_idea_that_says_what_it_is(module: Path) -> None:
     text = module.read_text("utf-8")
     assert len(text.splitlines()) <= MODULE_LINES
-    assert ast.get_docstring(ast.parse(text))
+    assert ast.get_docstring(parsed(module))
     assert module.name not in ("utils.py", "helpers.py", "common.py", "misc.py")
 
 
