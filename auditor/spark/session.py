@@ -62,7 +62,8 @@ def build_session(
     looked for (`auditor.spark.java`), and Python workers get the driver's interpreter unless PYSPARK_PYTHON
     says another: on a machine without an activated environment they would start one without pyarrow. What
     Spark's Java process says goes to the file ``log``, if one is given, else to standard error. With
-    ``keep_classes`` its classes are kept for later sessions when it ends (`auditor.spark.class_archive`).
+    ``keep_classes`` and a ``log``, for Java speaks of it after the command has ended, its classes are kept
+    for later sessions (`auditor.spark.class_archive`).
     ``small`` is for one audit of little: code is compiled once, and one thread collects garbage.
 
     Raises:
@@ -89,7 +90,7 @@ def build_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     with as_file(files("auditor") / "log4j2.properties") as quiet, _output_to(log):
-        archive = archive_options(java, make=keep_classes)
+        archive = archive_options(java, make=keep_classes and log is not None)
         own = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if small else JAVA_OPTIONS
         options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *own, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))

