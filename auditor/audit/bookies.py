@@ -48,6 +48,11 @@ class ClusterBookies:
     tail_parts: Sequence[TailPart]
 
     @property
+    def replicas(self) -> int:
+        """How many copies of ledgers, whole or in part, the metadata puts on bookies."""
+        return sum(row["replicas"] for row in self.members.values())
+
+    @property
     def attribution(self) -> Attribution:
         """Whose the directories on disk are."""
         return self.settled.attribution

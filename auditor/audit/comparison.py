@@ -52,7 +52,7 @@ def compare_sides(
     ``answers`` is None where no bookie was asked for what it has.
     """
     size = sum(landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
-    replicas = sum(row["replicas"] for row in indexes.bookies.members.values())
+    replicas = indexes.bookies.replicas
     landing.fit_plans(size, replicas)
     states = bookie_states(indexes, answers.bookies if answers else {})
     whole = answers is None and indexes.as_landed and indexes.tails.beside is None

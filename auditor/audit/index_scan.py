@@ -217,7 +217,8 @@ def _read(
     landing: Landing, bookies: ClusterBookies, wanted: int, parts: Sequence[index_parts.IndexPart]
 ) -> pa.Table | PartTable | DataFrame:
     spark = landing.spark
-    table, fits = part_table(spark, IndexSource({"parts": index_parts.to_json(parts)})), indexes_fit(parts)
+    table = part_table(spark, IndexSource({"parts": index_parts.to_json(parts)}))
+    fits = indexes_fit(parts, bookies.replicas)
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
     if not whole:
         return read_few(table) if fits else table

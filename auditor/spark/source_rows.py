@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -44,9 +45,20 @@ def read_source(
 
 
 def read_few(table: PartTable) -> pa.Table | PartTable:
-    """The rows of a table where they are few; where not, some seconds went into reading them in vain."""
-    few = _read_here(table)
-    return table if few is None else few
+    """The rows of a table where they are few; where not, what was read, and the other parts for tasks."""
+    held: list[pa.RecordBatch] = []
+    size, begun = 0, time.monotonic()
+    for number, (read, part) in enumerate(table.parts):
+        batches: list[pa.RecordBatch] = []
+        with closing(read(part)) as rows:  # type: ignore[type-var]  # ours are generators
+            for batch in rows:
+                batches.append(batch)
+                size += batch.nbytes
+                if size > HERE_BYTES or time.monotonic() - begun > HERE_S:
+                    others = table.parts[number:]
+                    return replace(table, parts=((iter, held), *others) if held else others)
+        held += batches
+    return table_of(held, table.schema)
 
 
 def as_frame(spark: SparkSession, rows: pa.Table | PartTable | DataFrame) -> DataFrame:
@@ -54,20 +66,6 @@ def as_frame(spark: SparkSession, rows: pa.Table | PartTable | DataFrame) -> Dat
     if isinstance(rows, pa.Table):
         return arrow_frame(spark, rows)
     return rows.frame() if isinstance(rows, PartTable) else rows
-
-
-def _read_here(table: PartTable) -> pa.Table | None:
-    """All rows of a table; None where they are more than a driver should hold, or take their time."""
-    batches: list[pa.RecordBatch] = []
-    size, begun = 0, time.monotonic()
-    for read, part in table.parts:
-        with closing(read(part)) as rows:  # type: ignore[type-var]  # ours are generators
-            for batch in rows:
-                batches.append(batch)
-                size += batch.nbytes
-                if size > HERE_BYTES or time.monotonic() - begun > HERE_S:
-                    return None
-    return table_of(batches, table.schema)
 
 
 def source_rows(spark: SparkSession, source: DataSource) -> DataFrame:

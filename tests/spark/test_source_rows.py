@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import LongType, StructField, StructType
 
 import auditor
 import auditor.spark.source_rows
 from auditor.errors import StoreError, UsageError
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource
-from auditor.spark.source_rows import as_frame, read_source, source_rows
+from auditor.spark.part_tables import PartTable
+from auditor.spark.source_rows import as_frame, read_few, read_source, source_rows
 from tests.sources.bookie_corpora import unpack_bookies
 
 if TYPE_CHECKING:
@@ -85,6 +88,27 @@ def test_what_is_much_or_slow_is_left_to_tasks(
     assert contents(as_frame(spark, rows)) == contents(
         as_frame(spark, read_source(spark, LedgerSource({"metadata": dump})))
     )
+
+
+def test_what_was_read_before_it_was_much_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def read(part: int) -> Iterator[pa.RecordBatch]:
+        with begun.open("a") as file:
+            file.write(f"{part} ")
+        for _ in range(3):
+            yield pa.record_batch({"entry_id": pa.array([part] * part, pa.int64())})
+
+    columns = StructType([StructField("entry_id", LongType())])
+    table = PartTable(spark, columns, tuple((read, part) for part in (10, 20, 1_000_000, 30)))
+    rest = read_few(table)
+    assert isinstance(rest, PartTable)
+    assert begun.read_text() == "10 20 1000000 "
+    rest.write(str(tmp_path / "written"))
+    for rows in (rest.frame(), spark.read.parquet(str(tmp_path / "written"))):
+        counts = {row["entry_id"]: row["count"] for row in rows.groupBy("entry_id").count().collect()}
+        assert counts == {10: 30, 20: 60, 30: 90, 1_000_000: 3_000_000}
+    assert sorted(begun.read_text().split()[3:]) == ["1000000", "1000000", "30", "30"]
 
 
 def test_a_source_without_a_part_has_no_row_here_either(spark: SparkSession) -> None:

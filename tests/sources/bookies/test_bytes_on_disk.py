@@ -22,33 +22,26 @@ def write(path: Path, size: int) -> None:
     path.write_bytes(b"x" * size)
 
 
-@pytest.mark.parametrize(("most", "fits"), [(1e-4, True), (4e-5, False)])
-def test_index_files_count_and_entry_logs_do_not(tmp_path: Path, most: float, fits: bool) -> None:
-    for number in range(3):
-        write(tmp_path / "current" / "0" / str(number) / f"{number}.idx", 9_000)
+def test_index_files_count_as_the_metadata_has_them_and_entry_logs_do_not(tmp_path: Path) -> None:
     write(tmp_path / "current" / "7.log", 10_000_000)
-    assert indexes_fit(index(tmp_path), most) is fits
+    assert indexes_fit(index(tmp_path), 5_000, 0.101)
+    assert not indexes_fit(index(tmp_path), 5_100, 0.101)
+    assert indexes_fit(index(tmp_path, ROCKSDB), 1_000_000, 0.001), "a database is no file a ledger"
 
 
-def test_large_index_files_count_by_their_bytes(tmp_path: Path) -> None:
-    write(tmp_path / "current" / "0" / "0" / "0.idx", 10_000_000)
-    assert indexes_fit(index(tmp_path), 0.01)
-    assert not indexes_fit(index(tmp_path), 0.004)
-
-
-def test_many_empty_files_are_not_little(tmp_path: Path) -> None:
-    for number in range(20):
-        write(tmp_path / "current" / "0" / "0" / f"{number}.idx", 0)
-    assert indexes_fit(index(tmp_path), 4e-4)
-    assert not indexes_fit(index(tmp_path), 2e-4)
+def test_both_kinds_of_index_count_together(tmp_path: Path) -> None:
+    write(tmp_path / "rocksdb" / "current" / "ledgers" / "000007.sst", 100_000)
+    both = [*index(tmp_path / "files"), *index(tmp_path / "rocksdb", ROCKSDB)]
+    assert indexes_fit(both, 100, 0.004)
+    assert not indexes_fit(both, 190, 0.004)
 
 
 @pytest.mark.parametrize("database", ["ledgers", "locations"])
 def test_databases_count_where_the_index_is_in_rocksdb(tmp_path: Path, database: str) -> None:
     write(tmp_path / "current" / database / "000007.sst", 100_000)
     write(tmp_path / "current" / "7.log", 10_000_000)
-    assert indexes_fit(index(tmp_path, ROCKSDB), 0.004)
-    assert not indexes_fit(index(tmp_path, ROCKSDB), 0.0005)
+    assert indexes_fit(index(tmp_path, ROCKSDB), 1, 0.004)
+    assert not indexes_fit(index(tmp_path, ROCKSDB), 1, 0.0005)
 
 
 def test_journals_count_whole(tmp_path: Path) -> None:
@@ -59,13 +52,13 @@ def test_journals_count_whole(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_listed_is_for_its_reader_to_say(tmp_path: Path) -> None:
-    assert indexes_fit(index(tmp_path / "gone"))
-    assert indexes_fit(index(tmp_path / "gone", ROCKSDB))
-    assert indexes_fit([])
+    assert indexes_fit(index(tmp_path / "gone"), 0)
+    assert indexes_fit(index(tmp_path / "gone", ROCKSDB), 0)
+    assert indexes_fit([], 0)
     assert journals_fit([])
 
 
 def test_who_has_to_look_for_long_leaves_it_to_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "current" / "0" / "0" / "0.idx", 10)
+    write(tmp_path / "current" / "ledgers" / "000007.sst", 10)
     monkeypatch.setattr(bytes_on_disk, "LOOK_S", 0)
-    assert not indexes_fit(index(tmp_path))
+    assert not indexes_fit(index(tmp_path, ROCKSDB), 1)
