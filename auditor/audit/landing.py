@@ -223,13 +223,13 @@ class Landing:
         return self._landed[name]
 
     def beside(self, make: Callable[[], T]) -> Callable[[], T]:
-        """Make something beside what the caller goes on with, where tables are tiny; else make it now.
+        """Make something beside what the caller goes on with, where tables are small; else make it now.
 
         A small audit is planning, which Java does in the thread that asks, while another core has little to
         do; of large tables tasks keep all of them at work. What was made is had by calling what this returns,
         which raises what making it raised.
         """
-        if self._second is not None and in_one_task(self.spark):
+        if self._second is not None and self._plans is not None and self._plans.small:
             return self._second.submit(make).result
         made = make()
         return lambda: made

@@ -67,6 +67,8 @@ class QueryPlans:
         keys = (*PLANNED_ONCE, *_IN_ONE_TASK, *_IN_MEMORY, _PARTITIONS)
         self._spark = spark
         self._had = {key: spark.conf.get(key, None) for key in keys}
+        self.small = False
+        """Whether the tables that the settings fit are small: queries are planned longer than worked on."""
 
     def fit(self, table_bytes: int, replicas: int) -> None:
         """Set the session for queries of tables of this size, and of so many replicas to compare.
@@ -77,6 +79,7 @@ class QueryPlans:
         spark = self._spark
         cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
         small, tiny = not is_large(table_bytes), table_bytes <= TINY_BYTES
+        self.small = small
         chosen = (PLANNED_ONCE | _IN_ONE_TASK if tiny else PLANNED_ONCE) if small else _IN_MEMORY
         for key, value in chosen.items():
             spark.conf.set(key, value)

@@ -14,7 +14,7 @@ from auditor.audit.landing import Landing, RunDirectory
 from auditor.errors import RunError
 from auditor.model.progress import Silent
 from auditor.sources.file_systems import REPORT
-from auditor.spark.query_plans import SMALL_BYTES, TINY_BYTES, query_plans
+from auditor.spark.query_plans import SMALL_BYTES, query_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -173,7 +173,7 @@ def test_a_small_audit_makes_two_things_at_a_time(spark: SparkSession, tmp_path:
     run, here = RunDirectory(str(tmp_path / "run")), threading.get_ident()
     with query_plans(spark) as plans, ThreadPoolExecutor(1) as second:
         landing = Landing(spark, run, Silent(), plans=plans, second=second)
-        plans.fit(TINY_BYTES, 0)
+        plans.fit(SMALL_BYTES, 0)
         went_on = threading.Event()
         made = landing.beside(lambda: (went_on.wait(60), spark.range(3).count(), threading.get_ident()))
         went_on.set()
