@@ -15,13 +15,14 @@ import pytest
 from auditor.errors import RunError, UsageError
 from auditor.sources.reuse.file_stamp import RACY_NS
 from tests.corpora.audited import Audited, Row, audit
-from tests.corpora.cluster import Cluster, index_bytes, index_path
+from tests.corpora.cluster import Cluster, index_bytes, index_path, ledger_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 A, B, C = (f"bk{letter}.example:3181" for letter in "abc")
 LEDGERS = range(1, 31)
+SHORTER, DELETED, NEW = 12, 22, 31
 BOOKKEEPING = {"stamp", "reused"}
 LONG_AGO = 1_700_000_000
 IDLE = Path(__file__).parents[1] / "data" / "idle-journal" / "bookies.tar.gz"
@@ -35,6 +36,14 @@ def cluster() -> Cluster:
         lost = {B: [4]} if ledger % 10 == 0 else {A: [4], B: [4]} if ledger == 15 else {}
         made.ledger(ledger, {0: [A, B, C]}, (3, 2), 9, without=lost)
     made.hold(90, C, range(10))
+    return made
+
+
+def changed_metadata() -> Cluster:
+    made = cluster()
+    made.ledger(SHORTER, {0: [A, B, C]}, (3, 2), 6)
+    made.ledger(NEW, {0: [A, B, C]}, (3, 2), 9)
+    del made.znodes[f"/ledgers/{ledger_path(made.layout, DELETED)}"]
     return made
 
 
@@ -74,6 +83,8 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     os.truncate(index(root, C, 8), 1030)
     index(root, C, 9).unlink()
     index(root, C, 90).rename(index(root, C, 90).with_name("5b.idx"))
+    # Metadata alone: one ledger is shorter, one is gone, and of a new one nobody has anything.
+    changed_metadata().write_dump(root / "metadata.jsonl")
     since = made.again(spark, "runs/2", since="last")
     return Runs(first, since, made.again(spark, "full/1"), home)
 
@@ -98,6 +109,31 @@ def same(one: Audited, other: Audited) -> None:
 def test_the_findings_are_those_of_a_full_run(runs: Runs) -> None:
     same(runs.since, runs.full)
     assert runs.since.findings() != runs.first.findings()
+
+
+def test_what_only_the_metadata_say_otherwise_is_found(runs: Runs) -> None:
+    """Of these ledgers every index is taken from the earlier run."""
+    found = {(row["id"], row["ledger_id"], row["bookie_id"]) for row in runs.since.findings()}
+    assert {("orphan-ledger", DELETED, bookie) for bookie in (A, B, C)} <= found
+    assert {("entry-lost", NEW, None), ("entries-past-end", SHORTER, None)} <= found
+    assert runs.since.verdicts()[SHORTER]["class"] == "healthy"
+    assert all(row["reused"] for row in runs.since.table("availability") if row["ledger_id"] == SHORTER)
+
+
+def test_a_bookie_that_is_gone_and_other_options_change_no_finding(spark: SparkSession, runs: Runs) -> None:
+    """The disks of one bookie are gone; the others' are cut into other tasks, and read with threads."""
+    disks = runs.home / "cluster/bookies" / C.replace(":", "_")
+    away = disks.rename(runs.home / "away")
+    options = {"grace": 0.0, "parts_per_core": 1, "threads": 3}
+    try:
+        since = runs.again(spark, "gone/since", since=str(runs.first.out), **options)
+        full = runs.again(spark, "gone/full/1", **options)
+    finally:
+        away.rename(disks)
+    same(since, full)
+    assert since.report.verdict == "not-healthy"
+    assert since.report.coverage.bookies.unread == (C,)
+    assert since.report.run.reused["indexes"]["reused"] == 2 * len(LEDGERS) - 2
 
 
 def test_the_report_says_what_was_not_read_again(runs: Runs) -> None:
