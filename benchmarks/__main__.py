@@ -29,7 +29,7 @@ PARTS = {
     "codec": ("codec_java", "codec"),
     "scan": ("index", "rocksdb", "journal", "entry_log", "metadata", "zookeeper", "etcd", "rpc"),
     "live": ("live_stores", "live_scans"),
-    "audit": ("audit", "start", "incremental", "incremental_join", "incremental_etcd"),
+    "audit": ("audit", "start", "incremental", "incremental_audit", "incremental_join", "incremental_etcd"),
     "jvm": ("jvm",),
     "scale": ("scale", "sampled", "skew", "owners"),
 }

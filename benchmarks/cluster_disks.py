@@ -59,7 +59,12 @@ def write_bookies(cluster: Cluster, root: Path) -> list[Path]:
 
 def write_index_files(cluster: Cluster, root: Path) -> None:
     """Write the bookies with one `.idx` file for each ledger that they hold."""
-    for directory, held in zip(write_bookies(cluster, root), holdings(cluster), strict=True):
+    add_index_files(cluster, write_bookies(cluster, root))
+
+
+def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
+    """Write one `.idx` file for each ledger that the bookies hold into their index directories."""
+    for directory, held in zip(directories, holdings(cluster), strict=True):
         made: set[str] = set()
         for holding in held:
             slots = np.zeros(_PAGE_SLOTS, ">i8")

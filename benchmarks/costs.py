@@ -72,9 +72,9 @@ def measured_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
 
     A child that ended is counted where its parent waited for it.
     """
-    before, begun = _tree_seconds(), time.perf_counter()
+    before, begun = tree_seconds(), time.perf_counter()
     result = run()
-    return result, Cost(_tree_seconds() - before, 0, time.perf_counter() - begun, 0)
+    return result, Cost(tree_seconds() - before, 0, time.perf_counter() - begun, 0)
 
 
 def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
@@ -85,7 +85,8 @@ def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
     ]
 
 
-def _tree_seconds() -> float:
+def tree_seconds() -> float:
+    """Processor time of this process and all below it."""
     found: dict[int, tuple[int, int]] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it ended meanwhile

@@ -1,18 +1,14 @@
-"""A run against an earlier one beside a full one, where one file of a hundred has changed.
+"""Reading indexes against an earlier run beside reading them all, where one file of a hundred has changed.
 
 Stages: the tasks that read indexes, from the same directories, listed and to rows, without Spark. The rows of
 the earlier run lie in a Parquet file, as a run keeps them; in as many as there are tasks, for several tasks.
-Then whole audits of a synthetic cluster, a ZooKeeper snapshot and index files, in one warm session. Files are
-in the page cache where nothing else is said. They count as old as yesterday's: what says how old a directory
-must be to be left unlisted (an hour before the earlier run) is told that the earlier run was made tomorrow.
-
-``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size of the audited cluster; a million is 13 GB of index files. Above
-`LARGE` each way is measured once.
+Files are in the page cache where nothing else is said. They count as old as yesterday's: what says how old a
+directory must be to be left unlisted (an hour before the earlier run) is told that the earlier run was made
+tomorrow. `benchmarks.incremental_audit` has whole audits.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -27,43 +23,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rocksdict import Options, Rdict, WriteBatch
 
-from auditor import Audit
-from auditor.audit.landing import MANIFEST
-from auditor.audit.manifest import REUSABLE
 from auditor.keys import index_path
-from auditor.model.options import AuditOptions
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.parts import ROCKSDB, Earlier, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.reuse.file_stamp import RACY_NS
-from auditor.spark.session import build_session
-from benchmarks.cluster import Cluster
-from benchmarks.cluster_disks import write_index_files
-from benchmarks.cluster_store import write_snapshot
-from benchmarks.measure import ROUNDS, Line, alternate, drop_pages
-from benchmarks.spark_figures import Stage, Stopwatch
+from benchmarks.measure import Line, alternate, drop_pages
 
 TARGET = 10
-LARGE = 100_000
 TASKS = 26
-STAGES_SHOWN = 8
 SMALL_FILES, LARGE_FILES, ENTRIES = 20_000, 300, 250_000
 THREADS = 8
 DATABASE_LEDGERS, DATABASE_ENTRIES = 50_000, 50
-LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "20000"))
 DAY_MS = 86_400_000
 VERSION = b"5\n"
 HEADER = b"BKLE".ljust(1024, b"\0")
 
 
 def lines() -> Iterator[Line]:
-    """Small files, files of 2 MB, a database, and whole audits."""
+    """Small files, files of 2 MB, and a database."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         small, large, database = (Path(folder, name) for name in ("small", "large", "database"))
         _files(small, SMALL_FILES, 1024)
         _files(large, LARGE_FILES, ENTRIES)
         _database(database)
-        write_index_files(Cluster(LEDGERS), Path(folder, "cluster", "bookies"))
-        write_snapshot(Cluster(LEDGERS), Path(folder, "cluster"))
         time.sleep(RACY_NS / 1e9 + 0.1)  # younger files are read again
         for what, count, directory, storage in (
             ("small index files", SMALL_FILES, small, "idx"),
@@ -81,7 +63,6 @@ def lines() -> Iterator[Line]:
         earlier = _earlier(Path(folder, "run-database"), part)
         stage = "a RocksDB that has not changed"
         yield _stage(stage, DATABASE_LEDGERS, "ledgers", part, replace(part, earlier=earlier))
-        yield _audits(Path(folder))
 
 
 def _stage(stage: str, count: int, unit: str, full: IndexPart, since: IndexPart) -> Line:
@@ -136,40 +117,6 @@ def _cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
     return Line(stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, theirs, target=TARGET, note=note)
 
 
-def _audits(folder: Path) -> Line:
-    spark = build_session("local[2]")
-    metadata, bookies = f"zk-snapshot://{folder}/cluster/version-2", str(folder / "cluster/bookies")
-    made = 0
-    longest: dict[str | None, str] = {}
-
-    def audit(since: str | None) -> dict[str, int]:
-        nonlocal made
-        made += 1
-        # Each in a directory of its own: runs side by side are compared with each other.
-        out = str(folder / f"audit-{made}" / "run")
-        watch = Stopwatch()
-        report = Audit(metadata, [bookies], out, AuditOptions(since=since)).run(spark, watch)
-        longest[since] = _longest(watch.stages(folder))
-        taken = report.run.reused
-        if since is not None and (taken is None or taken["indexes"]["reused"] < 2 * LEDGERS):
-            sys.exit(f"incremental: the audit took nothing: {taken}")
-        return dict(report.counts)
-
-    audit(None)
-    first = folder / "audit-1" / "run"
-    _tomorrow(first)
-    for bookie in sorted((folder / "cluster/bookies").iterdir()):
-        _change(bookie / "ledgers0", LEDGERS, rarely=10)
-    if audit(None) != audit(str(first)):
-        sys.exit("incremental: other findings than those of a full run")
-    rounds = ROUNDS if LEDGERS <= LARGE else 1
-    ours, theirs = alternate(lambda: audit(str(first)), lambda: audit(None), rounds=rounds)
-    spark.stop()
-    stage = "whole audits, small index files, 1 % changed"
-    note = f"warm session; {ours:.1f} s: {longest[str(first)]}; all {theirs:.1f} s: {longest[None]}"
-    return Line(stage, LEDGERS, "ledgers", ours, "full", LEDGERS, theirs, target=TARGET, note=note)
-
-
 def _part(directory: Path, storage: str) -> IndexPart:
     [part] = _parts(directory, 1, storage)
     return part
@@ -193,28 +140,12 @@ def _earlier(run: Path, part: IndexPart) -> Earlier:
     return Earlier(str(run), ("part-00000.parquet",), time.time_ns() // 1_000_000 + DAY_MS)
 
 
-def _tomorrow(run: Path) -> None:
-    """Let a run say that it was made tomorrow, so that the directories it saw are old enough."""
-    manifest = json.loads((run / MANIFEST).read_text())
-    manifest[REUSABLE]["availability"]["began"] += DAY_MS
-    (run / MANIFEST).write_text(json.dumps(manifest))
-
-
-def _longest(stages: list[Stage]) -> str:
-    ordered = sorted(stages, key=lambda stage: -stage.seconds)
-    return ", ".join(f"{stage.name} {stage.seconds:.1f}" for stage in ordered[:STAGES_SHOWN])
-
-
-def _change(directory: Path, count: int, rarely: int = 1) -> None:
-    """Write to one file of a hundred: in one of ``rarely`` an entry less, in the others what was there."""
-    for number, ledger in enumerate(range(0, count, 100)):
-        file = directory / "current" / index_path.to_path(ledger)
-        if file.exists():
-            with file.open("r+b") as stream:
-                stream.seek(1024)
-                was = stream.read(8)
-                stream.seek(1024)
-                stream.write(was if number % rarely else bytes(8))
+def _change(directory: Path, count: int) -> None:
+    """Take an entry from one file of a hundred."""
+    for ledger in range(0, count, 100):
+        with (directory / "current" / index_path.to_path(ledger)).open("r+b") as stream:
+            stream.seek(1024)
+            stream.write(bytes(8))
 
 
 def _files(directory: Path, count: int, slots: int) -> None:

@@ -1,0 +1,246 @@
+"""Whole audits against an earlier run beside full ones, in turns: none, or one ledger of a hundred changed.
+
+A made-up cluster, a ZooKeeper snapshot and index files, one warm session; seconds are processor time of the
+process tree. Of a hundred ledgers one changes: spread evenly (one of its index files is written to, and its
+metadata are others), or as in life: the oldest are deleted, and as many new ones lie at the end. All findings
+must be those of the full run. Directories count as quiet if they were dated before the earlier run ended.
+
+The last line is what no run against another does without, whatever has changed: to ask for the state of every
+file, to pass over the snapshot, and what the queries for large tables cost where a table has next to no rows.
+
+``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size (5 GB of index files for 200,000), and
+``BKAUDIT_INCREMENTAL_ROUNDS`` how often each way is measured, of which the least counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from auditor import Audit, open_run
+from auditor.audit.landing import MANIFEST
+from auditor.audit.manifest import REUSABLE
+from auditor.keys import index_path
+from auditor.model.options import AuditOptions
+from auditor.model.progress import Silent
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.sources.reuse.file_stamp import RACY_NS
+from auditor.sources.reuse.unchanged_files import QUIET_MS
+from auditor.spark.session import build_session
+from benchmarks.cluster import Alike, Cluster
+from benchmarks.cluster_disks import add_index_files, write_bookies
+from benchmarks.cluster_store import write_snapshot
+from benchmarks.costs import measured_tree, tree_seconds
+from benchmarks.measure import Line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "20000"))
+ROUNDS = int(os.environ.get("BKAUDIT_INCREMENTAL_ROUNDS", "2"))
+TARGET = 10
+FEW = 1_000
+STAGES_SHOWN = 8
+ONE_OF = 100
+
+Costs = dict[str, float]
+"""Seconds of processor time, by stage."""
+
+
+@dataclass(frozen=True)
+class Window(Cluster):
+    """The ledgers of a cluster from ``first`` to before ``last``; ``moved``: one of a hundred is another."""
+
+    first: int = 0
+    last: int = 0
+    moved: bool = False
+
+    def groups_of_ledgers(self) -> Iterator[Alike]:
+        """All ledgers of the window, those that are alike together."""
+        for alike in super().groups_of_ledgers():
+            ids = alike.ids[(alike.ids >= self.first) & (alike.ids < self.last)]
+            other = self.moved & (ids % ONE_OF == 0)
+            for some in (ids[~other], ids[other]):
+                if len(some):
+                    yield alike._replace(ids=some)
+
+    def metadata(self, alike: Alike) -> bytes:
+        """The metadata that ledgers which are alike have: of those that moved, as long as it was."""
+        data = super().metadata(alike)
+        moved = self.moved and alike.ids[0] % ONE_OF == 0
+        return data.replace(b"managed-ledger", b"schema-ledgers") if moved else data
+
+
+class CostWatch(Silent):
+    """A progress that sums up each stage's processor time, of the whole process tree."""
+
+    def __init__(self) -> None:
+        self._name, self._begun = "begin", tree_seconds()
+        self.seconds: Costs = {}
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        """The next stage begins."""
+        now = tree_seconds()
+        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + now - self._begun
+        self._name, self._begun = name, now
+
+
+def lines() -> Iterator[Line]:
+    """Nothing changed, one of a hundred all over, one of a hundred at both ends; and what is left of it."""
+    share = LEDGERS // (2 * ONE_OF)
+    spark = build_session("local[2]")
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
+        trial = _Trial(Path(folder, "cluster"), spark)
+        cluster = Window(LEDGERS, last=LEDGERS - share)
+        directories = trial.begin(cluster)
+        yield trial.line("nothing changed")
+        _rewrite(directories)
+        cluster = replace(cluster, moved=True)
+        trial.go_on(cluster)
+        yield trial.line("1 % changed, all over")
+        for directory in directories:
+            for ledger in range(share):
+                (directory / "current" / index_path.to_path(ledger)).unlink(missing_ok=True)
+        cluster = replace(cluster, first=share, last=LEDGERS)
+        add_index_files(replace(cluster, first=LEDGERS - share), directories)
+        trial.go_on(cluster)
+        yield trial.line("1 % changed, oldest deleted and newest made")
+        yield _floor(trial, Path(folder, "few"))
+    spark.stop()
+
+
+class _Trial:
+    """Audits of one cluster, each in a directory of its own: side by side they would be compared."""
+
+    def __init__(self, folder: Path, spark: SparkSession) -> None:
+        self._folder, self._spark = folder, spark
+        self._made = 0
+        self._out, self._earlier, self.uri = "", "", ""
+        self.bookies = folder / "bookies"
+        self.full = 0.0
+
+    def begin(self, cluster: Cluster) -> list[Path]:
+        """Write the cluster and make the first earlier run; returns the bookies' index directories."""
+        directories = write_bookies(cluster, self.bookies)
+        add_index_files(cluster, directories)
+        self.uri = write_snapshot(cluster, self._folder / "store-0")
+        time.sleep(RACY_NS / 1e9 + 0.1)  # younger files are read again
+        self.audit(None)
+        self._take_as_earlier()
+        return directories
+
+    def go_on(self, cluster: Cluster) -> None:
+        """Write the metadata as they are now; the latest run of before is the earlier one from here on."""
+        self._take_as_earlier()
+        self.uri = write_snapshot(cluster, self._folder / f"store-{self._made}")
+
+    def audit(self, since: str | None) -> Costs:
+        """Processor time by stage."""
+        self._made += 1
+        self._out = str(self._folder / f"audit-{self._made}" / "run")
+        watch = CostWatch()
+        audit = Audit(self.uri, [str(self.bookies)], self._out, AuditOptions(since=since, samples=0))
+        report = audit.run(self._spark, watch)
+        watch.stage("end")
+        taken = report.run.reused
+        if since is not None and (taken is None or taken["indexes"]["reused"] < 2 * LEDGERS):
+            sys.exit(f"incremental_audit: the audit took nothing: {taken}")
+        return watch.seconds
+
+    def line(self, change: str) -> Line:
+        """Both ways in turn, the least of each."""
+        ways: dict[str | None, Costs] = {}
+        findings = set()
+        for _ in range(ROUNDS):
+            for since in (self._earlier, None):
+                found = self.audit(since)
+                ways[since] = min(found, ways.get(since, found), key=_total)
+                findings.add(_findings(self._out))
+        if len(findings) != 1:
+            sys.exit(f"incremental_audit: {change}: other findings than those of a full run")
+        ours, theirs = ways[self._earlier], ways[None]
+        self.full = _total(theirs)
+        note = f"processor time; {_told(ours)}; full {_told(theirs)}"
+        return _line(f"whole audits, {change}", _total(ours), "full", self.full, note)
+
+    def _take_as_earlier(self) -> None:
+        """From here on directories that are dated later than now are no longer quiet."""
+        self._earlier = self._out
+        manifest = json.loads(Path(self._earlier, MANIFEST).read_text())
+        manifest[REUSABLE]["availability"]["began"] = time.time_ns() // 1_000_000 + QUIET_MS
+        Path(self._earlier, MANIFEST).write_text(json.dumps(manifest))
+
+
+def _floor(trial: _Trial, folder: Path) -> Line:
+    paths = [str(path) for path in trial.bookies.rglob("*.idx")]
+    stat, passed = (
+        measured_tree(run)[1].client for run in (partial(_stat_all, paths), partial(_pass_over, trial.uri))
+    )
+    few = _Trial(folder, build_session("local[2]"))
+    with (
+        patch("auditor.spark.query_plans.SMALL_BYTES", -1),
+        patch("auditor.spark.query_plans.TINY_BYTES", -1),
+    ):
+        few.begin(Cluster(FEW))
+        fixed = min(_total(few.audit(None)) for _ in range(ROUNDS))
+    note = (
+        f"processor time; stat {stat:.1f} s, snapshot {passed:.1f} s, audit of {FEW:,} ledgers {fixed:.1f} s"
+    )
+    return _line(
+        "  what is left if only changes cost", stat + passed + fixed, "the last full run", trial.full, note
+    )
+
+
+def _line(stage: str, ours: float, rival: str, theirs: float, note: str) -> Line:
+    return Line(stage, LEDGERS, "ledgers", ours, rival, LEDGERS, theirs, target=TARGET, note=note)
+
+
+def _stat_all(paths: Sequence[str]) -> None:
+    for path in paths:
+        os.stat(path)  # noqa: PTH116 -- as the program does
+
+
+def _pass_over(uri: str) -> None:
+    with closing(open_store(parse_metadata_uri(uri), StoreOptions())) as store:
+        store.cluster()
+
+
+def _findings(out: str) -> str:
+    batches = open_run(out).batches("findings")
+    return "\n".join(sorted(json.dumps(row, default=str) for batch in batches for row in batch.to_pylist()))
+
+
+def _total(seconds: Costs) -> float:
+    return sum(seconds.values())
+
+
+def _told(seconds: Costs) -> str:
+    longest = sorted(seconds.items(), key=lambda stage: -stage[1])[:STAGES_SHOWN]
+    named = ", ".join(f"{name} {took:.1f}" for name, took in longest)
+    return f"{_total(seconds):.1f} s: {named}"
+
+
+def _rewrite(directories: Sequence[Path]) -> None:
+    """Write to one index file of each hundredth ledger: in one of ten an entry less, else what was there."""
+    for number, ledger in enumerate(range(0, LEDGERS, ONE_OF)):
+        for directory in directories:
+            file = directory / "current" / index_path.to_path(ledger)
+            if file.exists():
+                with file.open("r+b") as stream:
+                    stream.seek(1024)
+                    was = stream.read(8)
+                    stream.seek(1024)
+                    stream.write(was if number % 10 else bytes(8))
+                break
