@@ -156,21 +156,28 @@ def test_a_record_that_cannot_be_read_puts_its_own_ids_in_doubt(
 
 @pytest.mark.parametrize("cut", ["at a line's end", "inside a line"])
 def test_a_dump_that_is_cut_before_the_cookies_makes_no_bookie_a_ghost(
-    cut: str, corpus: Corpus, spark: SparkSession, work: Path
+    cut: str, corpora: Corpora, spark: SparkSession, tmp_path: Path
 ) -> None:
+    """Of flat-v1 too: `tests.corpora.test_cut_dumps`."""
+    corpus = corpora.of("interleaved-hier")
     lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
     tops = ("/ledgers/cookies", "/ledgers/available")
     kept = [json.dumps(line) for line in lines if not line["path"].startswith(tops)]
     text = "\n".join(kept) + "\n"
-    dump = work / f"cut-{len(cut)}.jsonl"
+    dump = tmp_path / "cut.jsonl"
     dump.write_text(text if cut == "at a line's end" else text[:-20])
     screen, report, _ = audited(corpus, dump)
+    told = CliRunner().invoke(main, ["explain", "run", str(tmp_path / "run-cut")]).stdout
+    no_bookie_is_a_ghost(report, screen, told, "no available and no cookies")
+
+
+def no_bookie_is_a_ghost(report: dict[str, Any], screen: str, told: str, lacks: str) -> None:
+    """Of a dump with neither registrations nor cookies nothing is said of bookies, and why is said."""
     identity = {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "on-unregistered-bookie"}
     assert not identity & report["counts"].keys()
-    reason = "the dump has no available and no cookies, and may be cut before it"
+    reason = f"the dump has {lacks}, and may be cut before it"
     assert f"/ledgers: {reason}" in report["run"]["gaps"]
     assert report["run"]["in_doubt"]["ids"] is None
-    told = CliRunner().invoke(main, ["explain", "run", str(work / f"run-{dump.stem}")]).stdout
     blind = " ".join(told.partition("could not be seen")[2].split())
     assert "ghost-bookie" in blind
     assert "not read" in screen
