@@ -27,7 +27,7 @@ from auditor.audit.bookie_answers import query_bookies
 from auditor.audit.bookies import find_bookies
 from auditor.audit.changes import check_suppressions, compare_with_previous
 from auditor.audit.check_stage import run_checks
-from auditor.audit.comparison import compare_sides
+from auditor.audit.comparison import compare_sides, drop_rows_of_pairs
 from auditor.audit.derived_tables import derive_tables
 from auditor.audit.earlier_run import check_since, find_earlier_run
 from auditor.audit.entry_log_scan import read_entry_logs
@@ -126,9 +126,10 @@ class Audit:
         tables = with_offloads(landing, owners, tables, options)
         holes = landing.beside(partial(find_holes, metadata, difference.doubtful_ids))
         findings = run_checks(landing, tables, before, options)  # check, confirm
+        drop_rows_of_pairs(landing)
         landing.progress.stage("report")
         numbers = landing.beside(
-            partial(count_for_report, tables, metadata, answers, findings, options.samples)
+            partial(count_for_report, tables, metadata, indexes, answers, findings, options.samples)
         )
         changes = compare_with_previous(
             landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms()

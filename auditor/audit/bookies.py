@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.audit import journal_scan
@@ -22,6 +23,8 @@ from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
+from auditor.spark.query_plans import is_large
+from auditor.tables.members import members, members_in_files
 from auditor.tables.registry import registered_modes, registrations, store_cookies
 
 if TYPE_CHECKING:
@@ -105,14 +108,7 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
 
 def _members(landing: Landing, ledgers: DataFrame) -> DataFrame:
     """Who is in ensembles: one row per bookie. What the server would refuse as an id is not a bookie."""
-    from pyspark.sql import functions as F
-
-    members = ledgers.select(F.explode("replicas").alias("r"))
-    return landing.land(
-        "members",
-        lambda: members.groupBy("r.bookie_id").agg(
-            F.count("*").alias("ledgers"),
-            F.sum(F.col("r.depends").cast("long")).alias("depending"),
-            F.sum((F.length("r.groups") > 0).cast("long")).alias("replicas"),
-        ),
-    )
+    if landing.run.local and is_large(landing.run.size("tables/ledgers")):
+        where = Path(landing.run.where("tables/ledgers"))
+        return landing.land("members", lambda: members_in_files(landing.spark, where))
+    return landing.land("members", lambda: members(ledgers))

@@ -6,7 +6,7 @@ are asked is seen to have moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_states
 from auditor.audit.index_scan import Indexes
-from auditor.audit.landing import Landing
+from auditor.audit.landing import FEW_BYTES, Landing
 from auditor.audit.metadata_scan import FirstScan
 from auditor.audit.witness import Witness, judge_with_witness
 from auditor.model.options import AuditOptions
@@ -24,6 +24,7 @@ from auditor.tables.answers import merge_answers
 from auditor.tables.block_join import unequal_here, unequal_in_blocks
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
+from auditor.tables.rows_of_pairs import OF_LEDGERS, rows_of_pairs
 from auditor.tables.unequal import PAIR, answered_ends, expected_groups, unequal
 
 if TYPE_CHECKING:
@@ -31,13 +32,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+VERDICTS_OF_PAIRS = "verdicts_of_pairs"
+_LEDGERS_OF_PAIRS, _INDEXES_OF_PAIRS = "ledgers_of_pairs", "availability_of_pairs"
+
+
 class SideComparison(NamedTuple):
-    """The tables unequal and judged, and what they rest on: how far each bookie was read, and the witness."""
+    """The tables unequal and judged, and what they rest on: how far each bookie was read, and the witness.
+
+    ``ledgers`` and ``indexes`` are those that the unequal pairs are of, where the tables are large; else all.
+    ``by_files`` says which of both.
+    """
 
     unequal: DataFrame
     judged: DataFrame
     states: Mapping[str, BookieState]
     witness: Witness
+    ledgers: DataFrame
+    indexes: Indexes
+    by_files: bool
 
 
 def compare_sides(
@@ -55,14 +67,39 @@ def compare_sides(
     replicas = indexes.bookies.replicas
     landing.fit_plans(size, replicas)
     states = bookie_states(indexes, answers.bookies if answers else {})
-    whole = answers is None and indexes.as_landed and indexes.tails.beside is None
+    whole = answers is None and indexes.whole and landing.run.local
     make: Callable[[], DataFrame | pa.Table] = partial(_unequal, first, indexes, answers, states)
-    if whole and landing.run.local:
+    if whole:
         make = partial(_unequal_in_blocks, landing, indexes, replicas if is_large(size) else None)
     pairs = landing.beside_all("unequal", landing.land("unequal", make))
-    by_index = partial(judge_ledgers, first.ledgers, pairs, states, round(options.grace * 1000))
+    ledgers, of_pairs = first.ledgers, indexes
+    few = whole and is_large(size) and landing.run.size("tables/unequal") <= FEW_BYTES
+    if few:
+        ledgers, of_pairs = _of_pairs(landing, first, indexes)
+    by_index = partial(judge_ledgers, ledgers, pairs, states, round(options.grace * 1000))
     judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
-    return SideComparison(pairs, landing.beside_all("judged", judgement), states, witness)
+    judged = landing.beside_all("judged", judgement)
+    return SideComparison(pairs, judged, states, witness, ledgers, of_pairs, few)
+
+
+def drop_rows_of_pairs(landing: Landing) -> None:
+    """Take away what landed for the steps up to the checks alone."""
+    for name in (_LEDGERS_OF_PAIRS, _INDEXES_OF_PAIRS, VERDICTS_OF_PAIRS):
+        landing.run.remove(f"tables/{name}")
+
+
+def _of_pairs(landing: Landing, first: FirstScan, indexes: Indexes) -> tuple[DataFrame, Indexes]:
+    """Of both large tables what the pairs are of, landed until the checks are done."""
+
+    def land(name: str, table: str, of: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:
+        where = [Path(landing.run.where(f"tables/{each}")) for each in (table, "unequal")]
+        rows = landing.land(
+            name, lambda: rows_of_pairs(landing.spark, where[0], where[1], of.schema, columns)
+        )
+        return landing.beside_all(name, rows)
+
+    ledgers = land(_LEDGERS_OF_PAIRS, "ledgers", first.ledgers, OF_LEDGERS)
+    return ledgers, indexes.of_rows(land(_INDEXES_OF_PAIRS, "availability", indexes.rows))
 
 
 def _unequal_in_blocks(landing: Landing, indexes: Indexes, replicas: int | None) -> DataFrame | pa.Table:

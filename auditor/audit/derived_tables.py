@@ -8,22 +8,27 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_rows, start_rows
-from auditor.audit.comparison import SideComparison
+from auditor.audit.comparison import VERDICTS_OF_PAIRS, SideComparison
 from auditor.audit.identities import land_identities
 from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
 from auditor.audit.runs_before import RunsBefore
+from auditor.model.columns import LEDGER
+from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark.aggregates import aggregate_many
 from auditor.spark.query_plans import is_large
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
-from auditor.tables.contents import bookies_in_doubt, contents
+from auditor.tables.contents import LargeTables, bookies_in_doubt, contents
 from auditor.tables.empty_directories import empty_directories
+from auditor.tables.healthy_verdicts import verdicts_in_files
 from auditor.tables.id_generator import UNDRAWN, find_undrawn
+from auditor.tables.index_counts import COUNTS
 from auditor.tables.judged import find_unindexed
 from auditor.tables.marks import of_first_scan, stock
 from auditor.tables.orphans import find_over_replicated, holdings, orphans, vanished_ranges
@@ -59,11 +64,12 @@ def derive_tables(
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
     bookies = landing.rows("bookies", rows, BOOKIES)
     pairs, judged = comparison.unequal, comparison.judged
-    classes = landing.land("verdicts", lambda: verdicts(ledgers, judged))
+    classes = _land_verdicts(landing, ledgers, comparison)
+    counts = landing.spark.createDataFrame(list(indexes.counts), from_arrow_schema(COUNTS))
     orphan_tables = landing.beside(
-        partial(_land_orphans, landing, metadata, difference, indexes, comparison, before)
+        partial(_land_orphans, landing, metadata, difference, indexes, comparison, before, counts)
     )
-    _land_contents(landing, ledgers, indexes, pairs, bookies)
+    _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
     landing.rows("starts", start_rows(indexes, metadata), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
     cluster = _cluster_facts(metadata, indexes, before)
@@ -98,6 +104,18 @@ def derive_tables(
     return replace(tables, known_empty=tables.known_empty | _parts_without_rows(tables))
 
 
+def _land_verdicts(landing: Landing, ledgers: DataFrame, comparison: SideComparison) -> DataFrame:
+    judged = comparison.judged
+    if not comparison.by_files:
+        return landing.land("verdicts", lambda: verdicts(ledgers, judged))
+
+    of_pairs = comparison.ledgers.join(judged.select(*LEDGER), [*LEDGER], "left_semi")
+    landing.land(VERDICTS_OF_PAIRS, lambda: verdicts(of_pairs, judged))
+    names = ("ledgers", "judged", VERDICTS_OF_PAIRS)
+    where, sure, others = (Path(landing.run.where(f"tables/{name}")) for name in names)
+    return landing.land("verdicts", lambda: verdicts_in_files(landing.spark, where, sure, others))
+
+
 def _parts_without_rows(tables: Tables) -> frozenset[str]:
     questions = part_questions(vars(tables), tables.known_empty)
     return empty_parts(questions, aggregate_many(questions))
@@ -119,13 +137,13 @@ def _land_orphans(
     indexes: Indexes,
     comparison: SideComparison,
     before: RunsBefore,
+    counts: DataFrame,
 ) -> OrphanTables:
-    availability = indexes.rows
     gone = landing.land("orphans", lambda: _orphans(metadata, difference, indexes, comparison))
     return OrphanTables(
         gone,
-        landing.land("holdings", lambda: holdings(availability, gone, before.orphans(landing))),
-        landing.land("vanished_ranges", lambda: vanished_ranges(availability, gone)),
+        landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing))),
+        landing.land("vanished_ranges", lambda: vanished_ranges(indexes.rows, gone)),
         _undrawn(landing, metadata, gone),
     )
 
@@ -133,38 +151,52 @@ def _land_orphans(
 def _orphans(
     metadata: ClusterMetadata, difference: ScanDifference, indexes: Indexes, comparison: SideComparison
 ) -> DataFrame:
+    in_databases = {each.bookie_id for each in indexes.counts if each.storage == ROCKSDB}
     return orphans(
         comparison.unequal,
-        indexes.dated_replicas(),
-        metadata.first.ledgers,
+        # A ledger that was deleted between the scans has healthy copies too.
+        (comparison.indexes if difference.moved is None else indexes).dated_replicas(),
+        comparison.ledgers,
         metadata.second.ledgers,
         difference.moved,
         metadata.source.scan_time,
-        {name: indexes.newest(name) for name in comparison.states},
+        {name: indexes.newest(name) for name in comparison.states if name in in_databases},
         difference.doubtful_ids,
+        metadata.first.ledgers,
     )
 
 
 def _land_contents(
-    landing: Landing, ledgers: DataFrame, indexes: Indexes, pairs: DataFrame, bookies: DataFrame
+    landing: Landing,
+    ledgers: DataFrame,
+    indexes: Indexes,
+    comparison: SideComparison,
+    bookies: DataFrame,
+    counts: DataFrame,
 ) -> None:
     """Land whose each directory's content looks to be, of bookies that differ from the metadata."""
     rows = [asdict(directory) for directory in indexes.bookies.attribution.directories]
     directories = landing.rows("directories", rows, DIRECTORIES)
 
     def table() -> DataFrame:
+        pairs = comparison.unequal
         doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs).collect()}
         wanted = sorted(doubtful | set(indexes.overlapping))
-        alone = _alone(rows) if is_large(landing.run.size("tables/availability")) else ()
-        return contents(indexes.rows, ledgers, pairs, directories, bookies, wanted, alone)
+        large = None
+        if is_large(landing.run.size("tables/availability")):
+            of_pairs = (comparison.ledgers, comparison.indexes.rows)
+            large = LargeTables(*of_pairs, counts, *_by_directories(rows))
+        return contents(indexes.rows, ledgers, pairs, directories, bookies, wanted, large)
 
     landing.land("contents", table)
 
 
-def _alone(directories: list[dict[str, Any]]) -> list[str]:
-    """Bookies with one directory that may have an index: worth asking of a large table of indexes."""
+def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Bookies with one directory that may have an index, and those with several."""
     number = Counter(row["owner"] for row in directories if row["role"] != "journal")
-    return sorted(name for name, count in number.items() if name is not None and count == 1)
+    owners = sorted(name for name in {row["owner"] for row in directories} if name is not None)
+    alone = [name for name in owners if number[name] == 1]
+    return alone, [name for name in owners if number[name] != 1]
 
 
 def _cluster_facts(metadata: ClusterMetadata, indexes: Indexes, before: RunsBefore) -> ClusterFacts:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.audit import journal_scan
@@ -18,7 +20,7 @@ from auditor.audit.metadata_scan import FirstScan
 from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import ReuseCount
-from auditor.model.states import OF_PLACES, BookieRead, TailRead
+from auditor.model.states import OF_PLACES, BookieRead, IndexState, TailRead
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.bytes_on_disk import COPIED_BYTES, indexes_fit
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, on_local_paths, shares
@@ -27,9 +29,11 @@ from auditor.sources.bookies.index_files import page_size
 from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark.part_tables import PartTable, part_table
+from auditor.spark.query_plans import is_large
 from auditor.spark.source_rows import as_frame, read_few
 from auditor.tables.answers import combine_pieces
 from auditor.tables.availability_by_state import by_state
+from auditor.tables.index_counts import IndexCount, count_in_files, index_counts
 from auditor.tables.unequal import held_groups
 
 if TYPE_CHECKING:
@@ -44,17 +48,19 @@ class Indexes:
     """What the bookies' indexes and journals say.
 
     ``bookies`` are those of which they were read, without collections that turned out to be damaged.
-    ``rows`` is the table availability, and ``as_landed`` whether it has one row per replica, which says all
-    that the index does; ``replicas`` has one row per replica, with files that were cut
-    recognised; ``by_state`` has these too, and what is no index of a ledger, for questions after few of them.
-    ``page_bytes`` is the size of each bookie's pages. ``overlapping`` are the bookies of which a ledger may
-    have more than one row. ``tails`` is what their journals have besides. ``gaps`` are the bookies of which
-    something could not be listed, and why. ``reused`` counts what was taken from an earlier run, and
-    ``earlier_notes`` say why not more. ``index_option`` is the moment that ``--index-time`` gives to all, ms.
+    ``rows`` is the table availability, ``counts`` how many of its rows are alike, and ``as_landed`` whether
+    it has one row per replica, which says all that the index does; ``replicas`` has one row per replica, with
+    files that were cut recognised; ``by_state`` has these too, and what is no index of a ledger, for
+    questions after few of them. ``page_bytes`` is the size of each bookie's pages. ``overlapping`` are the
+    bookies of which a ledger may have more than one row. ``tails`` is what their journals have besides.
+    ``gaps`` are the bookies of which something could not be listed, and why. ``reused`` counts what was taken
+    from an earlier run, and ``earlier_notes`` say why not more. ``index_option`` is the moment that
+    ``--index-time`` gives to all, ms.
     """
 
     bookies: ClusterBookies
     rows: DataFrame
+    counts: Sequence[IndexCount]
     as_landed: bool
     replicas: DataFrame
     by_state: DataFrame
@@ -67,6 +73,15 @@ class Indexes:
     live: bool
     scan_time: int
     index_option: int | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether a row of the table availability says all that is known of a replica."""
+        return self.as_landed and self.tails.beside is None
+
+    def of_rows(self, rows: DataFrame) -> Indexes:
+        """The same of some of the rows; of indexes that are `whole`."""
+        return replace(self, rows=rows, replicas=held_groups(rows, {}, ()))
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
         """How a bookie's journal after the mark is known, and why it was not read whole."""
@@ -138,7 +153,8 @@ def read_indexes(
     tails = journal_scan.land_tails(
         landing, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
     )
-    shapes, overlapping = _shapes(rows), _overlapping(bookies, rows)
+    counts = _counts(landing, rows)
+    shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
     replicas = combine_pieces(held_groups(rows, shapes.pages, shapes.cut), overlapping)
     others = rows.where(F.col("state").isin(*OF_PLACES))
     apart = replicas.unionByName(others) if overlapping else by_state(rows, shapes)
@@ -146,13 +162,14 @@ def read_indexes(
     return Indexes(
         bookies,
         rows,
+        counts,
         not shapes.cut and not overlapping,
         replicas,
         journal_scan.without_served(apart, tails),
         shapes.pages,
         overlapping,
         tails,
-        gap_reasons(rows),
+        gap_reasons(rows) if shapes.states & {IndexState.GAP, IndexState.DAMAGED} else {},
         _reuse_of(rows) if earlier.path is not None else NOTHING_REUSED,
         notes,
         first.source.live,
@@ -230,7 +247,7 @@ def _read(
     return read_few(both) if fits and copied_bytes(whole) <= COPIED_BYTES else both
 
 
-def _overlapping(bookies: ClusterBookies, availability: DataFrame) -> list[str]:
+def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
     """Bookies of which a ledger may have more than one row.
 
     Their index came in several pieces; or one of their databases has a ledger that belongs into another.
@@ -242,19 +259,29 @@ def _overlapping(bookies: ClusterBookies, availability: DataFrame) -> list[str]:
     )
     if not several and not bookies.collected.whole:
         return sorted(bookies.settled.overlapping)
-    odd = availability.where("state = 'unreadable' and storage = 'rocksdb'")
-    rows = odd.select("bookie_id").distinct().collect()
-    return sorted({*bookies.settled.overlapping, *(row["bookie_id"] for row in rows)})
+    odd = {
+        each.bookie_id
+        for each in counts
+        if each.state == IndexState.UNREADABLE and each.storage == index_parts.ROCKSDB
+    }
+    return sorted(odd.union(bookies.settled.overlapping))
 
 
-def _shapes(availability: DataFrame) -> IndexShapes:
+def _counts(landing: Landing, availability: DataFrame) -> list[IndexCount]:
+    """How many rows are alike: a few kinds per bookie."""
+    if landing.run.local and is_large(landing.run.size("tables/availability")):
+        counts = count_in_files(landing.spark, Path(landing.run.where("tables/availability")))
+    else:
+        counts = index_counts(availability)
+    return [IndexCount(**row.asDict()) for row in counts.collect()]
+
+
+def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:
     """How large each bookie's pages are, and what else is worth knowing before the indexes are asked."""
-    from pyspark.sql import functions as F
-
-    # A length says no more than its least bit that is set: a few rows per bookie.
-    power = F.least(F.col("page_bytes").bitwiseAND(-F.col("page_bytes")), F.lit(page_size.LARGEST))
-    counts = availability.groupBy("bookie_id", "state", power.alias("length")).agg(F.count("*"))
-    return page_size.index_shapes((row[0], row[1], row[2], row[3]) for row in counts.collect())
+    numbers: Counter[tuple[str, str, int]] = Counter()
+    for each in counts:
+        numbers[each.bookie_id, each.state, each.length] += each.number
+    return page_size.index_shapes((*kind, number) for kind, number in numbers.items())
 
 
 def _reuse_of(availability: DataFrame) -> ReuseCount:

@@ -140,12 +140,13 @@ def summarise(audited: Audited) -> Report:
 def count_for_report(
     tables: Tables,
     metadata: ClusterMetadata,
+    indexes: Indexes,
     answers: BookieAnswers | None,
     findings: DataFrame,
     samples: int,
 ) -> ReportNumbers:
     """Ask the tables for what a report says of them, with so many ``samples`` of each finding."""
-    counts = _counts(tables, metadata, answers)
+    counts = _counts(tables, metadata, indexes, answers)
     return ReportNumbers(
         counts, _coverage(tables, counts), impact(findings, tables.ledgers), _samples(findings, samples)
     )
@@ -169,7 +170,7 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[str]:
 
 
 def _counts(
-    tables: Tables, metadata: ClusterMetadata, answers: BookieAnswers | None
+    tables: Tables, metadata: ClusterMetadata, indexes: Indexes, answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
     """The numbers that a report has of large tables."""
     reused = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
@@ -179,13 +180,15 @@ def _counts(
         "judged": (tables.judged, ("sum(size(unknown))",)),
         "ledgers": (tables.ledgers.where("status != 'gap'"), reused),
         "marks": (metadata.second.marks.where("kind in ('mark', 'lock')"), ("count(*)",)),
-        "availability": (tables.availability, ("count_if(path is not null)",)),
     }
+    if not indexes.whole:
+        of["availability"] = (tables.availability, ("count_if(path is not null)",))
     if (again := metadata.second.ledgers) is not None:
         of["ledgers_again"] = (again.where("status != 'gap'"), reused)
     if answers:
         of["answers"] = (answers.rows.where(ASKED), ("count(*)",))
-    return aggregate_many(of)
+    known = {"availability": (sum(each.number for each in indexes.counts if each.placed),)}
+    return (known if indexes.whole else {}) | aggregate_many(of)
 
 
 def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet as pq
 
 from auditor.codecs.availability.groups import Longs
 from auditor.model.states import OF_REPLICAS
+from auditor.spark.table_files import row_groups
 from auditor.tables.replica_blocks import NO_ANSWER, Coded, Side
 
 _LEDGERS = 1 << 18
@@ -24,31 +24,15 @@ def expected_sides(files: Iterable[str]) -> Iterator[Side]:
     """What metadata says each bookie holds, of files of ``ledgers``: nothing where nothing is judged."""
     members = (f"{_MEMBER}.bookie_id", f"{_MEMBER}.groups")
     # Codes in lists come in pieces, which Arrow does not put together: these are texts first.
-    for rows in _tables(files, ("scope_id", "ledger_id", "undecidable", *members), (), _LEDGERS):
+    for rows in row_groups(files, ("scope_id", "ledger_id", "undecidable", *members), (), _LEDGERS):
         yield _expected(rows)
 
 
 def held_sides(files: Iterable[str]) -> Iterator[Side]:
     """What indexes show, of files of ``availability``."""
     coded = ("bookie_id", "groups", "state")
-    for rows in _tables(files, ("scope_id", "ledger_id", "answered", *coded), coded, _REPLICAS):
+    for rows in row_groups(files, ("scope_id", "ledger_id", "answered", *coded), coded, _REPLICAS):
         yield _held(rows)
-
-
-def _tables(
-    files: Iterable[str], columns: Sequence[str], coded: Sequence[str], enough: int
-) -> Iterator[pa.Table]:
-    """Some row groups at a time."""
-    for path in files:
-        with pq.ParquetFile(path, read_dictionary=list(coded), pre_buffer=False) as file:
-            groups: list[int] = []
-            rows = 0
-            for group in range(file.num_row_groups):
-                groups.append(group)
-                rows += file.metadata.row_group(group).num_rows
-                if rows >= enough or group == file.num_row_groups - 1:
-                    yield file.read_row_groups(groups, list(columns), use_threads=False)
-                    groups, rows = [], 0
 
 
 def _expected(rows: pa.Table) -> Side:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 from auditor.model.states import IndexState
+from auditor.spark.table_files import lots_of_files, table_files
 from auditor.tables.block_files import expected_sides, held_sides
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Side, pack, unpack
 
@@ -40,7 +41,6 @@ UNEQUAL = pa.schema(
     ]
 )
 _ROWS = 1 << 16
-_LOTS_PER_CORE = 4
 
 
 def unequal_in_blocks(
@@ -49,9 +49,8 @@ def unequal_in_blocks(
     """The pairs that differ, from the directories of two tables, compared in so many buckets of ledgers."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    wanted = spark.sparkContext.defaultParallelism * _LOTS_PER_CORE
-    lots = [(True, lot) for lot in _lots(ledgers, wanted)]
-    lots += [(False, lot) for lot in _lots(availability, wanted)]
+    lots = [(True, lot) for lot in lots_of_files(spark, ledgers)]
+    lots += [(False, lot) for lot in lots_of_files(spark, availability)]
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
@@ -67,25 +66,9 @@ def unequal_in_blocks(
 
 def unequal_here(ledgers: Path, availability: Path, foreign: Sequence[str]) -> pa.Table:
     """The pairs that differ, from the directories of two tables, compared here and now as one bucket."""
-    sides = ((True, expected_sides(_files(ledgers))), (False, held_sides(_files(availability))))
+    sides = ((True, expected_sides(table_files(ledgers))), (False, held_sides(table_files(availability))))
     blocks = (pack(side, expected, 1) for expected, found in sides for side in found)
     return pa.Table.from_batches(_compare(blocks, foreign), UNEQUAL)
-
-
-def _files(table: Path) -> list[str]:
-    return [str(each) for each in sorted(table.glob("*.parquet"))]
-
-
-def _lots(table: Path, wanted: int) -> list[list[str]]:
-    """The files of a table in lots of about as many bytes."""
-    files = sorted((Path(each).stat().st_size, each) for each in _files(table))
-    lots: list[list[str]] = [[] for _ in range(min(wanted, len(files)))]
-    sizes = [0] * len(lots)
-    for size, file in reversed(files):
-        least = sizes.index(min(sizes))
-        lots[least].append(file)
-        sizes[least] += size
-    return lots
 
 
 def _compare(blocks: Iterator[pa.RecordBatch], foreign: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ counted. Only counts, one for each directory and id, are put in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -56,6 +56,22 @@ CONTENTS = schema_of(
     ),
 )
 
+
+class LargeTables(NamedTuple):
+    """What of large tables saves a look at all of their rows.
+
+    ``ledgers`` and ``availability`` have at least the rows that the unequal pairs are of; ``counts`` says how
+    many indexes are alike (`auditor.tables.index_counts`). ``alone`` are bookies that have one directory,
+    beside journals, in which all that they hold lies then; ``others`` have several.
+    """
+
+    ledgers: DataFrame
+    availability: DataFrame
+    counts: DataFrame
+    alone: Sequence[str]
+    others: Sequence[str]
+
+
 _SHOWN = 3
 # A ledger is there; of locations without an entry in the index of ledgers nobody can say that.
 
@@ -77,14 +93,14 @@ def contents(
     directories: DataFrame,
     bookies: DataFrame,
     doubted: Sequence[str],
-    alone: Sequence[str] = (),
+    large: LargeTables | None = None,
 ) -> DataFrame:
     """Rank the ids that explain each directory's ledgers: rows of `CONTENTS`.
 
     ``doubted`` are the bookies whose directories are held against every id: those that `doubted` names, and
     those that have a ledger in several pieces, whose pairs do not say what one directory holds. The
-    directories of another cluster's bookies are left out: their ledgers' ids mean nothing here. ``alone`` are
-    bookies that have one directory, beside journals, in which all that they hold lies then.
+    directories of another cluster's bookies are left out: their ledgers' ids mean nothing here.
+    ``large`` is what saves a look at all rows, where there are many.
     """
     from pyspark.sql import functions as F
 
@@ -92,7 +108,12 @@ def contents(
     doubtful = F.col("bookie_id").isin(list(doubted))
     sure = availability.where(~doubtful)
     owned = places.where(~F.col("owner").isin(list(doubted)))
-    plain = _of_owners(sure, ledgers, unequal, owned, [name for name in alone if name not in doubted])
+    if large is None:
+        number = _ledgers_seen(sure, owned).groupBy("key").agg(F.count("*").alias("all"))
+        plain = _of_owners(number, sure, ledgers, unequal, owned)
+    else:
+        number = _number_seen(sure, owned, large, doubted)
+        plain = _of_owners(number, large.availability.where(~doubtful), large.ledgers, unequal, owned)
     if not doubted:
         return plain
     # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
@@ -103,13 +124,13 @@ def contents(
 
 
 def _of_owners(
-    availability: DataFrame,
-    ledgers: DataFrame,
-    unequal: DataFrame,
-    places: DataFrame,
-    alone: Sequence[str],
+    number: DataFrame, availability: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: DataFrame
 ) -> DataFrame:
-    """What each owner explains of its directories: all replicas, but for those that are unequal."""
+    """What each owner explains of its directories: all replicas, but for those that are unequal.
+
+    ``number`` is how many ledgers lie in each: its key, ``all``. Of ``availability`` and ``ledgers`` only
+    what the pairs are of is asked for.
+    """
     from pyspark.sql import functions as F
 
     pairs = unequal.select(*LEDGER, "bookie_id")
@@ -133,10 +154,10 @@ def _of_owners(
         )
     )
     # All that is there, less what is unequal: a pair that left no row in `unequal` holds just what it should.
-    number = _number_seen(availability, places, alone).join(odd, "key", "left").fillna(0)
+    both = number.join(odd, "key", "left").fillna(0)
     healthy = F.col("all") - F.col("odd")
     return (
-        number.join(F.broadcast(places), "key")
+        both.join(F.broadcast(places), "key")
         .select(
             F.col("path").alias("directory"),
             "place",
@@ -153,18 +174,22 @@ def _of_owners(
     )
 
 
-def _number_seen(availability: DataFrame, places: DataFrame, alone: Sequence[str]) -> DataFrame:
+def _number_seen(
+    availability: DataFrame, places: DataFrame, large: LargeTables, doubted: Sequence[str]
+) -> DataFrame:
     """How many ledgers lie in each directory: its key, ``all``."""
     from pyspark.sql import functions as F
 
-    if not alone:
-        return _ledgers_seen(availability, places).groupBy("key").agg(F.count("*").alias("all"))
     # No path of all these replicas need be looked at.
-    theirs = _on_disk(availability).groupBy(F.col("bookie_id").alias("owner")).agg(F.count("*").alias("all"))
-    only = F.broadcast(places.where(F.col("owner").isin(list(alone)) & ~_of_journal()))
-    others = _ledgers_seen(availability.where(~F.col("bookie_id").isin(list(alone))), places)
-    counts = others.groupBy("key").agg(F.count("*").alias("all"))
-    return theirs.join(only, "owner").select("key", "all").unionByName(counts)
+    on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
+    theirs = large.counts.where(on_disk).groupBy(F.col("bookie_id").alias("owner"))
+    only = F.broadcast(places.where(F.col("owner").isin(list(large.alone)) & ~_of_journal()))
+    numbers = theirs.agg(F.sum("number").alias("all")).join(only, "owner").select("key", "all")
+    others = sorted(set(large.others).difference(doubted))
+    if not others:
+        return numbers
+    seen = _ledgers_seen(availability.where(F.col("bookie_id").isin(others)), places)
+    return numbers.unionByName(seen.groupBy("key").agg(F.count("*").alias("all")))
 
 
 def _of_journal() -> Column:

@@ -40,6 +40,7 @@ def orphans(
     scan_time: int,
     index_times: Mapping[str, int | None],
     doubtful: DataFrame | None = None,
+    every: DataFrame | None = None,
 ) -> DataFrame:
     """Ledgers on a bookie that the store does not list, one row per pair.
 
@@ -49,6 +50,9 @@ def orphans(
     between, and each of its copies is here, a healthy one too. A ledger that only the second lists was made
     in between, and is none. ``doubt`` says why the store may have the ledger all the same, unseen: its id is
     one of ``doubtful`` (`auditor.tables.doubtful_ids`; None: no id is); null where nothing says so.
+
+    Of ``ledgers`` those of the unequal pairs are enough; ``every`` has all of them then. So it is with
+    ``indexes`` where nothing moved. Of ``index_times`` those of RocksDB indexes are asked for.
     """
     from pyspark.sql import functions as F
 
@@ -74,7 +78,7 @@ def orphans(
     dated = indexes.where(F.col("mtime") > scan_time).select(*_PAIR)
     later = [name for name, at in index_times.items() if at is None or at > scan_time]
     if again is None and later:
-        dated = dated.unionByName(_above_all(indexes, known, later))
+        dated = dated.unionByName(_above_all(indexes, scan_ids(ledgers if every is None else every), later))
     newer = dated.join(candidates, [*_PAIR], "left_semi").distinct().withColumn("newer", F.lit(True))
     return gone.join(newer, [*_PAIR], "left").select(
         *_PAIR,
@@ -86,12 +90,12 @@ def orphans(
     )
 
 
-def _is_had() -> Column:
+def _is_had(empty: str = "length(groups) = 0") -> Column:
     """Which rows of availability are of a ledger that the bookie has."""
     from pyspark.sql import functions as F
 
     # A bookie that was asked for one ledger and has nothing of it does not have it.
-    asked_in_vain = (F.col("storage") == "rpc") & (F.length("groups") == 0)
+    asked_in_vain = (F.col("storage") == "rpc") & F.expr(empty)
     return F.col("state").isin(*ON_DISK) & ~asked_in_vain
 
 
@@ -109,15 +113,17 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
     return rows.join(F.broadcast(highest), "scope_id", "left").where(above).select(*_PAIR)
 
 
-def holdings(availability: DataFrame, orphans: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
+def holdings(counts: DataFrame, orphans: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
     """How many ledgers each bookie has an index of, how many are orphans, and how many of these in doubt.
 
-    One row per bookie. ``earlier`` are the orphans of a run that ended `COLLECTED_WITHIN_MS` before, or more:
-    ``lasting`` counts those that are orphans here too, without a doubt; None: there is no such run.
+    One row per bookie. ``counts`` are those of all indexes (`auditor.tables.index_counts`). ``earlier`` are
+    the orphans of a run that ended `COLLECTED_WITHIN_MS` before, or more: ``lasting`` counts those that are
+    orphans here too, without a doubt; None: there is no such run.
     """
     from pyspark.sql import functions as F
 
-    rows = _count_orphans(availability.where(_is_had()), orphans, ["bookie_id"])
+    ledgers = counts.where(_is_had("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
+    rows = _with_orphans(ledgers, orphans, ["bookie_id"])
     if earlier is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
     both = orphans.where("doubt is null").join(earlier.select(*_PAIR), [*_PAIR], "left_semi")
@@ -138,7 +144,8 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     lost = orphans.withColumn("leaf", leaf)
     many = lost.groupBy(*leaves).count().where(F.col("count") >= _LEAST_VANISHED)
     held = availability.where(_is_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
-    whole = _count_orphans(held, lost, leaves).where(F.col("ledgers") == F.col("orphans"))
+    ledgers = held.groupBy(*leaves).agg(F.count("*").alias("ledgers"))
+    whole = _with_orphans(ledgers, lost, leaves).where(F.col("ledgers") == F.col("orphans"))
     # The first and the last leaf of all reach beyond the least and the greatest id.
     low = F.try_multiply("leaf", F.lit(_LEAF_IDS))
     high = F.try_multiply(F.col("leaf") + 1, F.lit(_LEAF_IDS)) - 1
@@ -152,11 +159,10 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     )
 
 
-def _count_orphans(held: DataFrame, orphans: DataFrame, keys: list[str]) -> DataFrame:
-    """Ledgers held, orphans, and orphans whose id is in doubt, by some columns of what is held."""
+def _with_orphans(ledgers: DataFrame, orphans: DataFrame, keys: list[str]) -> DataFrame:
+    """How many ledgers are held by some columns, with the orphans, and with those whose id is in doubt."""
     from pyspark.sql import functions as F
 
-    ledgers = held.groupBy(*keys).agg(F.count("*").alias("ledgers"))
     lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), F.count("doubt").alias("in_doubt"))
     return ledgers.join(lost, keys, "left").fillna({"orphans": 0, "in_doubt": 0})
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.states import LedgerClass
+from auditor.model.states import LISTED, LedgerClass
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -46,7 +46,7 @@ def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
         F.transform("unknown", lambda entry: entry.bookie_id).alias("unread_bookies"),
     )
     rows = (
-        ledgers.where("ledger_id is not null and status in ('ok', 'broken', 'unreadable')")
+        ledgers.where(F.col("ledger_id").isNotNull() & F.col("status").isin(*LISTED))
         .select(*LEDGER, "state", "write_quorum", "ack_quorum", "undecidable")
         # A ledger without a row in judged has no unequal replica: nothing is missing of it.
         .join(answers, [*LEDGER], "left")

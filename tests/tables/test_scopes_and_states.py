@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor.tables.doubtful_ids import doubtful_ids
+from auditor.tables.index_counts import index_counts
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
 from auditor.tables.marks import of_first_scan, stock
@@ -210,7 +211,7 @@ def test_of_a_ledger_that_is_not_indexed_every_copy_there_is_unknown(spark: Spar
     assert [(row["ledger_id"], row["bookie_id"]) for row in deleted] == [(1, "bk2"), (2, "bk2")]
     gone = orphans(pairs_of(spark, metadata, indexes), held_groups(availability(spark, *indexes), {}),
                    ledgers(spark, *metadata), None, None, SCAN, {})  # fmt: skip
-    [counted] = holdings(availability(spark, *indexes), gone).collect()
+    [counted] = holdings(index_counts(availability(spark, *indexes)), gone).collect()
     assert (counted["bookie_id"], counted["ledgers"], counted["orphans"]) == ("bk2", 2, 0)
 
 
@@ -219,7 +220,7 @@ def test_a_ledger_in_limbo_without_metadata_is_an_orphan(spark: SparkSession) ->
     indexes = [index(7, "bk1", {0}, state="limbo")]
     [row] = orphans_of(spark, [], indexes)
     assert (row["ledger_id"], unpack(row["groups"])) == (7, {0})
-    [counted] = holdings(availability(spark, *indexes), _frame_of(spark, indexes)).collect()
+    [counted] = holdings(index_counts(availability(spark, *indexes)), _frame_of(spark, indexes)).collect()
     assert (counted["ledgers"], counted["orphans"]) == (1, 1)
 
 
@@ -240,7 +241,7 @@ def test_orphans_last_that_an_earlier_run_had_and_nothing_casts_a_doubt_on(spark
         ("bk3", 0, 1, None),
     ]
     indexes = [index(number, name, {0}) for number in range(5) for name in ("bk1", "bk2", "bk3")]
-    held_now, gone = availability(spark, *indexes), spark.createDataFrame(now, columns)
+    held_now, gone = index_counts(availability(spark, *indexes)), spark.createDataFrame(now, columns)
     counted = holdings(held_now, gone, spark.createDataFrame(then, columns)).collect()
     assert {row["bookie_id"]: (row["orphans"], row["in_doubt"], row["lasting"]) for row in counted} == {
         "bk1": (4, 1, 2),

@@ -1,0 +1,59 @@
+"""Of the large tables ledgers and availability the rows that the unequal pairs are of.
+
+What is asked of a pair that differs is asked of its ledger, and of what else is held of it: of a few rows, by
+queries that would look for them among all rows each time. So they are looked for once, by tasks that read the
+tables' files and make no row of Spark's of any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet as pq
+
+from auditor.model.columns import LEDGER
+from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import lots_of_files
+from auditor.tables.judged import LEDGER_COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
+"""The columns of ``ledgers`` that are asked of the ledgers of pairs."""
+
+_ID = LEDGER[-1]
+
+
+def rows_of_pairs(
+    spark: SparkSession, table: Path, unequal: Path, schema: StructType, columns: Sequence[str] | None = None
+) -> PartTable:
+    """All rows of a table with the ledger id of an unequal pair: in any scope, and on any bookie.
+
+    ``table`` and ``unequal`` are directories of landed tables, ``schema`` the columns of the first;
+    ``columns`` are those to keep, None: all.
+    """
+    from pyspark.sql.types import StructType
+
+    kept = StructType([each for each in schema.fields if columns is None or each.name in columns])
+    read = partial(rows_of_ledgers, unequal=str(unequal), columns=kept.names)
+    return PartTable(spark, kept, tuple((read, lot) for lot in lots_of_files(spark, table)))
+
+
+def rows_of_ledgers(files: Iterable[str], unequal: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of the rows of some files whose ledger ids the table unequal has."""
+    wanted = pq.read_table(unequal, columns=[_ID], partitioning=None)[_ID].unique()
+    for path in files:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            for group in range(file.num_row_groups):
+                ids = file.read_row_group(group, [_ID], use_threads=False)[_ID]
+                found = pc.is_in(ids, value_set=wanted, skip_nulls=True)
+                if pc.any(found).as_py():
+                    rows = file.read_row_group(group, list(columns), use_threads=False)
+                    yield from rows.select(columns).filter(found).to_batches()

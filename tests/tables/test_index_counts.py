@@ -1,0 +1,96 @@
+"""What is counted in files is what Spark counts, and what a look at each row by itself does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet as pq
+
+from auditor.sources.bookies.availability_schema import SCHEMA as AVAILABILITY
+from auditor.tables.index_counts import COUNTS, IndexCount, count_in_files, counts_of, index_counts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = Mapping[str, Any]
+ROWS = st.fixed_dictionaries(
+    {
+        "bookie_id": st.sampled_from(["a:1", "b:1", "c:1"]),
+        "state": st.sampled_from(["ok", "cut", "gap", "limbo"]),
+        "storage": st.sampled_from(["idx", "rocksdb", "rpc", None]),
+        "page_bytes": st.one_of(st.none(), st.sampled_from([0, 1, 512, 4608, 8192, 3 << 20, 2**62])),
+        "groups": st.sampled_from([None, b"", b"x" * 24]),
+        "ledger_id": st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+        "path": st.sampled_from([None, "/a", "/b"]),
+    }
+)
+
+
+def kind_of(row: Row) -> tuple[Any, ...]:
+    length = row["page_bytes"]
+    power = (
+        8192 if length is None else max((1 << at for at in range(14) if length % (1 << at) == 0), default=0)
+    )
+    if length == 0:
+        power = 0
+    empty = None if row["groups"] is None else not row["groups"]
+    there = (row["ledger_id"] is not None, row["path"] is not None)
+    return (row["bookie_id"], row["state"], row["storage"], power, empty, *there)
+
+
+def one_by_one(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    counts = Counter(kind_of(row) for row in rows)
+    return sorted(((*kind, number) for kind, number in counts.items()), key=repr)
+
+
+def written(rows: Sequence[Row], place: Path, files: int = 2) -> Path:
+    place.mkdir()
+    for number in range(files):
+        table = pa.Table.from_pylist(
+            [dict(row) for row in rows[number::files]], AVAILABILITY.remove_metadata()
+        )
+        pq.write_table(table, place / f"part-{number}.parquet", row_group_size=3)
+    return place
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=st.lists(ROWS, max_size=20))
+def test_rows_are_counted_as_one_by_one(tmp_path_factory: Any, rows: list[Row]) -> None:
+    place = written(rows, tmp_path_factory.mktemp("t") / "availability")
+    counts = counts_of(sorted(map(str, place.iterdir())))
+    assert counts.schema == COUNTS
+    assert sorted((tuple(row.values()) for row in counts.to_pylist()), key=repr) == one_by_one(rows)
+
+
+def test_many_kinds_of_rows_are_counted_too(tmp_path: Path) -> None:
+    usual = {"state": "ok", "storage": "idx", "page_bytes": 512, "groups": b"", "ledger_id": 1, "path": "/a"}
+    rows = [
+        {**usual, "bookie_id": f"b{n}:1", "state": f"s{n % 9}", "storage": f"t{n % 11}"} for n in range(999)
+    ]
+    place = tmp_path / "one.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, AVAILABILITY.remove_metadata()), place)
+    found = [tuple(row.values()) for row in counts_of([str(place)]).to_pylist()]
+    assert sorted(found, key=repr) == one_by_one(rows)
+
+
+def test_spark_counts_the_same_as_tasks_in_files(spark: SparkSession, tmp_path: Path) -> None:
+    usual = {"bookie_id": "a:1", "state": "ok", "ledger_id": 1, "path": "/a"}
+    rows: list[Row] = [
+        {**usual, "storage": storage, "page_bytes": length, "groups": groups}
+        for storage in ("idx", "rpc", None)
+        for length in (None, 0, 512, 3 << 20)
+        for groups in (None, b"", b"x" * 24)
+    ]
+    rows += [{"bookie_id": "a:1", "state": "gap", "storage": None, "page_bytes": None, "groups": None}
+             | {"ledger_id": None, "path": path} for path in (None, "/b")]  # fmt: skip
+    place = written(rows, tmp_path / "availability")
+    expected = one_by_one(rows)
+    for counts in (index_counts(spark.read.parquet(str(place))), count_in_files(spark, place)):
+        assert counts.columns == list(IndexCount._fields)
+        assert sorted((tuple(row) for row in counts.collect()), key=repr) == expected
