@@ -98,7 +98,7 @@ def _sampled(cluster: Cluster) -> Sampled:
             given = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
             part_table(spark, LedgerSource(given)).write(str(work / "ledgers"))
             watch.stage("indexes")
-            _copied(spark, Collection(str(collected))).write(str(work / "availability"))
+            copied(spark, Collection(str(collected)), _TASKS).write(str(work / "availability"))
             watch.stage("join")
             replicas = sum(len(alike.ids) * len(alike.members) for alike in cluster.groups_of_ledgers())
             size = sum(each.stat().st_size for each in work.glob("*/*.parquet"))
@@ -115,7 +115,7 @@ def _sampled(cluster: Cluster) -> Sampled:
         shutil.rmtree(work)
 
 
-def _copied(spark: SparkSession, collection: Collection) -> PartTable:
+def copied(spark: SparkSession, collection: Collection, tasks: int) -> PartTable:
     """The table availability of a collection; each place in it has its bookie's name (`write_bookies`)."""
     manifest = collection.manifest()
     owners = {
@@ -124,7 +124,7 @@ def _copied(spark: SparkSession, collection: Collection) -> PartTable:
         if row["piece"] is not None
     }
     copied = CopiedRows(owners)
-    lots = shares([(collection, manifest)], owners, _TASKS)
+    lots = shares([(collection, manifest)], owners, tasks)
     return PartTable(spark, SPARK_SCHEMA, tuple((copied.read, lot) for lot in lots))
 
 
