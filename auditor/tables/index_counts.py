@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
 from auditor.codecs.availability.groups import Longs
+from auditor.model.columns import LEDGER
 from auditor.sources.bookies.index_files import page_size
 from auditor.spark.table_files import lots_of_files
 from auditor.tables.replica_blocks import Coded
@@ -39,7 +40,8 @@ COUNTS = pa.schema(
 )
 _ALIKE = COUNTS.names[:-1]
 _CODED = ("bookie_id", "state", "storage", "groups")
-_READ = (*_CODED, "ledger_id", "page_bytes")
+_ID = LEDGER[-1]  # of which is asked whether there is one
+_READ = (*_CODED, _ID, "page_bytes")
 _DENSE = 1 << 20  # kinds of rows that are counted without sorting them first
 
 
@@ -128,7 +130,7 @@ def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ..
         *(each.codes.astype(np.int64) + 1 for each in names),
         powers,
         np.append(is_empty + 1, 0)[groups.codes],
-        _there(rows["ledger_id"]),
+        _there(rows[_ID]),
         np.full(rows.num_rows, placed, np.int64) if placed is not None else _there(rows["path"]),
     ]
     sizes = [*(len(each.values) + 1 for each in names), page_size.LARGEST.bit_length() + 1, 3, 2, 2]
