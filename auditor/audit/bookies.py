@@ -24,7 +24,7 @@ from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.spark.query_plans import is_large
-from auditor.tables.members import members, members_in_files
+from auditor.tables.members import members, members_here, members_in_files
 from auditor.tables.registry import registered_modes, registrations, store_cookies
 
 if TYPE_CHECKING:
@@ -108,8 +108,10 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
 
 def _members(landing: Landing, ledgers: DataFrame) -> DataFrame:
     """Who is in ensembles: one row per bookie. What the server would refuse as an id is not a bookie."""
+    if not landing.run.local:
+        return landing.land("members", lambda: members(ledgers))
+    where = Path(landing.run.where("tables/ledgers"))
     # The indexes, which are still to come, are as large at least.
-    if landing.run.local and is_large(2 * landing.run.size("tables/ledgers")):
-        where = Path(landing.run.where("tables/ledgers"))
+    if is_large(2 * landing.run.size("tables/ledgers")):
         return landing.land("members", lambda: members_in_files(landing.spark, where))
-    return landing.land("members", lambda: members(ledgers))
+    return landing.land("members", lambda: members_here(where))

@@ -39,8 +39,8 @@ _LEDGERS_OF_PAIRS, _INDEXES_OF_PAIRS = "ledgers_of_pairs", "availability_of_pair
 class SideComparison(NamedTuple):
     """The tables unequal and judged, and what they rest on: how far each bookie was read, and the witness.
 
-    ``ledgers`` and ``indexes`` are those that the unequal pairs are of, where the tables are large; else all.
-    ``by_files`` says which of both.
+    ``ledgers`` and ``indexes`` are those that the unequal pairs are of, where these could be taken from the
+    tables' files; else all. ``by_files`` says which of both.
     """
 
     unequal: DataFrame
@@ -73,7 +73,7 @@ def compare_sides(
         make = partial(_unequal_in_blocks, landing, indexes, replicas if is_large(size) else None)
     pairs = landing.beside_all("unequal", landing.land("unequal", make))
     ledgers, of_pairs = first.ledgers, indexes
-    few = whole and is_large(size) and landing.run.size("tables/unequal") <= FEW_BYTES
+    few = whole and landing.run.size("tables/unequal") <= FEW_BYTES
     if few:
         ledgers, of_pairs = _of_pairs(landing, first, indexes)
     by_index = partial(judge_ledgers, ledgers, pairs, states, round(options.grace * 1000))
@@ -89,14 +89,12 @@ def drop_rows_of_pairs(landing: Landing) -> None:
 
 
 def _of_pairs(landing: Landing, first: FirstScan, indexes: Indexes) -> tuple[DataFrame, Indexes]:
-    """Of both large tables what the pairs are of, landed until the checks are done."""
+    """Of both tables what the pairs are of, landed until the checks are done."""
 
     def land(name: str, table: str, of: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:
         where = [Path(landing.run.where(f"tables/{each}")) for each in (table, "unequal")]
-        rows = landing.land(
-            name, lambda: rows_of_pairs(landing.spark, where[0], where[1], of.schema, columns)
-        )
-        return landing.beside_all(name, rows)
+        rows = rows_of_pairs(landing.spark, where[0], where[1], of.schema, columns)
+        return landing.beside_all(name, landing.land(name, lambda: landing.read_small(rows)))
 
     ledgers = land(_LEDGERS_OF_PAIRS, "ledgers", first.ledgers, OF_LEDGERS)
     return ledgers, indexes.of_rows(land(_INDEXES_OF_PAIRS, "availability", indexes.rows))

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_rows, start_rows
 from auditor.audit.comparison import VERDICTS_OF_PAIRS, SideComparison
@@ -22,6 +24,7 @@ from auditor.audit.runs_before import RunsBefore
 from auditor.model.columns import LEDGER
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark.aggregates import aggregate_many
+from auditor.spark.batches import arrow_frame
 from auditor.spark.query_plans import is_large
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
 from auditor.tables.contents import LargeTables, bookies_in_doubt, contents
@@ -65,7 +68,8 @@ def derive_tables(
     bookies = landing.rows("bookies", rows, BOOKIES)
     pairs, judged = comparison.unequal, comparison.judged
     classes = _land_verdicts(landing, ledgers, comparison)
-    counts = landing.spark.createDataFrame(list(indexes.counts), from_arrow_schema(COUNTS))
+    alike = pa.Table.from_pylist([each._asdict() for each in indexes.counts], COUNTS)
+    counts = arrow_frame(landing.spark, alike)
     orphan_tables = landing.beside(
         partial(_land_orphans, landing, metadata, difference, indexes, comparison, before, counts)
     )
@@ -113,7 +117,9 @@ def _land_verdicts(landing: Landing, ledgers: DataFrame, comparison: SideCompari
     landing.land(VERDICTS_OF_PAIRS, lambda: verdicts(of_pairs, judged))
     names = ("ledgers", "judged", VERDICTS_OF_PAIRS)
     where, sure, others = (Path(landing.run.where(f"tables/{name}")) for name in names)
-    return landing.land("verdicts", lambda: verdicts_in_files(landing.spark, where, sure, others))
+    return landing.land(
+        "verdicts", lambda: landing.read_small(verdicts_in_files(landing.spark, where, sure, others))
+    )
 
 
 def _parts_without_rows(tables: Tables) -> frozenset[str]:

@@ -31,9 +31,10 @@ from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import is_large
 from auditor.spark.source_rows import as_frame, read_few
+from auditor.spark.table_files import table_files
 from auditor.tables.answers import combine_pieces
 from auditor.tables.availability_by_state import by_state
-from auditor.tables.index_counts import IndexCount, count_in_files, index_counts
+from auditor.tables.index_counts import IndexCount, count_in_files, counts_of, index_counts
 from auditor.tables.unequal import held_groups
 
 if TYPE_CHECKING:
@@ -269,11 +270,14 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
 
 def _counts(landing: Landing, availability: DataFrame) -> list[IndexCount]:
     """How many rows are alike: a few kinds per bookie."""
-    if landing.run.local and is_large(landing.run.size("tables/availability")):
-        counts = count_in_files(landing.spark, Path(landing.run.where("tables/availability")))
+    if not landing.run.local:
+        counts = index_counts(availability).collect()
     else:
-        counts = index_counts(availability)
-    return [IndexCount(**row.asDict()) for row in counts.collect()]
+        where = Path(landing.run.where("tables/availability"))
+        if not is_large(landing.run.size("tables/availability")):
+            return [IndexCount(**row) for row in counts_of(table_files(where)).to_pylist()]
+        counts = count_in_files(landing.spark, where).collect()
+    return [IndexCount(**row.asDict()) for row in counts]
 
 
 def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:

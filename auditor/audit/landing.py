@@ -31,6 +31,7 @@ from auditor.sources.file_systems import REPORT, run_files
 from auditor.spark.batches import arrow_frame
 from auditor.spark.part_tables import WRITTEN, PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task
+from auditor.spark.source_rows import read_few
 from auditor.spark.task_errors import own_errors
 from auditor.spark.task_progress import tasks_told
 
@@ -233,6 +234,10 @@ class Landing:
             return self._second.submit(make).result
         made = make()
         return lambda: made
+
+    def read_small(self, table: PartTable) -> PartTable | pa.Table:
+        """A table that is made of small ones, made here and now; of large ones it is left to tasks."""
+        return read_few(table) if self._plans is not None and self._plans.small else table
 
     def fit_plans(self, table_bytes: int, replicas: int = 0) -> None:
         """Let Spark plan the queries to come by the size of the tables that have landed."""

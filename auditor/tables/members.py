@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.spark.table_files import lots_of_files, row_groups
+from auditor.spark.table_files import lots_of_files, row_groups, table_files
 from auditor.tables.replica_blocks import Coded
 
 if TYPE_CHECKING:
@@ -61,6 +61,13 @@ def members_in_files(spark: SparkSession, ledgers: Path) -> DataFrame:
     counts = spark.range(0, len(lots), 1, max(1, len(lots))).mapInArrow(count, from_arrow_schema(MEMBERS))
     sums = [F.sum(name).alias(name) for name in MEMBERS.names[1:]]
     return counts.groupBy("bookie_id").agg(*sums)
+
+
+def members_here(ledgers: Path) -> pa.Table:
+    """The same, counted here and now."""
+    counts = pa.Table.from_batches(members_of(table_files(ledgers)), MEMBERS).group_by("bookie_id")
+    sums = counts.aggregate([(name, "sum") for name in MEMBERS.names[1:]])
+    return sums.rename_columns(MEMBERS.names).cast(MEMBERS)
 
 
 def members_of(files: Iterable[str]) -> Iterator[pa.RecordBatch]:
