@@ -24,10 +24,10 @@ IN_CI = os.environ.get("CI") == "true"
 TOOLS = Path(__file__).parents[1] / ".ci" / "tools"
 
 # Of a property as many examples as there is time for; a test that wants more takes a multiple of them.
-# How long one takes is no matter: the machine may be busy. Where CI is set, Hypothesis takes the same ones
-# each time: more of them would try nothing new from one run to the next. Elsewhere each run tries others.
-settings.register_profile("tests", max_examples=100, deadline=None)
-settings.load_profile("tests")
+# How long one takes is no matter: the machine may be busy.
+settings.register_profile("here", max_examples=100, deadline=None)
+settings.register_profile("ci", max_examples=200, deadline=None)
+settings.load_profile("ci" if IN_CI else "here")
 
 
 @pytest.hookimpl(wrapper=True)
