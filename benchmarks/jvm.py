@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROUNDS, COLD_ROUNDS = 3, 2
-MADE_UP = (5, 10)
-"""How many ledgers are made up for each real one."""
+MADE_UP = (1, 5, 10)
+"""How many ledgers are made up for each real one; their store is saved, where that of the real ones runs."""
 
 DIFFERING = {"orphan-ledger": 1, "below-ack-quorum": 1, "entry-lost": 2}
 """How many pairs differ for each finding that is planted in the made-up ones."""
