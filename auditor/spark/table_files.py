@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import parquet as pq
 
+from auditor.spark.part_tables import PartTable, Reader
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 _LOTS_PER_CORE = 4
 
@@ -31,6 +34,11 @@ def lots_of_files(spark: SparkSession, table: Path) -> list[list[str]]:
         lots[least].append(file)
         sizes[least] += size
     return lots
+
+
+def from_files(spark: SparkSession, schema: StructType, table: Path, read: Reader) -> PartTable:
+    """What ``read`` makes of the files of a table, below a local path: rows of ``schema``, one task a lot."""
+    return PartTable(spark, schema, tuple((read, lot) for lot in lots_of_files(spark, table)))
 
 
 def row_groups(

@@ -11,8 +11,9 @@ all else there is the plain join.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 from auditor.model.states import IndexState
-from auditor.spark.table_files import lots_of_files, table_files
+from auditor.spark.table_files import from_files, lots_of_files, table_files
 from auditor.tables.block_files import expected_sides, held_sides
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Side, pack, unpack
 
@@ -49,26 +50,27 @@ def unequal_in_blocks(
     """The pairs that differ, from the directories of two tables, compared in so many buckets of ledgers."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    lots = [(True, lot) for lot in lots_of_files(spark, ledgers)]
-    lots += [(False, lot) for lot in lots_of_files(spark, availability)]
-
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column("id").to_pylist():
-                expected, files = lots[number]
-                for side in (expected_sides if expected else held_sides)(files):
-                    yield pack(side, expected, buckets)
-
-    blocks = spark.range(0, len(lots), 1, max(1, len(lots))).mapInArrow(read, from_arrow_schema(BLOCKS))
+    should = partial(_blocks, expected_sides, True, buckets)
+    held = partial(_blocks, held_sides, False, buckets)
+    both = from_files(spark, from_arrow_schema(BLOCKS), ledgers, should)
+    blocks = both.with_parts((held, lot) for lot in lots_of_files(spark, availability)).frame()
     compare = partial(_compare, foreign=tuple(foreign))
     return blocks.repartition(buckets, "bucket").mapInArrow(compare, from_arrow_schema(UNEQUAL))
 
 
 def unequal_here(ledgers: Path, availability: Path, foreign: Sequence[str]) -> pa.Table:
     """The pairs that differ, from the directories of two tables, compared here and now as one bucket."""
-    sides = ((True, expected_sides(table_files(ledgers))), (False, held_sides(table_files(availability))))
-    blocks = (pack(side, expected, 1) for expected, found in sides for side in found)
+    blocks = chain(
+        _blocks(expected_sides, True, 1, table_files(ledgers)),
+        _blocks(held_sides, False, 1, table_files(availability)),
+    )
     return pa.Table.from_batches(_compare(blocks, foreign), UNEQUAL)
+
+
+def _blocks(
+    sides: Callable[[Iterable[str]], Iterator[Side]], expected: bool, buckets: int, files: Iterable[str]
+) -> Iterator[pa.RecordBatch]:
+    return (pack(side, expected, buckets) for side in sides(files))
 
 
 def _compare(blocks: Iterator[pa.RecordBatch], foreign: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -22,7 +22,7 @@ from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
 from auditor.spark.part_tables import PartTable
-from auditor.spark.table_files import lots_of_files, row_groups
+from auditor.spark.table_files import from_files, lots_of_files, row_groups
 from auditor.tables.verdicts import VERDICTS
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ def verdicts_in_files(spark: SparkSession, ledgers: Path, judged: Path, others: 
     from pyspark.sql.pandas.types import from_arrow_schema
 
     healthy = partial(healthy_verdicts, judged=str(judged))
-    table = PartTable(
-        spark, from_arrow_schema(VERDICTS), tuple((healthy, lot) for lot in lots_of_files(spark, ledgers))
-    )
+    table = from_files(spark, from_arrow_schema(VERDICTS), ledgers, healthy)
     return table.with_parts((_read, lot) for lot in lots_of_files(spark, others))
 
 

@@ -1,8 +1,9 @@
 """How many rows of availability are alike, bookie by bookie: what is asked of all indexes at once.
 
 A cluster has tens of millions of replicas, and most questions after all of them want numbers per bookie. All
-of these come from one look at a few columns (`index_counts`, or of large tables `count_in_files`): its answer
-is as small as the cluster has bookies.
+of these come from one look at a few columns: of a table at a local path by its files (`counts_of`; of large
+ones in tasks, `count_in_files`), else by Spark (`index_counts`). The answer is as small as the cluster has
+bookies.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyarrow import parquet as pq
 from auditor.codecs.availability.groups import Longs
 from auditor.model.columns import LEDGER
 from auditor.sources.bookies.index_files import page_size
-from auditor.spark.table_files import lots_of_files
+from auditor.spark.table_files import from_files
 from auditor.tables.replica_blocks import Coded
 
 if TYPE_CHECKING:
@@ -82,15 +83,10 @@ def count_in_files(spark: SparkSession, availability: Path) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    lots = lots_of_files(spark, availability)
+    def count(files: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        yield counts_of(files)
 
-    def count(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column("id").to_pylist():
-                yield counts_of(lots[number])
-
-    tasks = spark.range(0, len(lots), 1, max(1, len(lots)))
-    counts = tasks.mapInArrow(count, from_arrow_schema(COUNTS))
+    counts = from_files(spark, from_arrow_schema(COUNTS), availability, count).frame()
     return counts.groupBy(*_ALIKE).agg(F.sum("number").alias("number"))
 
 

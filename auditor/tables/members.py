@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.spark.table_files import lots_of_files, row_groups, table_files
+from auditor.spark.table_files import from_files, row_groups, table_files
 from auditor.tables.replica_blocks import Coded
 
 if TYPE_CHECKING:
@@ -51,14 +51,7 @@ def members_in_files(spark: SparkSession, ledgers: Path) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    lots = lots_of_files(spark, ledgers)
-
-    def count(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column("id").to_pylist():
-                yield from members_of(lots[number])
-
-    counts = spark.range(0, len(lots), 1, max(1, len(lots))).mapInArrow(count, from_arrow_schema(MEMBERS))
+    counts = from_files(spark, from_arrow_schema(MEMBERS), ledgers, members_of).frame()
     sums = [F.sum(name).alias(name) for name in MEMBERS.names[1:]]
     return counts.groupBy("bookie_id").agg(*sums)
 

@@ -18,7 +18,7 @@ from pyarrow import parquet as pq
 
 from auditor.model.columns import LEDGER
 from auditor.spark.part_tables import PartTable
-from auditor.spark.table_files import lots_of_files
+from auditor.spark.table_files import from_files
 from auditor.tables.judged import LEDGER_COLUMNS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def rows_of_pairs(
 
     kept = StructType([each for each in schema.fields if columns is None or each.name in columns])
     read = partial(rows_of_ledgers, unequal=str(unequal), columns=kept.names)
-    return PartTable(spark, kept, tuple((read, lot) for lot in lots_of_files(spark, table)))
+    return from_files(spark, kept, table, read)
 
 
 def rows_of_ledgers(files: Iterable[str], unequal: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
