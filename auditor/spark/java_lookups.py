@@ -2,13 +2,17 @@
 
 A column is made in Java. For each function PySpark asks which class has it, then which member that is, and
 hands over a list of columns one by one: half of all that a small audit says to Java, thousands of questions
-whose answers are always the same. Its view of Java is given these answers here, and short lists go whole.
+whose answers are always the same. Its view of Java is given these answers here, and lists go in a few parts.
+So are columns that stand for a name, a constant or a piece of SQL: nothing changes them, and every check asks
+for the same ones.
 
 What is not known here, in a PySpark of another make, is looked up as before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +22,10 @@ CLASSES = ("org.apache.spark.sql.functions", "functions", "PythonSQLUtils")
 SEQUENCES = "PythonUtils"
 LONGEST = 10
 """`java.util.List.of` takes so many elements by themselves."""
+ALWAYS_ALIKE = ("col", "lit", "expr")
+"""Functions whose column follows from one name, constant or text."""
+KEPT = 4096
+"""Columns of each of them: an audit has some hundred, and sessions may be long."""
 
 
 class CachedClass:
@@ -31,12 +39,24 @@ class CachedClass:
 
         member = getattr(self._found, name)
         if isinstance(member, JavaMember):  # what a field holds may change
+            member = made_once(member) if name in ALWAYS_ALIKE else member
             setattr(self, name, member)
         return member
 
 
+def made_once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of one value that makes the column of each constant once; others go to it as they are."""
+    # 1, 1.0 and True are equal, and not the same constant.
+    kept = lru_cache(KEPT)(lambda _, value: function(value))
+
+    def column(value: Any) -> Any:
+        return kept(type(value).__name__, value) if isinstance(value, (str, int)) else function(value)
+
+    return column
+
+
 class CachedSequences(CachedClass):
-    """`PythonUtils`, which takes a short list of objects or names in one call."""
+    """`PythonUtils`, which takes lists of objects or names in parts instead of one by one."""
 
     def __init__(self, found: Any, lists: Any) -> None:
         super().__init__(found)
@@ -47,13 +67,18 @@ class CachedSequences(CachedClass):
         """Scala's sequence of a list, as `PythonUtils.toSeq` makes it."""
         from py4j.java_gateway import JavaObject
 
-        if (
+        if not (
             isinstance(values, list)
-            and 0 < len(values) <= LONGEST
+            and values
             and all(isinstance(value, (JavaObject, str)) for value in values)
         ):
-            return self._to_seq(self._list_of(*values))
-        return self._to_seq(values)
+            return self._to_seq(values)
+        first, *others = (
+            self._to_seq(self._list_of(*values[at : at + LONGEST])) for at in range(0, len(values), LONGEST)
+        )
+        for part in others:
+            first = first.concat(part)
+        return first
 
 
 def keep_lookups(spark: SparkSession) -> None:
