@@ -17,6 +17,6 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    suspect = tables.bookies.where("suspect").select("bookie_id", F.lit(True).alias("attribution_suspect"))
-    joined = rows.join(F.broadcast(suspect), "bookie_id", "left")
-    return joined.fillna({"attribution_suspect": False})
+    of = tables.roster.suspect_ids
+    suspect = F.coalesce(F.col("bookie_id").isin(of), F.lit(False)) if of else F.lit(False)
+    return rows.withColumn("attribution_suspect", suspect)

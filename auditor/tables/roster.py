@@ -68,6 +68,11 @@ class Roster:
         return [row for row in self.clear_bookies if row["named"] and row["registered"] is None]
 
     @cached_property
+    def suspect_ids(self) -> list[str]:
+        """The bookies of whose data it is not sure that they are theirs."""
+        return [row["bookie_id"] for row in self.bookies if row["suspect"]]
+
+    @cached_property
     def unread(self) -> list[Row]:
         """The rows of ``bookies`` that were to be read, and were not or in part."""
         return [

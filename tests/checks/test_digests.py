@@ -122,6 +122,7 @@ def test_copies_that_differ_are_one_finding_a_ledger_and_say_who_holds_which(kno
 
 def test_where_whose_disk_it_is_stands_in_doubt_both_are_suspects(known: Tables, spark: SparkSession) -> None:
     bookies = [{"bookie_id": f"bk{number}", "suspect": number == 2} for number in (1, 2, 3, 4)]
-    doubted = replace(known, bookies=tables(spark, bookies=bookies).bookies)
+    made = tables(spark, bookies=bookies)
+    doubted = replace(known, bookies=made.bookies, roster=made.roster)
     for id in ("entry-digest-wrong", "replica-mismatch"):
         assert {each.confidence for each in find(id, doubted)} == {"suspect"}

@@ -73,7 +73,8 @@ def test_bytes_that_a_ledger_keeps_are_told_by_the_threshold_that_frees_them(spa
 
 def test_whose_disk_is_in_doubt_is_suspected_alone(spark: SparkSession) -> None:
     rows = asked(spark, (1, [gone(7, 900)]), (2, [gone(7, 900), live(9, 100)]))
-    doubted = replace(rows, bookies=frame(spark, "bookies", [{"bookie_id": "bk1", "suspect": True}]))
+    made = tables(spark, bookies=[{"bookie_id": "bk1", "suspect": True}])
+    doubted = replace(rows, bookies=made.bookies, roster=made.roster)
     assert [each.confidence for each in find("entry-log-reclaimable", doubted)] == ["suspect"]
     assert [each.confidence for each in find("entry-log-pinned", doubted)] == ["suspect"]
 
