@@ -28,7 +28,7 @@ from auditor.errors import RunUsageError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.sources.file_systems import REPORT, run_files
-from auditor.spark.batches import arrow_frame
+from auditor.spark.batches import arrow_frame, in_one_part
 from auditor.spark.part_tables import WRITTEN, PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task
 from auditor.spark.source_rows import read_few
@@ -114,11 +114,21 @@ class RunDirectory:
         selected = fs.FileSelector(f"{self._base}/{name}", allow_not_found=True)
         return sum(info.size or 0 for info in self._files.get_file_info(selected))
 
-    def read_table(self, name: str) -> pa.Table:
-        """A table that has landed, all of it in memory."""
+    def read_table(self, name: str, columns: list[str] | None = None) -> pa.Table:
+        """A table that has landed, or some columns of it, all in memory."""
         from pyarrow import parquet
 
-        return parquet.read_table(f"{self._base}/{name}", filesystem=self._files, partitioning=None)
+        return parquet.read_table(
+            f"{self._base}/{name}", columns=columns, filesystem=self._files, partitioning=None
+        )
+
+    def count(self, name: str) -> int:
+        """How many rows a table that has landed has, by the ends of its files."""
+        from pyarrow import dataset
+
+        where = f"{self._base}/{name}"
+        rows = dataset.dataset(where, format="parquet", filesystem=self._files, partitioning=None)
+        return int(rows.count_rows())
 
     def remove(self, name: str) -> None:
         """Take away a directory that was only a step on the way."""
@@ -239,6 +249,15 @@ class Landing:
         """A table that is made of small ones, made here and now; of large ones it is left to tasks."""
         return read_few(table) if self._plans is not None and self._plans.small else table
 
+    def values(self, name: str, column: str) -> frozenset[str] | None:
+        """What a column of a table that has landed says, where tables are small; else None: nobody looks.
+
+        What no row says need not be asked for by a query, which takes a tenth of a second even so.
+        """
+        if self._plans is None or not self._plans.small:
+            return None
+        return frozenset(self.run.read_table(f"tables/{name}", [column])[column].unique().to_pylist())
+
     def fit_plans(self, table_bytes: int, replicas: int = 0) -> None:
         """Let Spark plan the queries to come by the size of the tables that have landed."""
         if self._plans is not None:
@@ -268,16 +287,14 @@ class Landing:
             if schema is None and held is not None:
                 schema = from_arrow_schema(held.schema)
             read = self.spark.read.schema(schema) if schema else self.spark.read
-            return read.parquet(self.run.where(where))
+            return in_one_part(read.parquet(self.run.where(where)))
         if held is None:
             held = self.run.read_table(where)
         # As Spark gives back what it has written: any column may be null.
         table = arrow_frame(self.spark, held, (schema or from_arrow_schema(held.schema)).toNullable())
-        if held.num_rows:
-            return table
-        self.empty.add(name)
-        # Told so, Spark drops every join with an empty table from the plans of the queries to come.
-        return table.where("false")
+        if not held.num_rows:
+            self.empty.add(name)
+        return table
 
     def beside_all(self, name: str, table: DataFrame) -> DataFrame:
         """A table that has landed, to be held against all ledgers: every task gets it, if it is small.

@@ -113,6 +113,8 @@ def _copies_of_the_gone(tables: Tables) -> DataFrame:
     """Ledgers that a live bookie has too many of, beside the ids gone whose share of them it holds."""
     from pyspark.sql import functions as F
 
+    from auditor.tables.gc_copies import other_ids
+
     live = tables.bookies.where("registered is not null and not foreign_instance").select("bookie_id")
     gone = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
     pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
@@ -127,9 +129,8 @@ def _copies_of_the_gone(tables: Tables) -> DataFrame:
         # First of all: where no id is gone, Spark sees it before it reads any ledger.
         .join(F.broadcast(gone), "alias")
     )
-    pairs_of_one = [(*pair, True) for pair in sorted(tables.roster.aliases)]
-    same = tables.bookies.sparkSession.createDataFrame(
-        pairs_of_one, "bookie_id string, alias string, same_bookie boolean"
+    same = other_ids(tables.bookies.sparkSession, tables.roster.aliases).select(
+        "bookie_id", F.col("other").alias("alias"), F.lit(True).alias("same_bookie")
     )
     return (
         pairs.join(F.broadcast(live), "bookie_id")

@@ -38,7 +38,14 @@ def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None 
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return spark.createDataFrame(table.combine_chunks(), schema or from_arrow_schema(table.schema))
+    made = spark.createDataFrame(table.combine_chunks(), schema or from_arrow_schema(table.schema))
+    # Told so, Spark drops every join with an empty table from the plans of the queries to come.
+    return in_one_part(made) if table.num_rows else made.where("false")
+
+
+def in_one_part(rows: DataFrame) -> DataFrame:
+    """Rows, in one partition where all tables are; of the driver's and of a file's Spark does not know it."""
+    return rows.coalesce(1) if in_one_task(rows.sparkSession) else rows
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:

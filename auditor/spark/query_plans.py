@@ -5,7 +5,8 @@ preparing them: Java code is generated and compiled for each, and what is left o
 whenever a part of it ends. Both pay for themselves where there are rows enough, and where there are few they
 are left out, with as few partitions as there are cores. Of some ten thousand ledgers one task does a step
 sooner than two are begun, and a join of what it holds sooner than a job has sent one side of it to every
-task.
+task. A table of one partition meets another of one without a shuffle: a query
+of them is one stage then, of which a dozen joins cost less than one shuffle does.
 
 Large tables are joined in partitions that fit in memory. Their rows are narrow and alike, so what looks
 small, packed in a file or a shuffle, is ten times that in memory: left to itself, Spark would put partitions
@@ -37,12 +38,15 @@ PLANNED_ONCE = {
     "spark.sql.lightweightPlanChangeValidation": "false",
 }
 """For small tables: nothing is compiled, and nothing planned anew."""
+_NO_HINTS = "spark.sql.optimizer.disableHints"
 _IN_ONE_TASK = {
     # Each table that is sent to all tasks is a job of its own: half of all jobs of an audit.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # What large queries send to all tasks on purpose, likewise.
+    _NO_HINTS: "true",
     "spark.sql.leafNodeDefaultParallelism": "1",
 }
-"""For tiny ones besides, with one partition."""
+"""For tiny ones besides, each of one partition (`auditor.spark.batches.arrow_frame`)."""
 _IN_MEMORY = {
     # Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
@@ -108,7 +112,7 @@ def partitions(spark: SparkSession) -> int:
 
 def in_one_task(spark: SparkSession) -> bool:
     """Whether the tables of the audit are tiny: what is made of them is as much as the driver may hold."""
-    return all(spark.conf.get(key, None) == value for key, value in _IN_ONE_TASK.items())
+    return spark.conf.get(_NO_HINTS, None) == _IN_ONE_TASK[_NO_HINTS]
 
 
 @contextmanager

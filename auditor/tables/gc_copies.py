@@ -17,11 +17,13 @@ from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.finding import Confidence
 from auditor.model.states import GcReason, GcVerdict, LedgerClass
-from auditor.spark.batches import map_batches
+from auditor.spark.batches import arrow_frame, map_batches
 from auditor.tables.judge_replicas import groups_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+ALIASES = pa.schema([("bookie_id", pa.string()), ("other", pa.string())])
 
 _LAST = pa.schema(
     [
@@ -79,16 +81,20 @@ def _under_another_id(
     """Copies whose ledger names the bookie by another of its ids."""
     from pyspark.sql import functions as F
 
-    same = over_replicated.sparkSession.createDataFrame(
-        [(*pair, True) for pair in sorted(aliases)], "bookie_id string, member string, other_id boolean"
-    )
+    same = other_ids(over_replicated.sparkSession, aliases)
     members = (
         over_replicated.select(*REPLICA)
         .join(F.broadcast(same), "bookie_id")
         .join(ledgers.select(*LEDGER, F.col("replicas.bookie_id").alias("members")), [*LEDGER])
     )
-    named = members.where(F.array_contains("members", F.col("member")))
-    return named.select(*REPLICA, "other_id").distinct()
+    named = members.where(F.array_contains("members", F.col("other")))
+    return named.select(*REPLICA, F.lit(True).alias("other_id")).distinct()
+
+
+def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataFrame:
+    """Each bookie that has two ids, by the one, with the ``other``: rows of `ALIASES`."""
+    pairs = [dict(zip(ALIASES.names, pair, strict=True)) for pair in sorted(aliases)]
+    return arrow_frame(spark, pa.Table.from_pylist(pairs, ALIASES))
 
 
 def _last_copies(

@@ -22,6 +22,7 @@ from auditor.keys.ledger_tree import MAX_LEDGER_ID
 from auditor.model.columns import schema_of
 from auditor.model.layout import LayoutKind
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes
+from auditor.spark.batches import arrow_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,6 +31,7 @@ GENERATORS = ("idgen", "idgen-long", "ms-idgen", "buckets")
 _HOB = re.compile(r"idgen-long/HOB-([0-9]{10})")
 _LOW_BITS = 32
 _BUCKET_BITS = 56
+_NEXT = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
 
 class Ids(NamedTuple):
@@ -43,10 +45,11 @@ class Ids(NamedTuple):
 def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
     """What the generators of a store say; empty where they do not say it.
 
-    >>> from auditor.sources.metadata.store import Znode
-    >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
-    >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
-    (Ids(low=0, high=9223372036854775807, next=70),)
+        >>> from auditor.spark.batches import arrow_frame
+    from auditor.sources.metadata.store import Znode
+        >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
+        >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
+        (Ids(low=0, high=9223372036854775807, next=70),)
     """
     if cluster.gaps:
         return ()  # what could not be read may be the generator
@@ -103,8 +106,8 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> 
     from pyspark.sql import functions as F
 
     spark = orphans.sparkSession
-    rows = [(number, each.next) for number, each in enumerate(ids)]
-    generators = F.broadcast(spark.createDataFrame(rows, "generator long, next long"))
+    rows = {"generator": list(range(len(ids))), "next": [each.next for each in ids]}
+    generators = F.broadcast(arrow_frame(spark, pa.table(rows, _NEXT)))
     # The bucket is the top byte of the id, sign and all.
     which = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
 
