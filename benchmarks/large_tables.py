@@ -27,7 +27,7 @@ from auditor.tables.block_join import unequal_in_blocks
 from auditor.tables.healthy_verdicts import verdicts_in_files
 from auditor.tables.index_counts import count_in_files, index_counts
 from auditor.tables.members import members, members_in_files
-from auditor.tables.rows_of_pairs import OF_LEDGERS, rows_of_pairs
+from auditor.tables.rows_of_few import OF_LEDGERS, rows_of_few
 from auditor.tables.verdicts import verdicts
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_store import write_snapshot
@@ -98,7 +98,7 @@ class _Questions:
 
         def of_pairs(name: str, columns: list[str]) -> PartTable:
             table = self._table(name)
-            return rows_of_pairs(spark, where[name], where["unequal"], table.schema, columns)
+            return rows_of_few(spark, where[name], where["unequal"], table.schema, columns)
 
         yield self._line(
             "members", lambda: members_in_files(spark, where["ledgers"]), lambda: members(ledgers)

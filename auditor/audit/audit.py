@@ -27,10 +27,11 @@ from auditor.audit.bookie_answers import query_bookies
 from auditor.audit.bookies import find_bookies
 from auditor.audit.changes import check_suppressions, compare_with_previous
 from auditor.audit.check_stage import run_checks
-from auditor.audit.comparison import compare_sides, drop_rows_of_pairs
+from auditor.audit.comparison import compare_sides
 from auditor.audit.derived_tables import derive_tables
 from auditor.audit.earlier_run import check_since, find_earlier_run
 from auditor.audit.entry_log_scan import read_entry_logs
+from auditor.audit.few_rows import drop_few_rows
 from auditor.audit.gc_scan import collector_settings, with_foresight
 from auditor.audit.index_scan import read_indexes
 from auditor.audit.landing import Landing, RunDirectory
@@ -126,7 +127,7 @@ class Audit:
         tables = with_offloads(landing, owners, tables, options)
         holes = landing.beside(partial(find_holes, metadata, difference.doubtful_ids))
         findings = run_checks(landing, tables, before, options)  # check, confirm
-        drop_rows_of_pairs(landing)
+        drop_few_rows(landing)
         landing.progress.stage("report")
         numbers = landing.beside(
             partial(count_for_report, tables, metadata, indexes, answers, findings, options.samples)
@@ -198,7 +199,7 @@ class Audit:
                 driver_memory=self.options.driver_memory,
                 log=log,
                 keep_classes=True,
-                small=is_small(uri),
+                small=partial(is_small, uri, self.options),
             )
             with query_plans(session) as plans, ThreadPoolExecutor(1, "beside") as second:
                 yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)

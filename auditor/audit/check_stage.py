@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from auditor.checks import TableCheck
 
 TOGETHER = "checks"
-"""The stage at which all groups of checks are asked at once."""
+"""The stage at which the checks of small tables are asked, all groups of them in two queries."""
 
 
 def run_checks(landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions) -> DataFrame:
@@ -54,10 +54,20 @@ def _rows_of_checks(landing: Landing, tables: Tables) -> DataFrame:
         return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
 
     concerned = [check for check in checks.OF_TABLES if check.asks not in tables.known_empty]
-    groups: dict[str, list[TableCheck]] = {}
-    for check in concerned:
-        groups.setdefault(TOGETHER if in_one_task(landing.spark) else check.group, []).append(check)
-    parts = [landing.land(group, partial(of, asked), "tables/checks") for group, asked in groups.items()]
+
+    def land(group: str, asked: Sequence[TableCheck]) -> DataFrame:
+        return landing.land(group, partial(of, asked), "tables/checks")
+
+    if in_one_task(landing.spark):
+        # Every second one, so that neither half has all that is long.
+        others = landing.beside(partial(land, "others", concerned[1::2])) if concerned[1:] else None
+        parts = [land(TOGETHER, concerned[::2])] if concerned else []
+        parts += [others()] if others else []
+    else:
+        groups: dict[str, list[TableCheck]] = {}
+        for check in concerned:
+            groups.setdefault(check.group, []).append(check)
+        parts = [land(group, asked) for group, asked in groups.items()]
     rows = ask_roster_checks(checks.OF_BOOKIES, tables.roster)
     parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
     return reduce(lambda some, more: some.unionByName(more), parts)

@@ -6,15 +6,16 @@ are asked is seen to have moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_states
+from auditor.audit.few_rows import are_few, land_rows_of
 from auditor.audit.index_scan import Indexes
-from auditor.audit.landing import FEW_BYTES, Landing
+from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
 from auditor.audit.witness import Witness, judge_with_witness
 from auditor.model.options import AuditOptions
@@ -24,16 +25,12 @@ from auditor.tables.answers import merge_answers
 from auditor.tables.block_join import unequal_here, unequal_in_blocks
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
-from auditor.tables.rows_of_pairs import OF_LEDGERS, rows_of_pairs
+from auditor.tables.rows_of_few import OF_LEDGERS
 from auditor.tables.unequal import PAIR, answered_ends, expected_groups, unequal
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-
-VERDICTS_OF_PAIRS = "verdicts_of_pairs"
-_LEDGERS_OF_PAIRS, _INDEXES_OF_PAIRS = "ledgers_of_pairs", "availability_of_pairs"
 
 
 class SideComparison(NamedTuple):
@@ -73,7 +70,7 @@ def compare_sides(
         make = partial(_unequal_in_blocks, landing, indexes, replicas if is_large(size) else None)
     pairs = landing.beside_all("unequal", landing.land("unequal", make))
     ledgers, of_pairs = first.ledgers, indexes
-    few = whole and landing.run.size("tables/unequal") <= FEW_BYTES
+    few = whole and are_few(landing, "unequal")
     if few:
         ledgers, of_pairs = _of_pairs(landing, first, indexes)
     by_index = partial(judge_ledgers, ledgers, pairs, states, round(options.grace * 1000))
@@ -82,22 +79,10 @@ def compare_sides(
     return SideComparison(pairs, judged, states, witness, ledgers, of_pairs, few)
 
 
-def drop_rows_of_pairs(landing: Landing) -> None:
-    """Take away what landed for the steps up to the checks alone."""
-    for name in (_LEDGERS_OF_PAIRS, _INDEXES_OF_PAIRS, VERDICTS_OF_PAIRS):
-        landing.run.remove(f"tables/{name}")
-
-
 def _of_pairs(landing: Landing, first: FirstScan, indexes: Indexes) -> tuple[DataFrame, Indexes]:
-    """Of both tables what the pairs are of, landed until the checks are done."""
-
-    def land(name: str, table: str, of: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:
-        where = [Path(landing.run.where(f"tables/{each}")) for each in (table, "unequal")]
-        rows = rows_of_pairs(landing.spark, where[0], where[1], of.schema, columns)
-        return landing.beside_all(name, landing.land(name, lambda: landing.read_small(rows)))
-
-    ledgers = land(_LEDGERS_OF_PAIRS, "ledgers", first.ledgers, OF_LEDGERS)
-    return ledgers, indexes.of_rows(land(_INDEXES_OF_PAIRS, "availability", indexes.rows))
+    """Of both tables what the pairs are of."""
+    ledgers = land_rows_of(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
+    return ledgers, indexes.of_rows(land_rows_of(landing, "unequal", "availability", indexes.rows))
 
 
 def _unequal_in_blocks(landing: Landing, indexes: Indexes, replicas: int | None) -> DataFrame | pa.Table:

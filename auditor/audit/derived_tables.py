@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_rows, start_rows
-from auditor.audit.comparison import VERDICTS_OF_PAIRS, SideComparison
+from auditor.audit.comparison import SideComparison
+from auditor.audit.few_rows import VERDICTS_OF_PAIRS, are_few, land_rows_of
 from auditor.audit.identities import land_identities
 from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
@@ -34,10 +35,18 @@ from auditor.tables.id_generator import UNDRAWN, find_undrawn
 from auditor.tables.index_counts import COUNTS
 from auditor.tables.judged import find_unindexed
 from auditor.tables.marks import of_first_scan, stock
-from auditor.tables.orphans import find_over_replicated, holdings, orphans, vanished_ranges
+from auditor.tables.orphans import (
+    LEAST_VANISHED,
+    VANISHED_RANGES,
+    find_over_replicated,
+    holdings,
+    orphans,
+    vanished_ranges,
+)
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.parts import empty_parts, part_questions
 from auditor.tables.registry import BOOKIES, DIRECTORIES
+from auditor.tables.rows_of_few import OF_LEDGERS
 from auditor.tables.stale_marks import STALE_MARKS, stale_marks
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts
@@ -73,17 +82,25 @@ def derive_tables(
     orphan_tables = landing.beside(
         partial(_land_orphans, landing, metadata, difference, indexes, comparison, before, counts)
     )
+    marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
+    ledgers_of_marks, classes_of_marks = ledgers, classes
+    if comparison.by_files and "marks" not in landing.empty and are_few(landing, "marks"):
+        ledgers_of_marks = land_rows_of(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
+        classes_of_marks = land_rows_of(landing, "marks", "verdicts", classes)
+    stale = landing.beside(
+        partial(_stale_marks, landing, marked, classes_of_marks, ledgers_of_marks, bookies)
+    )
     _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
     landing.rows("starts", start_rows(indexes, metadata), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
     cluster = _cluster_facts(metadata, indexes, before)
     roster = Roster.read(lambda name: landing.run.read_rows(f"tables/{name}"), cluster)
-    marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
     locked = marks.where("kind = 'lock'")
-    gone = orphan_tables()
+    gone, stale_ones = orphan_tables(), stale()
     nobodys = landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
     tables = Tables(
         ledgers=ledgers,
+        ledgers_of_marks=ledgers_of_marks,
         marks=marked,
         locks=locked,
         bookies=bookies,
@@ -97,7 +114,7 @@ def derive_tables(
         undrawn=gone.undrawn,
         over_replicated=find_over_replicated(judged, ledgers, marked, locked, bookies),
         unindexed=find_unindexed(judged, difference.moved),
-        stale_marks=_stale_marks(landing, marked, classes, ledgers, bookies),
+        stale_marks=stale_ones,
         empty_directories=empty_directories(marks),
         ownership=nobodys if ownership is None else ownership,
         moved=difference.moved,
@@ -145,17 +162,21 @@ def _land_orphans(
     before: RunsBefore,
     counts: DataFrame,
 ) -> OrphanTables:
-    gone = landing.land("orphans", lambda: _orphans(metadata, difference, indexes, comparison))
+    gone = landing.land("orphans", lambda: _orphans(landing, metadata, difference, indexes, comparison))
     return OrphanTables(
         gone,
         landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing))),
-        landing.land("vanished_ranges", lambda: vanished_ranges(indexes.rows, gone)),
+        _vanished_ranges(landing, indexes, gone),
         _undrawn(landing, metadata, gone),
     )
 
 
 def _orphans(
-    metadata: ClusterMetadata, difference: ScanDifference, indexes: Indexes, comparison: SideComparison
+    landing: Landing,
+    metadata: ClusterMetadata,
+    difference: ScanDifference,
+    indexes: Indexes,
+    comparison: SideComparison,
 ) -> DataFrame:
     in_databases = {each.bookie_id for each in indexes.counts if each.storage == ROCKSDB}
     return orphans(
@@ -167,7 +188,7 @@ def _orphans(
         difference.moved,
         metadata.source.scan_time,
         {name: indexes.newest(name) for name in comparison.states if name in in_databases},
-        difference.doubtful_ids,
+        None if "doubtful_ids" in landing.empty else difference.doubtful_ids,
         metadata.first.ledgers,
     )
 
@@ -189,7 +210,7 @@ def _land_contents(
         doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs).collect()}
         wanted = sorted(doubtful | set(indexes.overlapping))
         large = None
-        if is_large(landing.run.size("tables/availability")):
+        if comparison.by_files or is_large(landing.run.size("tables/availability")):
             of_pairs = (comparison.ledgers, comparison.indexes.rows)
             large = LargeTables(*of_pairs, counts, *_by_directories(rows))
         return contents(indexes.rows, ledgers, pairs, directories, bookies, wanted, large)
@@ -221,6 +242,13 @@ def _cluster_facts(metadata: ClusterMetadata, indexes: Indexes, before: RunsBefo
         unclear_bookies=frozenset(metadata.unclear_bookies()),
         has_sources=bool(indexes.bookies.sources),
     )
+
+
+def _vanished_ranges(landing: Landing, indexes: Indexes, orphans: DataFrame) -> DataFrame:
+    """Nothing is asked where all orphans together are too few for a range."""
+    if landing.run.count("tables/orphans") < LEAST_VANISHED:
+        return landing.rows("vanished_ranges", [], VANISHED_RANGES)
+    return landing.land("vanished_ranges", lambda: vanished_ranges(indexes.rows, orphans))
 
 
 def _undrawn(landing: Landing, metadata: ClusterMetadata, orphans: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from auditor.audit.metadata_scan import FirstScan, MetadataSource
 from auditor.audit.second_scan import SecondScan
 from auditor.model.layout import LayoutKind
 from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
-from auditor.tables.doubtful_ids import doubtful_ids
+from auditor.tables.doubtful_ids import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids
 from auditor.tables.id_generator import Ids, ids_drawn, is_bare
 from auditor.tables.moved import find_moves
 from auditor.tables.registry import (
@@ -145,7 +145,12 @@ class ScanDifference(NamedTuple):
 def land_difference(metadata: ClusterMetadata) -> ScanDifference:
     """Compare the scans with each other, and land the tables ``doubtful_ids`` and ``moved``."""
     first, again, landing = metadata.first, metadata.second.ledgers, metadata.source.landing
-    doubtful = landing.land("doubtful_ids", lambda: doubtful_ids(first.ledgers, again, first.cut))
+    names = ("ledgers",) if again is None else ("ledgers", "ledgers_again")
+    said = [landing.values(name, "status") for name in names]
+    if first.cut is None and all(each is not None and each.isdisjoint(LEAVE_IDS_OPEN) for each in said):
+        doubtful = landing.rows("doubtful_ids", [], DOUBTFUL_IDS)
+    else:
+        doubtful = landing.land("doubtful_ids", lambda: doubtful_ids(first.ledgers, again, first.cut))
     if again is None:
         return ScanDifference(None, doubtful)
     moves = landing.land("moved", lambda: find_moves(first.ledgers, again, doubtful))

@@ -40,7 +40,7 @@ from auditor.model.report import (
     RunFacts,
     Tally,
 )
-from auditor.model.states import BookieRead
+from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.model.version import program_version
 from auditor.sources.bookies.rpc.listing_rows import ASKED
 from auditor.spark.aggregates import aggregate_many
@@ -230,15 +230,27 @@ class Holes(NamedTuple):
 
 def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
     """What a run could not see of the metadata; where there is any, what is not found may be there."""
-    return Holes(_gaps(metadata), count_ids_in_doubt(doubtful_ids))
+    none = "doubtful_ids" in metadata.source.landing.empty
+    return Holes(_gaps(metadata), None if none else count_ids_in_doubt(doubtful_ids))
 
 
 def _gaps(metadata: ClusterMetadata) -> list[str]:
     """A bounded sample of what could not be listed, of any part of the metadata."""
-    rows = metadata.first.ledgers.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
-    rows += metadata.second.marks.where("kind = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
-    if (again := metadata.second.ledgers) is not None:
-        rows += again.where("status = 'gap'").select("path", "damage").limit(GAPS_SHOWN).collect()
+    from pyspark.sql import functions as F
+
+    tables = [
+        ("ledgers", "status", LedgerStatus.GAP, metadata.first.ledgers),
+        ("marks", "kind", MarkRow.GAP, metadata.second.marks),
+        ("ledgers_again", "status", LedgerStatus.GAP, metadata.second.ledgers),
+    ]
+    rows = []
+    for name, column, gap, table in tables:
+        if table is None:
+            continue
+        said = metadata.source.landing.values(name, column)
+        if said is None or gap in said:
+            gaps = table.where(F.col(column) == gap).select("path", "damage")
+            rows += gaps.limit(GAPS_SHOWN).collect()
     named = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
     return [f"{path}: {reason}" for path, reason in sorted(named)][:GAPS_SHOWN]
 

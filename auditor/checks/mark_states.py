@@ -33,7 +33,7 @@ def waiting_marks(tables: Tables) -> DataFrame:
         .join(deleted_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
     )
     empty = (
-        tables.ledgers.where("status in ('ok', 'broken') and not undecidable")
+        tables.ledgers_of_marks.where("status in ('ok', 'broken') and not undecidable")
         .where("state = 'CLOSED' and last_entry_id = -1")
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, F.lit(True).alias("empty"))
@@ -65,7 +65,7 @@ def deleted_marks(tables: Tables) -> DataFrame:
     marks = named_marks(tables.marks)
     # Of all ledgers only those that a mark is of: what is joined stays as small as the marks are.
     known = (
-        tables.ledgers.where("ledger_id is not null")
+        tables.ledgers_of_marks.where("ledger_id is not null")
         .select(*LEDGER)
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
     )

@@ -59,7 +59,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         F.filter("replicas", lambda replica: replica["depends"]), lambda r: r["bookie_id"]
     )
     ledgers = (
-        tables.ledgers.where(F.col("status").isin(*DECODED))
+        tables.ledgers_of_marks.where(F.col("status").isin(*DECODED))
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, "write_quorum", depended_on.alias("members"))
     )

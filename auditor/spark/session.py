@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +56,7 @@ def build_session(
     driver_memory: str | None = None,
     log: Path | None = None,
     keep_classes: bool = False,
-    small: bool = False,
+    small: Callable[[], bool] = lambda: False,
 ) -> SparkSession:
     """Start a Spark session, or take the one that is already there.
 
@@ -64,7 +66,8 @@ def build_session(
     Spark's Java process says goes to the file ``log``, if one is given, else to standard error. With
     ``keep_classes`` and a ``log``, for Java speaks of it after the command has ended, its classes are kept
     for later sessions (`auditor.spark.class_archive`).
-    ``small`` is for one audit of little: code is compiled once, and one thread collects garbage.
+    ``small``, asked where Java is started, says whether it is for one audit of little: code is compiled once
+    then, and one thread collects garbage.
 
     Raises:
         UsageError: a master that cannot be meant; SparkError: the session could not be started.
@@ -89,9 +92,15 @@ def build_session(
         settings["spark.driver.memory"] = driver_memory
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with as_file(files("auditor") / "log4j2.properties") as quiet, _output_to(log):
+    own = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if small() else JAVA_OPTIONS
+    with (
+        as_file(files("auditor") / "log4j2.properties") as quiet,
+        _output_to(log),
+        ThreadPoolExecutor(1, "beside") as beside,
+    ):
+        # Java starts for seconds in which Python has nothing to do: it loads what the first table will want.
+        beside.submit(import_module, "pandas")
         archive = archive_options(java, make=keep_classes and log is not None)
-        own = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if small else JAVA_OPTIONS
         options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", *own, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = _start(builder, settings.get("spark.master", "Spark"), log)

@@ -74,6 +74,8 @@ class Tables:
     """
 
     ledgers: DataFrame
+    ledgers_of_marks: DataFrame
+    """The rows of ``ledgers`` that marks are of, or more of them: what is asked of a mark's ledger."""
     marks: DataFrame
     locks: DataFrame
     bookies: DataFrame

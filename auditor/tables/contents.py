@@ -58,7 +58,7 @@ CONTENTS = schema_of(
 
 
 class LargeTables(NamedTuple):
-    """What of large tables saves a look at all of their rows.
+    """What saves a look at all rows of ledgers and availability.
 
     ``ledgers`` and ``availability`` have at least the rows that the unequal pairs are of; ``counts`` says how
     many indexes are alike (`auditor.tables.index_counts`). ``alone`` are bookies that have one directory,

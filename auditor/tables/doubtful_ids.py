@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.columns import schema_of
+from auditor.model.states import LedgerStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,6 +30,9 @@ DOUBTFUL_IDS = schema_of(
     ),
     ("why", pa.string(), "what could not be read, or lies in the wrong place"),
 )
+
+LEAVE_IDS_OPEN = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
+"""What a scan says of rows that may leave ids open."""
 
 WIDE = "decimal(38,0)"
 """Wide enough for the distance of any two ids."""
@@ -84,7 +88,7 @@ def _ranges(scan: DataFrame) -> DataFrame:
     """What each damaged znode leaves open."""
     from pyspark.sql import functions as F
 
-    rows = scan.where("status in ('misplaced', 'gap')")
+    rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN))
     unseen = F.col("low").isNotNull()
     return rows.where("low is not null or ledger_id is not null").select(
         "scope_id",

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _CODED = ("status", "state")
 _CLASSES = [LedgerClass.HEALTHY.value, LedgerClass.NOT_CLOSED.value, LedgerClass.UNDECIDED.value]
 _CONFIDENCES = [Confidence.CONFIRMED.value, Confidence.UNKNOWN.value]
-_LISTED = pa.array([status.value for status in LISTED])
 _ROWS = 1 << 17
 
 
@@ -52,8 +51,9 @@ def healthy_verdicts(files: Iterable[str], judged: str) -> Iterator[pa.RecordBat
     others = pq.read_table(judged, columns=[*LEDGER], partitioning=None)
     pairs = set(zip(*(others[name].to_pylist() for name in LEDGER), strict=True))
     ids = others[LEDGER[-1]].unique()
+    known = pa.array([status.value for status in LISTED])
     for rows in row_groups(files, (*LEDGER, *_CODED, "undecidable"), _CODED, _ROWS):
-        listed = pc.and_(rows[LEDGER[-1]].is_valid(), pc.is_in(rows["status"].cast(pa.string()), _LISTED))
+        listed = pc.and_(rows[LEDGER[-1]].is_valid(), pc.is_in(rows["status"].cast(pa.string()), known))
         maybe = pc.is_in(rows[LEDGER[-1]], value_set=ids, skip_nulls=True)
         named = zip(*(rows[name].filter(maybe).to_pylist() for name in LEDGER), strict=True)
         kept = listed.combine_chunks().to_numpy(zero_copy_only=False)

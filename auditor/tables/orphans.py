@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
-from auditor.model.columns import LEDGER
+from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import ON_DISK
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted_ids, new_ids, scan_ids
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 # One leaf of the hierarchical layouts holds this many ids; a vanished inner znode takes a whole one along.
 _LEAF_IDS = 10_000
-# Retention deletes old ledgers in id order: fewer orphans than this in one leaf are everyday life.
-_LEAST_VANISHED = 100
+LEAST_VANISHED = 100
+"""Retention deletes old ledgers in id order: fewer orphans than this in one leaf are everyday life."""
 # States of a ledger that a bookie has. Limbo says that entries may be lacking, not that the ledger may be:
 # the collector deletes it like any other once its metadata is gone. Locations without an entry in the index
 # of ledgers are no ledger: so a deletion looks for a while.
@@ -29,6 +31,15 @@ COLLECTED_WITHIN_MS = 3_600_000
 """A bookie's collector has passed within so long: it does every 15 minutes, unless compaction holds it up."""
 
 _PAIR = ("bookie_id", *LEDGER)
+
+VANISHED_RANGES = schema_of(
+    ("bookie_id", pa.string(), "the bookie"),
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("low", pa.int64(), "first id of a range of 10,000 of which it holds orphans only"),
+    ("high", pa.int64(), "last id of the range"),
+    ("ledgers", pa.int64(), "ledgers that it holds there"),
+    ("in_doubt", pa.int64(), "of these, orphans with a doubt (orphans)"),
+)
 
 
 def orphans(
@@ -132,9 +143,9 @@ def holdings(counts: DataFrame, orphans: DataFrame, earlier: DataFrame | None = 
 
 
 def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
-    """Leaves of 10,000 ids of which a bookie holds at least 100 ledgers, all of them orphans.
+    """Leaves of 10,000 ids of which a bookie holds `LEAST_VANISHED` ledgers or more, all of them orphans.
 
-    ``in_doubt`` counts those whose id is.
+    Rows of `VANISHED_RANGES`; ``in_doubt`` counts those whose id is.
     """
     from pyspark.sql import functions as F
 
@@ -142,7 +153,7 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     leaf = F.expr(f"ledger_id div {_LEAF_IDS} - if(ledger_id % {_LEAF_IDS} < 0, 1, 0)")
     leaves = ["bookie_id", "scope_id", "leaf"]
     lost = orphans.withColumn("leaf", leaf)
-    many = lost.groupBy(*leaves).count().where(F.col("count") >= _LEAST_VANISHED)
+    many = lost.groupBy(*leaves).count().where(F.col("count") >= LEAST_VANISHED)
     held = availability.where(_is_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
     ledgers = held.groupBy(*leaves).agg(F.count("*").alias("ledgers"))
     whole = _with_orphans(ledgers, lost, leaves).where(F.col("ledgers") == F.col("orphans"))

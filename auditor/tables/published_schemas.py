@@ -33,6 +33,7 @@ from auditor.tables.log_foresight import LOG_FORESIGHT
 from auditor.tables.misplaced import MISPLACED
 from auditor.tables.moved import MOVED
 from auditor.tables.offload_objects import OFFLOAD_OBJECTS
+from auditor.tables.orphans import VANISHED_RANGES
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.registry import BOOKIES, COOKIES, DIRECTORIES, REGISTRATIONS
 from auditor.tables.space import SPACE
@@ -115,14 +116,7 @@ TABLES: dict[str, pa.Schema] = {
             "of the others, those that a run which ended an hour or more before had already; 0: or none did",
         ),
     ),
-    "vanished_ranges": schema_of(
-        ("bookie_id", pa.string(), "the bookie"),
-        ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
-        ("low", pa.int64(), "first id of a range of 10,000 of which it holds orphans only"),
-        ("high", pa.int64(), "last id of the range"),
-        ("ledgers", pa.int64(), "ledgers that it holds there"),
-        ("in_doubt", pa.int64(), "of these, orphans with a doubt (orphans)"),
-    ),
+    "vanished_ranges": VANISHED_RANGES,
     "undrawn": UNDRAWN,
     "gc_foresight": GC_FORESIGHT,
     "log_foresight": LOG_FORESIGHT,

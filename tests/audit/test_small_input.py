@@ -1,17 +1,24 @@
-"""Java is started for a small audit where what was saved is small, and known to be."""
+"""Java is started for a small audit where what was saved is small, or what runs says so."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from auditor.audit.small_input import SMALL_BYTES, is_small
-from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.audit import small_input
+from auditor.audit.small_input import SMALL_BYTES, SMALL_LEDGERS, is_small
+from auditor.errors import StoreError
+from auditor.model.layout import LayoutKind
+from auditor.model.options import AuditOptions
+from auditor.sources.metadata.store import ClusterNodes, StoreOptions
+from auditor.sources.metadata.store_facts import LedgerCount
+from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 
 
 def small(uri: str) -> bool:
-    return is_small(parse_metadata_uri(uri))
+    return is_small(parse_metadata_uri(uri), AuditOptions(timeout=0.5))
 
 
 def test_a_dump_is_small_up_to_the_bound(tmp_path: Path) -> None:
@@ -30,6 +37,42 @@ def test_all_files_of_a_server_count(tmp_path: Path) -> None:
     assert not small(f"zk-snapshot://{tmp_path}?root=/ledgers")
 
 
-@pytest.mark.parametrize("uri", ["zk://h1:2181/ledgers", "etcd://h1:2379/scope", "dump:///not/there.jsonl"])
-def test_what_cannot_be_seen_is_not_small(uri: str) -> None:
-    assert not small(uri)
+def test_what_cannot_be_seen_is_not_small() -> None:
+    assert not small("dump:///not/there.jsonl")
+
+
+class Running:
+    """A store that runs, as far as it is asked for its layout."""
+
+    nodes = ClusterNodes({}, 0, "0x1")
+
+    def cluster(self) -> ClusterNodes:
+        return self.nodes
+
+    def close(self) -> None:
+        self.nodes = replace(self.nodes, scan_time=1)
+
+
+@pytest.mark.parametrize(
+    ("ledgers", "wanted"), [(SMALL_LEDGERS, True), (SMALL_LEDGERS + 1, False), (None, False)]
+)
+def test_a_running_store_is_asked(ledgers: int | None, wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None: it breaks off while it counts."""
+    store = Running()
+
+    def count(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
+        assert (uri.root, layout, options.timeout_s) == ("/ledgers", LayoutKind.HIERARCHICAL, 0.5)
+        if ledgers is None:
+            raise StoreError("gone")
+        return LedgerCount(ledgers, exact=False)
+
+    monkeypatch.setattr(small_input, "open_store", lambda *_: store)
+    monkeypatch.setattr(small_input, "choose_layout", lambda *_: (LayoutKind.HIERARCHICAL, "it says so"))
+    monkeypatch.setattr(small_input, "count_ledgers", count)
+    assert small("zk://h1:2181/ledgers") is wanted
+    assert store.nodes.scan_time == 1  # it was closed
+
+
+def test_one_that_does_not_answer_is_told_before_java_starts() -> None:
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1:1"):
+        small("zk://127.0.0.1:1/ledgers")

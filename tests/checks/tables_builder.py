@@ -48,7 +48,11 @@ def _schema(name: str) -> StructType | str:
     return from_arrow_schema(TABLES[name])
 
 
-SCHEMAS = {each.name: _schema(each.name) for each in fields(Tables) if each.type == "DataFrame"}
+SCHEMAS = {
+    each.name: _schema(each.name)
+    for each in fields(Tables)
+    if each.type == "DataFrame" and each.name != "ledgers_of_marks"
+}
 SCHEMAS["gc_foresight"] = _schema("gc_foresight")
 SCHEMAS["log_foresight"] = _schema("log_foresight")
 _USUAL: dict[str, Row] = {
@@ -114,6 +118,7 @@ def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Seq
     return Tables(
         cluster=cluster,
         roster=roster,
+        ledgers_of_marks=frames["ledgers"],
         collector=CollectorSettings(),
         known_empty=frozenset((*OF_ENTRY_LOGS, *(name for name in OF_OFFLOADS if name not in rows))),
         **frames,

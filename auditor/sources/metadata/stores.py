@@ -116,7 +116,7 @@ def recognise(uri: str | MetadataUri) -> None:
         _load(recogniser)(parsed)
 
 
-def count_ledgers(uri: str, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
+def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
     """Count or estimate the ledgers of a running store, within ``options``.
 
     Raises:
@@ -126,7 +126,7 @@ def count_ledgers(uri: str, layout: LayoutKind, options: StoreOptions) -> Ledger
     parsed = parse_metadata_uri(uri)
     counter = STORES[parsed.scheme].counter
     if counter is None:
-        raise UsageError(f"{uri}: only a running store can be asked how many ledgers it has")
+        raise UsageError(f"{parsed.text}: only a running store can be asked how many ledgers it has")
     count: LedgerCount = _load(counter)(parsed.hosts, parsed.root, layout, options)
     return count
 

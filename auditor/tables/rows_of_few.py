@@ -1,4 +1,4 @@
-"""Of the large tables ledgers and availability the rows that the unequal pairs are of.
+"""Of large tables the rows that a few others are of: unequal pairs, or marks.
 
 What is asked of a pair that differs is asked of its ledger, and of what else is held of it: of a few rows, by
 queries that would look for them among all rows each time. So they are looked for once, by tasks that read the
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
-"""The columns of ``ledgers`` that are asked of the ledgers of pairs."""
+"""The columns of ``ledgers`` that are asked of these ledgers."""
 
 _ID = LEDGER[-1]
 
 
-def rows_of_pairs(
-    spark: SparkSession, table: Path, unequal: Path, schema: StructType, columns: Sequence[str] | None = None
+def rows_of_few(
+    spark: SparkSession, table: Path, few: Path, schema: StructType, columns: Sequence[str] | None = None
 ) -> PartTable:
-    """All rows of a table with the ledger id of an unequal pair: in any scope, and on any bookie.
+    """All rows of a table with a ledger id of a small one: in any scope, and on any bookie.
 
-    ``table`` and ``unequal`` are directories of landed tables, ``schema`` the columns of the first;
+    ``table`` and ``few`` are directories of landed tables, ``schema`` the columns of the first;
     ``columns`` are those to keep, None: all.
     """
     from pyspark.sql.types import StructType
 
     kept = StructType([each for each in schema.fields if columns is None or each.name in columns])
-    read = partial(rows_of_ledgers, unequal=str(unequal), columns=kept.names)
+    read = partial(rows_of_ledgers, few=str(few), columns=kept.names)
     return from_files(spark, kept, table, read)
 
 
-def rows_of_ledgers(files: Iterable[str], unequal: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of the rows of some files whose ledger ids the table unequal has."""
-    wanted = pq.read_table(unequal, columns=[_ID], partitioning=None)[_ID].unique()
+def rows_of_ledgers(files: Iterable[str], few: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of the rows of some files whose ledger ids the table ``few`` has."""
+    wanted = pq.read_table(few, columns=[_ID], partitioning=None)[_ID].unique()
     for path in files:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             for group in range(file.num_row_groups):

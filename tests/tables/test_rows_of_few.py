@@ -1,4 +1,4 @@
-"""The rows of large tables that unequal pairs are of."""
+"""The rows of large tables that a few others are of."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.tables.rows_of_pairs import OF_LEDGERS, rows_of_ledgers
+from auditor.tables.rows_of_few import OF_LEDGERS, rows_of_ledgers
 from tests.tables.rows import ledger
 
 IDS = st.one_of(st.none(), st.integers(0, 9), st.sampled_from([2**63 - 1, -(2**63)]))
@@ -23,7 +23,7 @@ def rows_of(ids: list[int | None], scope: int) -> list[dict[str, Any]]:
 
 @settings(max_examples=100, deadline=None)
 @given(first=st.lists(IDS, max_size=9), second=st.lists(IDS, max_size=9), pairs=st.lists(IDS, max_size=4))
-def test_they_are_those_with_the_ids_of_pairs_in_any_scope(
+def test_they_are_those_with_the_ids_of_the_few_in_any_scope(
     tmp_path_factory: Any, first: list[int | None], second: list[int | None], pairs: list[int | None]
 ) -> None:
     place = tmp_path_factory.mktemp("t")
