@@ -126,5 +126,19 @@ def test_an_audit_is_told_when_its_pod_is_to_end(script: tuple[list[str], dict[s
         assert shell.stdout is not None
         assert shell.stdout.readline() == "begun\n"
         shell.send_signal(signal.SIGTERM)
-        assert shell.stdout.read() == "told\n"
+        assert shell.communicate(timeout=60) == ("told\n", None)
     assert shell.returncode == 143
+
+
+def test_a_pod_that_is_to_end_when_its_audit_has_hardly_begun_ends(
+    script: tuple[list[str], dict[str, str]],
+) -> None:
+    """The shell is told before it knows whom to tell."""
+    (*shell, text), environment = script
+    bkaudit = Path(environment["PATH"].partition(":")[0], "bkaudit")
+    bkaudit.write_text("#!/bin/sh\nwhile :; do sleep 0.1; done\n")
+    knows = "audit=$!\n"
+    assert text.count(knows) == 1
+    told = text.replace(knows, f'kill -TERM "$$"\n{knows}')
+    ended = subprocess.run([*shell, told], env=environment | {"PUSHGATEWAY": ""}, check=False, timeout=60)
+    assert ended.returncode == 143
