@@ -12,7 +12,7 @@ What is not known here, in a PySpark of another make, is looked up as before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,18 +39,18 @@ class CachedClass:
 
         member = getattr(self._found, name)
         if isinstance(member, JavaMember):  # what a field holds may change
-            member = made_once(member) if name in ALWAYS_ALIKE else member
+            member = keep_columns(member) if name in ALWAYS_ALIKE else member
             setattr(self, name, member)
         return member
 
 
-def made_once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function of one value that makes the column of each constant once; others go to it as they are."""
-    # 1, 1.0 and True are equal, and not the same constant.
-    kept = lru_cache(KEPT)(lambda _, value: function(value))
+def keep_columns(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of one value that keeps the column of each text and whole number; others it makes anew."""
+    # Typed: 1 and True are equal, and not the same constant. A member of Java has no docstring to take over.
+    kept = lru_cache(KEPT, typed=True)(lambda value: function(value))
 
     def column(value: Any) -> Any:
-        return kept(type(value).__name__, value) if isinstance(value, (str, int)) else function(value)
+        return kept(value) if isinstance(value, (str, int)) else function(value)
 
     return column
 
@@ -73,12 +73,10 @@ class CachedSequences(CachedClass):
             and all(isinstance(value, (JavaObject, str)) for value in values)
         ):
             return self._to_seq(values)
-        first, *others = (
+        parts = (
             self._to_seq(self._list_of(*values[at : at + LONGEST])) for at in range(0, len(values), LONGEST)
         )
-        for part in others:
-            first = first.concat(part)
-        return first
+        return reduce(lambda some, more: some.concat(more), parts)
 
 
 def keep_lookups(spark: SparkSession) -> None:

@@ -5,8 +5,8 @@ preparing them: Java code is generated and compiled for each, and what is left o
 whenever a part of it ends. Both pay for themselves where there are rows enough, and where there are few they
 are left out, with as few partitions as there are cores. Of some ten thousand ledgers one task does a step
 sooner than two are begun, and a join of what it holds sooner than a job has sent one side of it to every
-task. A table of one partition meets another of one without a shuffle: a query
-of them is one stage then, of which a dozen joins cost less than one shuffle does.
+task. A table of one partition meets another of one without a shuffle: a query of them is one stage then, of
+which a dozen joins cost less than one shuffle does.
 
 Large tables are joined in partitions that fit in memory. Their rows are narrow and alike, so what looks
 small, packed in a file or a shuffle, is ten times that in memory: left to itself, Spark would put partitions

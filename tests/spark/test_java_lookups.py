@@ -49,7 +49,7 @@ def test_a_long_list_goes_in_parts(commands: list[str]) -> None:
     assert len(commands) == 9
 
 
-def test_a_constant_is_made_once_and_is_no_other_constant(spark: SparkSession, commands: list[str]) -> None:
+def test_a_constant_is_made_once_and_is_no_other_constant(spark: SparkSession) -> None:
     values = (1, True, "1", "true", 0, False, None, 1.0, 1 << 40)
     for _ in range(2):
         row = spark.range(1).select(*(F.lit(value) for value in values)).first()
