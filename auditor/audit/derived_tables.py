@@ -16,7 +16,7 @@ import pyarrow as pa
 from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_rows, start_rows
 from auditor.audit.comparison import SideComparison
-from auditor.audit.few_rows import VERDICTS_OF_PAIRS, are_few, land_rows_of
+from auditor.audit.few_rows import STEPS, are_few, land_rows_of
 from auditor.audit.identities import land_identities
 from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
@@ -131,8 +131,8 @@ def _land_verdicts(landing: Landing, ledgers: DataFrame, comparison: SideCompari
         return landing.land("verdicts", lambda: verdicts(ledgers, judged))
 
     of_pairs = comparison.ledgers.join(judged.select(*LEDGER), [*LEDGER], "left_semi")
-    landing.land(VERDICTS_OF_PAIRS, lambda: verdicts(of_pairs, judged))
-    names = ("ledgers", "judged", VERDICTS_OF_PAIRS)
+    landing.land("verdicts_of_pairs", lambda: verdicts(of_pairs, judged), f"tables/{STEPS}")
+    names = ("ledgers", "judged", f"{STEPS}/verdicts_of_pairs")
     where, sure, others = (Path(landing.run.where(f"tables/{name}")) for name in names)
     return landing.land(
         "verdicts", lambda: landing.read_small(verdicts_in_files(landing.spark, where, sure, others))

@@ -15,9 +15,8 @@ from auditor.tables.rows_of_few import rows_of_few
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-VERDICTS_OF_PAIRS = "verdicts_of_pairs"
-"""Likewise for some steps alone; it is made otherwise."""
-_LANDED = ("ledgers_of_unequal", "availability_of_unequal", "ledgers_of_marks", "verdicts_of_marks")
+STEPS = "few"
+"""Where they land below the tables of a run, with what else is for these steps alone."""
 
 
 def are_few(landing: Landing, name: str) -> bool:
@@ -33,13 +32,12 @@ def land_rows_of(
     ``rows`` are all of ``table``; ``columns`` are those to keep, None: all.
     """
     name = f"{table}_of_{few}"
-    assert name in _LANDED
     where, others = (Path(landing.run.where(f"tables/{each}")) for each in (table, few))
     found = rows_of_few(landing.spark, where, others, rows.schema, columns)
-    return landing.beside_all(name, landing.land(name, lambda: landing.read_small(found)))
+    landed = landing.land(name, lambda: landing.read_small(found), f"tables/{STEPS}")
+    return landing.beside_all(f"{STEPS}/{name}", landed)
 
 
 def drop_few_rows(landing: Landing) -> None:
     """Take away what landed for the steps up to the checks alone."""
-    for name in (*_LANDED, VERDICTS_OF_PAIRS):
-        landing.run.remove(f"tables/{name}")
+    landing.run.remove(f"tables/{STEPS}")

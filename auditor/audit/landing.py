@@ -240,23 +240,27 @@ class Landing:
         do; of large tables tasks keep all of them at work. What was made is had by calling what this returns,
         which raises what making it raised.
         """
-        if self._second is not None and self._plans is not None and self._plans.small:
+        if self._second is not None and self._small:
             return self._second.submit(make).result
         made = make()
         return lambda: made
 
     def read_small(self, table: PartTable) -> PartTable | pa.Table:
         """A table that is made of small ones, made here and now; of large ones it is left to tasks."""
-        return read_few(table) if self._plans is not None and self._plans.small else table
+        return read_few(table) if self._small else table
 
     def values(self, name: str, column: str) -> frozenset[str] | None:
         """What a column of a table that has landed says, where tables are small; else None: nobody looks.
 
         What no row says need not be asked for by a query, which takes a tenth of a second even so.
         """
-        if self._plans is None or not self._plans.small:
+        if not self._small:
             return None
         return frozenset(self.run.read_table(f"tables/{name}", [column])[column].unique().to_pylist())
+
+    @property
+    def _small(self) -> bool:
+        return self._plans is not None and self._plans.small
 
     def fit_plans(self, table_bytes: int, replicas: int = 0) -> None:
         """Let Spark plan the queries to come by the size of the tables that have landed."""
