@@ -146,37 +146,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
 
 
-# Hundreds of audits make much garbage, and nearly all of it is short-lived: the more room it has, the less is
-# copied. Every core has other processes of tests to run: one thread collects.
-# Five audits fill two thirds of the room that compiled code has by default.
-OF_LONG_SESSIONS = ("-XX:+UseSerialGC", "-Xms2g", "-Xmn1000m", "-XX:ReservedCodeCacheSize=480m")
-# Spark keeps what it would show of the last thousand queries and jobs; here nobody looks.
-KEPT_OF_QUERIES = {
-    "spark.sql.ui.retainedExecutions": "10",
-    "spark.ui.retainedJobs": "50",
-    "spark.ui.retainedStages": "50",
-    "spark.ui.retainedTasks": "500",
-}
-
-
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One session for the whole run: starting one costs more than most tests.
 
-    Tables of tests are small, so it plans as an audit of small tables does (`large_plans`: as one of large).
+    Processes side by side have a session each, all of one Java process (`tests.servers.shared_spark`). Tables
+    of tests are small, so it plans as an audit of small tables does (`large_plans`: as one of large).
     """
-    from auditor.spark import session as sessions
-    from auditor.spark.query_plans import PLANNED_ONCE
+    from tests.corpora.shared import made_once, shared_root
+    from tests.servers import shared_spark
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sessions, "JAVA_OPTIONS", (*sessions.JAVA_OPTIONS, *OF_LONG_SESSIONS))
-        session = sessions.build_session(
-            "local[2]",
-            {"spark.sql.shuffle.partitions": "2", **KEPT_OF_QUERIES, **PLANNED_ONCE},
-            driver_memory="2g",
-        )
-    yield session
-    session.stop()
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        root = shared_root(tmp_path_factory)
+        yield shared_spark.attach(made_once(root, "spark", lambda at: shared_spark.launch(at, processes)))
+    else:
+        session = shared_spark.start()
+        yield session
+        session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,9 @@ def fake_java(directory: Path, version: str, has_vector: bool = True) -> Path:
 
 @pytest.fixture
 def _no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    # Set first, so that what `ensure_java_home` puts there is taken back.
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

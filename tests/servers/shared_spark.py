@@ -1,0 +1,115 @@
+"""One Java process for all tests, however many processes run them side by side.
+
+Half of what a session of Spark costs is the way to its first answers: until Java has compiled what plans a
+query. Processes beside each other go that way together: the first one that wants Spark starts a server with a
+context in it, and each has a session of its own there, with its own settings and views. The server ends when
+the process that began the tests does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from auditor.spark import session as sessions
+from auditor.spark.java import ensure_java_home
+from auditor.spark.java_lookups import keep_lookups
+from auditor.spark.query_plans import PLANNED_ONCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START_LIMIT_S = 300.0
+CORES = 2
+# Hundreds of audits make much garbage, and nearly all of it is short-lived: the more room it has, the less is
+# copied. Every core has processes of tests to run: one thread collects.
+# Five audits fill two thirds of the room that compiled code has by default.
+JAVA_OPTIONS = ("-XX:+UseSerialGC", "-Xms2g", "-Xmn1000m", "-XX:ReservedCodeCacheSize=480m")
+SETTINGS = {
+    # As an audit of small tables plans: tables of tests are small.
+    **PLANNED_ONCE,
+    "spark.sql.shuffle.partitions": str(CORES),
+    # Spark keeps what it would show of the last thousand queries and jobs; here nobody looks.
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+}
+
+
+def start(processes: int = 1) -> SparkSession:
+    """A session that plans for two cores, for tests of so many processes.
+
+    Each of them has as many tasks at work as if it were alone: a task may wait for a server that is gone.
+    """
+    given = {**SETTINGS, "spark.default.parallelism": str(CORES)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "JAVA_OPTIONS", (*sessions.JAVA_OPTIONS, *JAVA_OPTIONS))
+        return sessions.build_session(f"local[{CORES * processes}]", given, driver_memory="3g")
+
+
+def launch(place: Path, processes: int) -> None:
+    """Start the server; when this returns, `attach` finds it by what is in the directory ``place``."""
+    command = [sys.executable, "-m", __name__, str(place), str(os.getppid()), str(processes)]
+    log = place / "log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    deadline = time.monotonic() + START_LIMIT_S
+    while not (place / "gateway").exists():
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"Spark for all tests does not start:\n{log.read_text()[-2000:]}")
+        time.sleep(0.05)
+
+
+def serve(place: Path, controller: int, processes: int) -> None:
+    """Start Spark, write into ``place`` how it is reached, and end when the process ``controller`` does."""
+    ended = os.pidfd_open(controller)
+    session = start(processes)
+    gateway: Any = session.sparkContext._gateway
+    at = gateway.gateway_parameters
+    # The directory is this user's alone: who has the token can do in Spark what it likes.
+    scratch = place / "gateway.new"
+    scratch.write_text(json.dumps({"port": at.port, "token": at.auth_token}))
+    scratch.rename(place / "gateway")
+    select.select([ended], [], [])
+    session.stop()
+
+
+def attach(place: Path) -> SparkSession:
+    """A session of its own in the server that `launch` started."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    # As `build_session` does.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    ensure_java_home()
+    at = json.loads((place / "gateway").read_text())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_GATEWAY_PORT", str(at["port"]))
+        patch.setenv("PYSPARK_GATEWAY_SECRET", at["token"])
+        gateway: Any = launch_gateway()
+    java: Any = gateway.jvm
+    running = java.org.apache.spark.SparkContext.getOrCreate()
+    context = SparkContext(
+        gateway=gateway,
+        jsc=java.JavaSparkContext.fromSparkContext(running),
+        conf=SparkConf(_jconf=running.conf()),
+    )
+    session = SparkSession(context).newSession()
+    keep_lookups(session)
+    return session
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
