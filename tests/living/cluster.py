@@ -19,7 +19,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -31,7 +31,7 @@ from auditor.spark.java import find_java
 from tests.living.store import Store
 from tests.servers.bookies.driver import Bookies
 from tests.servers.bookies.jars import classpath
-from tests.servers.java import SHORT_LIVED
+from tests.servers.java import SHORT_LIVED, KeptClasses
 
 HERE = Path(__file__).parent
 READY_LIMIT_S = 120.0
@@ -75,6 +75,8 @@ class LivingBookies(Bookies):
         self.storage = storage
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._shim = slow_sync(root)
+        self._jars = classpath(False, self.JAVA)
+        self._kept = KeptClasses("LivingBookie", self._jars)
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -91,8 +93,12 @@ class LivingBookies(Bookies):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._kept.awaited and self.ids[0] in self._running:
+            with suppress(subprocess.TimeoutExpired):
+                self.stop(self.ids[0])
         for bookie in list(self._running):
             self.kill(bookie)
+        self._kept.keep()
         super().__exit__(kind, error, trace)
 
     def settings(self, settings: Mapping[str, str | int]) -> None:
@@ -109,7 +115,8 @@ class LivingBookies(Bookies):
             f"-Djava.io.tmpdir={self.root / 'tmp'}",
             "-Dlog4j2.level=WARN",
             *SHORT_LIVED,
-            *("-cp", classpath(False, self.JAVA), "LivingBookie", json.dumps(self._config), bookie),
+            *self._kept.options(),
+            *("-cp", self._jars, "LivingBookie", json.dumps(self._config), bookie),
         ]
         with self.log(bookie).open("ab") as log:
             self._running[bookie] = subprocess.Popen(

@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from auditor.spark.java import find_java
 from tests.servers.bookies.jars import classpath
-from tests.servers.java import SHORT_LIVED
+from tests.servers.java import SHORT_LIVED, KeptClasses
 
 ANSWER_LIMIT_S = 300.0
 STOP_LIMIT_S = 60.0
@@ -86,16 +86,19 @@ class Bookies:
         scratch = self.root / "tmp"
         scratch.mkdir(parents=True)
         etcd = str(self._config["uri"]).startswith("etcd:")
+        where = classpath(etcd, self.JAVA)
+        self._classes = KeptClasses(self.MAIN, where)
         command = [
             str(find_java().executable),
             *(ETCD_DRIVERS if etcd else ()),
             *self.MEMORY,
             *SHORT_LIVED,
+            *self._classes.options(),
             # Native libraries are unpacked there, and go with the test.
             f"-Djava.io.tmpdir={scratch}",
             "-Dlog4j2.level=WARN",
             "-cp",
-            classpath(etcd, self.JAVA),
+            where,
             self.MAIN,
             json.dumps(self._config),
         ]
@@ -229,6 +232,7 @@ class Bookies:
             self._process.wait()
         self._process.stdout.close()
         self._process = None
+        self._classes.keep()
 
 
 def free_ports(count: int) -> list[int]:

@@ -11,11 +11,15 @@ import os
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.servers.java import cache
+
+JAR = "compiled.jar"
 HERE = Path(__file__).parent
 MAVEN_LIMIT_S = 900.0
 JAVAC_LIMIT_S = 120.0
@@ -35,8 +39,8 @@ def classpath(etcd: bool = False, more: Iterable[Path] = ()) -> str:
 def compiled_classpath(name: str, pom: Path, sources: Sequence[Path]) -> str:
     """The jars that a pom names, and Java files compiled against them; ``name`` begins their directories."""
     jars = _once(f"{name}-jars", [pom], lambda target: _copied(pom, target))
-    classes = _once(f"{name}-classes", [pom, *sources], lambda target: _compiled(sources, jars, target))
-    return os.pathsep.join([str(classes), f"{jars}/*"])
+    classes = _once(f"{name}-jar", [pom, *sources], lambda target: _compiled(sources, jars, target))
+    return os.pathsep.join([str(classes / JAR), f"{jars}/*"])
 
 
 def _copied(pom: Path, target: Path) -> None:
@@ -53,7 +57,11 @@ def _copied(pom: Path, target: Path) -> None:
 
 
 def _compiled(sources: Iterable[Path], jars: Path, target: Path) -> None:
-    _run(["javac", "-nowarn", "-d", str(target), "-cp", f"{jars}/*", *map(str, sources)], JAVAC_LIMIT_S)
+    with tempfile.TemporaryDirectory() as classes:
+        _run(["javac", "-nowarn", "-d", classes, "-cp", f"{jars}/*", *map(str, sources)], JAVAC_LIMIT_S)
+        with zipfile.ZipFile(target / JAR, "w") as jar:
+            for file in sorted(Path(classes).rglob("*.class")):
+                jar.write(file, file.relative_to(classes))
 
 
 def _run(command: list[str], limit_s: float) -> None:
@@ -64,12 +72,11 @@ def _run(command: list[str], limit_s: float) -> None:
 
 def _once(name: str, inputs: Iterable[Path], make: Callable[[Path], None]) -> Path:
     """The directory that ``make`` filled, now or in an earlier run; whole or not at all."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "bookkeeper-auditor"
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()[:16]
-    place = cache / f"{name}-{digest}"
+    place = cache() / f"{name}-{digest}"
     if not place.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        cache().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache()) as scratch:
             made = Path(scratch, name)
             made.mkdir()
             make(made)
