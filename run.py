@@ -30,12 +30,12 @@ MINIMUM_JAVA = 17
 PROCESSES = min(4, (os.cpu_count() or 1) + 1)
 """Of tests: one more than there are cores, for some of them wait for servers that are slow or gone."""
 SIDE_BY_SIDE = ("-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder")
-"""How all tests are run: files beside each other, each process with a Spark of its own.
+"""How all tests are run: files beside each other, with sessions in one Spark.
 
 The order is that of tests/conftest.py: the longest begin first, so that no process is left alone with one.
 """
 QUICK = ("tests/checks", "tests/codecs", "tests/keys", "tests/model")
-"""What a change is tried with while it is made: no server, no whole audit, one session of Spark."""
+"""What a change is tried with while it is made: no server, no whole audit."""
 JAVA_LIMIT_S = 60
 """A Java that has not printed its version by then is none."""
 

@@ -70,17 +70,16 @@ def in_turn(paths: Iterable[Path]) -> list[Path]:
     return [path for turn in turns for path in turn if path is not None] + others
 
 
-TOGETHER = (("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"), ("tests/checks/",))
-"""Files, or all of a directory, that one process runs one after the other.
+TOGETHER = (("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"),)
+"""Files that one process runs one after the other.
 
-The first share audits with their tables, which only the process has that made them; checks share a session of
-Spark, which `run.py test --quick` needs for nothing else.
+They share audits with their tables, which only the process has that made them.
 """
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process a file at a time, or all of `TOGETHER`."""
+    """Give each process a file at a time, or those of `TOGETHER`."""
     if config.getvalue("dist") != "loadfile":
         return None
     made = import_module("xdist.scheduler").LoadFileScheduling(config, log)
@@ -90,7 +89,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def unit_of(file: str) -> str:
     """What a file is handed out as: itself, or the first of those that it is run with."""
-    return next((each[0] for each in TOGETHER if file.startswith(each)), file)
+    return next((each[0] for each in TOGETHER if file in each), file)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -157,7 +156,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from tests.servers import shared_spark
 
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    if processes > 1:
+    # Linux alone tells the server of Spark when the tests have ended.
+    if processes > 1 and hasattr(os, "pidfd_open"):
         root = shared_root(tmp_path_factory)
         yield shared_spark.attach(made_once(root, "spark", lambda at: shared_spark.launch(at, processes)))
     else:

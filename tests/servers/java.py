@@ -1,6 +1,7 @@
 """How Java is started for what lives a minute: compiling code once, with one thread to collect garbage.
 
-A server that starts, answers a few hundred times and ends spends most of its time on being loaded and compiled.
+A server that starts, answers a few hundred times and ends spends most of its time on being loaded and
+compiled.
 """
 
 from __future__ import annotations

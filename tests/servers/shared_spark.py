@@ -32,7 +32,7 @@ CORES = 2
 # Hundreds of audits make much garbage, and nearly all of it is short-lived: the more room it has, the less is
 # copied. Every core has processes of tests to run: one thread collects.
 # Five audits fill two thirds of the room that compiled code has by default.
-JAVA_OPTIONS = ("-XX:+UseSerialGC", "-Xms2g", "-Xmn1000m", "-XX:ReservedCodeCacheSize=480m")
+JAVA_OPTIONS = ("-XX:+UseSerialGC", "-Xms3g", "-Xmn2g", "-XX:ReservedCodeCacheSize=480m")
 SETTINGS = {
     # As an audit of small tables plans: tables of tests are small.
     **PLANNED_ONCE,
@@ -53,7 +53,7 @@ def start(processes: int = 1) -> SparkSession:
     given = {**SETTINGS, "spark.default.parallelism": str(CORES)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sessions, "JAVA_OPTIONS", (*sessions.JAVA_OPTIONS, *JAVA_OPTIONS))
-        return sessions.build_session(f"local[{CORES * processes}]", given, driver_memory="3g")
+        return sessions.build_session(f"local[{CORES * processes}]", given, driver_memory="4g")
 
 
 def launch(place: Path, processes: int) -> None:
@@ -98,7 +98,7 @@ def attach(place: Path) -> SparkSession:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_GATEWAY_PORT", str(at["port"]))
         patch.setenv("PYSPARK_GATEWAY_SECRET", at["token"])
-        gateway: Any = launch_gateway()
+        gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]
     java: Any = gateway.jvm
     running = java.org.apache.spark.SparkContext.getOrCreate()
     context = SparkContext(
