@@ -128,6 +128,7 @@ class _Trial:
         self._folder, self._spark = folder, spark
         self._made = 0
         self._out, self._earlier, self.uri = "", "", ""
+        self._ended = 0
         self.bookies = folder / "bookies"
         self.full = 0.0
 
@@ -154,6 +155,7 @@ class _Trial:
         audit = Audit(self.uri, [str(self.bookies)], self._out, AuditOptions(since=since, samples=0))
         report = audit.run(self._spark, watch)
         watch.stage("end")
+        self._ended = time.time_ns() // 1_000_000
         taken = report.run.reused
         if since is not None and (taken is None or taken["indexes"]["reused"] < 2 * LEDGERS):
             sys.exit(f"incremental_audit: the audit took nothing: {taken}")
@@ -176,10 +178,10 @@ class _Trial:
         return _line(f"whole audits, {change}", _total(ours), "full", self.full, note)
 
     def _take_as_earlier(self) -> None:
-        """From here on directories that are dated later than now are no longer quiet."""
+        """From here on directories that are dated later than the end of the latest run are no longer quiet."""
         self._earlier = self._out
         manifest = json.loads(Path(self._earlier, MANIFEST).read_text())
-        manifest[REUSABLE]["availability"]["began"] = time.time_ns() // 1_000_000 + QUIET_MS
+        manifest[REUSABLE]["availability"]["began"] = self._ended + QUIET_MS
         Path(self._earlier, MANIFEST).write_text(json.dumps(manifest))
 
 
