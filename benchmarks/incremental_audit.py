@@ -178,7 +178,7 @@ class _Trial:
         return _line(f"whole audits, {change}", _total(ours), "full", self.full, note)
 
     def _take_as_earlier(self) -> None:
-        """From here on directories that are dated later than the end of the latest run are no longer quiet."""
+        """From here on directories that are dated later than the latest run's end are no longer quiet."""
         self._earlier = self._out
         manifest = json.loads(Path(self._earlier, MANIFEST).read_text())
         manifest[REUSABLE]["availability"]["began"] = self._ended + QUIET_MS
