@@ -67,6 +67,7 @@ def launch(place: Path, processes: int) -> None:
     deadline = time.monotonic() + START_LIMIT_S
     while not (place / "gateway").exists():
         if server.poll() is not None or time.monotonic() > deadline:
+            server.kill()
             raise RuntimeError(f"Spark for all tests does not start:\n{log.read_text()[-2000:]}")
         time.sleep(0.05)
 
