@@ -7,18 +7,14 @@ compiled.
 from __future__ import annotations
 
 import hashlib
-import os
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
-from auditor.spark.java import find_java
+from auditor.spark.java import find_java, user_cache
 
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-
-
-def cache() -> Path:
-    """Where what is made for tests lies for later runs of them."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "bookkeeper-auditor"
 
 
 class KeptClasses:
@@ -30,7 +26,8 @@ class KeptClasses:
 
     def __init__(self, main: str, class_path: str) -> None:
         name = hashlib.sha256("\0".join((find_java().build, main, class_path)).encode()).hexdigest()[:16]
-        self._file = cache() / f"classes-{name}.jsa"
+        self._file = user_cache() / f"classes-{name}.jsa"
+        self._class_path = class_path
         self._own: Path | None = None
 
     @property
@@ -51,10 +48,19 @@ class KeptClasses:
         return (*quiet, f"-XX:ArchiveClassesAtExit={self._own}")
 
     def keep(self) -> None:
-        """Keep what a process that has ended wrote, if it came to that."""
+        """Keep what a process that has ended wrote, if it came to that and the file is whole."""
         if self._own is None:
             return
-        if self._own.exists():
+        if self._own.exists() and self._is_whole(self._own):
             self._own.rename(self._file)
-        self._own.parent.rmdir()
+        shutil.rmtree(self._own.parent)
         self._own = None
+
+    def _is_whole(self, file: Path) -> bool:
+        """Whether Java takes the file: one that was cut, for its process was killed, would crash it."""
+        command = [
+            *(str(find_java().executable), *SHORT_LIVED, "-Xshare:on", "-XX:+VerifySharedSpaces"),
+            *(f"-XX:SharedArchiveFile={file}", f"-XX:ErrorFile={file.parent / 'crash'}"),
+            *("-XX:-CreateCoredumpOnCrash", "-cp", self._class_path, "-version"),
+        ]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0

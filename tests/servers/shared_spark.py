@@ -1,7 +1,7 @@
 """One Java process for all tests, however many processes run them side by side.
 
-Half of what a session of Spark costs is the way to its first answers: until Java has compiled what plans a
-query. Processes beside each other go that way together: the first one that wants Spark starts a server with a
+It takes some twenty audits until Java has compiled what plans their queries, and a third of their processor
+time. Processes beside each other go that way together: the first one that wants Spark starts a server with a
 context in it, and each has a session of its own there, with its own settings and views. The server ends when
 the process that began the tests does.
 """

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.java import cache
+from auditor.spark.java import user_cache
 
 JAR = "compiled.jar"
 HERE = Path(__file__).parent
@@ -73,10 +73,11 @@ def _run(command: list[str], limit_s: float) -> None:
 def _once(name: str, inputs: Iterable[Path], make: Callable[[Path], None]) -> Path:
     """The directory that ``make`` filled, now or in an earlier run; whole or not at all."""
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()[:16]
-    place = cache() / f"{name}-{digest}"
+    cache = user_cache()
+    place = cache / f"{name}-{digest}"
     if not place.is_dir():
-        cache().mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache()) as scratch:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
             made = Path(scratch, name)
             made.mkdir()
             make(made)
