@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from auditor.spark import java_lookups
-from auditor.spark.java_lookups import LONGEST, CachedClass, CachedSequences, keep_lookups
+from auditor.spark import java_lookups, kept_columns
+from auditor.spark.java_lookups import LONGEST, CachedFunctions, CachedSequences, keep_lookups
+from auditor.spark.kept_columns import KeptColumns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def commands(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_function_is_looked_up_once_and_a_short_list_goes_whole(commands: list[str]) -> None:
     F.coalesce("a", "b", "c")
     commands.clear()
-    F.coalesce("a", "b", "c")
+    F.coalesce("c", "b", "a")
     # A list of three columns that are known, Scala's sequence of it, and the function.
     assert len(commands) == 3
     assert not [command for command in commands if command.startswith("r")]
@@ -44,7 +45,7 @@ def test_a_long_list_goes_in_parts(commands: list[str]) -> None:
     names = [f"c{number}" for number in range(3 * LONGEST)]
     F.concat(*names)
     commands.clear()
-    F.concat(*names)
+    F.concat(*reversed(names))
     # Three parts and their sequences, put together twice, and the function.
     assert len(commands) == 9
 
@@ -58,12 +59,55 @@ def test_a_constant_is_made_once_and_is_no_other_constant(spark: SparkSession) -
         assert [type(value) for value in row] == [type(value) for value in values]
 
 
-def test_a_name_a_text_and_a_constant_are_said_once(spark: SparkSession, commands: list[str]) -> None:
-    made = F.lit("once"), F.col("c"), F.expr("1 + c")
+def columns_of_columns() -> list[Column]:
+    """Of names, constants and SQL, and of such by operators, methods, functions and lists."""
+    named = F.concat(F.lit("the "), F.col("c").cast("string"), F.expr("1 + c"))
+    chosen = F.when((F.col("c") > 3) & ~F.col("d").isNull(), "some").when(F.col("c") < 1, "none")
+    return [
+        named.alias("n"),
+        chosen.otherwise(F.lit(None)),
+        F.coalesce("c", F.col("d")).isin(1, 2, 3),
+        F.struct("c", (F.col("d") + 1).alias("e")),
+    ]
+
+
+def test_columns_of_names_constants_and_columns_are_said_once(commands: list[str]) -> None:
+    made = [str(column) for column in columns_of_columns()]
+    assert len(set(made)) == 4
     commands.clear()
-    again = F.lit("once"), F.col("c"), F.expr("1 + c")
+    assert [str(column) for column in columns_of_columns()] == made
     assert commands == []
-    assert [str(column) for column in again] == [str(column) for column in made]
+
+
+def test_a_column_that_is_kept_is_the_same_in_every_query(spark: SparkSession) -> None:
+    for start in (0, 7):
+        rows = spark.range(start, start + 5).select(F.col("id").alias("c"), F.lit(1).alias("d"))
+        name, chosen, among, pair = columns_of_columns()
+        found = rows.select(name, chosen.alias("chosen"), among.alias("among"), pair.alias("pair")).collect()
+        assert [row.n for row in found] == [f"the {c}{c + 1}" for c in range(start, start + 5)]
+        assert [row.chosen for row in found] == [
+            "some" if c > 3 else "none" if c < 1 else None for c in range(start, start + 5)
+        ]
+        assert [row.among for row in found] == [c in (1, 2, 3) for c in range(start, start + 5)]
+        assert [tuple(row.pair) for row in found] == [(c, 2) for c in range(start, start + 5)]
+
+
+def test_what_is_random_is_made_anew(spark: SparkSession) -> None:
+    row = spark.range(1).select(*(F.uuid() for _ in range(2)), *(F.rand() for _ in range(2))).first()
+    assert row is not None
+    assert len(set(row)) == 4
+
+
+def test_what_is_no_longer_kept_is_made_again(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    monkeypatch.setattr(kept_columns, "KEPT", 2)
+    columns = KeptColumns()
+    functions: Any = spark.sparkContext._jvm
+    col, concat = functions.org.apache.spark.sql.functions.col, functions.org.apache.spark.sql.functions.upper
+    for _ in range(2):
+        for name in "abc":
+            column = columns.made_by(col, name)
+            assert columns.made_by(col, name) is column
+            assert str(columns.made_by(concat, column).toString()) == f"upper({name})"
 
 
 def test_a_name_means_the_column_of_the_table_that_it_is_asked_of(spark: SparkSession) -> None:
@@ -92,4 +136,4 @@ def test_it_is_done_once(spark: SparkSession) -> None:
     assert type(kept) is CachedSequences
     keep_lookups(spark)
     assert getattr(java, java_lookups.SEQUENCES) is kept
-    assert all(type(getattr(java, name)) is CachedClass for name in java_lookups.CLASSES)
+    assert all(type(getattr(java, name)) is CachedFunctions for name in java_lookups.FUNCTIONS)
