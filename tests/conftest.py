@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections import Counter
@@ -48,6 +49,22 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
         report.outcome = "failed"
         report.longrepr = f"skipped, and CI is set: {report.longrepr}"
     return report
+
+
+GARBAGE = (3000, 20, 20)
+"""So much is made before Python looks for garbage: by default it looks through all tests too often."""
+
+
+def pytest_collection() -> None:
+    """Look for no garbage while tests are collected, for all that is made is kept."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but never among what was collected."""
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    gc.enable()
 
 
 LONGEST_FIRST = ("living", "corpora", "live", "jobs")

@@ -47,8 +47,43 @@ def test_linters_come_first_and_arguments_go_to_pytest(
     module, ran = run
     monkeypatch.setattr("sys.argv", ["run.py", "test", *words])
     assert module.main() == 0
-    assert [command[0] for command in ran] == ["ruff", "ruff", "mypy", "pytest"]
-    assert list(ran[-1][1:]) == last
+    assert [command[0] for command in ran[:2]] == ["ruff", "ruff"]
+    assert sorted(command[0] for command in ran[2:]) == ["mypy", "pytest"]
+    assert list(of_pytest(ran)) == last
+
+
+def of_pytest(ran: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """What pytest was run with; types are looked at beside it."""
+    (asked,) = (words for program, *words in ran if program == "pytest")
+    return tuple(asked)
+
+
+@pytest.mark.parametrize(
+    ("failing", "code", "programs"),
+    [
+        ("ruff", 3, {"ruff"}),
+        ("mypy", 3, {"ruff", "mypy", "pytest"}),
+        ("pytest", 3, {"ruff", "mypy", "pytest"}),
+    ],
+)
+def test_whatever_fails_is_the_exit_code(
+    failing: str,
+    code: int,
+    programs: set[str],
+    run: tuple[Any, list[tuple[str, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    module, ran = run
+    passing = module._run
+    monkeypatch.setattr(
+        module, "_run", lambda *command: passing(*command) or (code if command[0] == failing else 0)
+    )
+    monkeypatch.setattr("sys.argv", ["run.py", "test"])
+    assert module.main() == code
+    assert {command[0] for command in ran} == programs
+    # pytest says by itself, at the end, what has failed.
+    assert (f"{failing} " in capsys.readouterr().err) == (failing != "pytest")
 
 
 def test_the_quick_tests_are_there_and_start_no_server(
@@ -57,7 +92,7 @@ def test_the_quick_tests_are_there_and_start_no_server(
     module, ran = run
     monkeypatch.setattr("sys.argv", ["run.py", "test", "--quick", "-x"])
     assert module.main() == 0
-    asked = ran[-1][1:]
+    asked = of_pytest(ran)
     assert set(module.QUICK) <= set(asked)
     assert asked[-1] == "-x"
     assert [place for place in module.QUICK if not (ROOT / place).is_dir()] == []
