@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from auditor.notebook.run import open_run
-from auditor.spark.java import find_java
 from tests.corpora.corpora import unpack
-from tests.servers.java import SHORT_LIVED
+from tests.servers.spark import SPARK, environment
 
 ROOT = Path(__file__).parents[2]
-SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 LIMIT_S = 600
 NOISE = 15
 """Lines that Java and spark-submit write before the job runs, and until Spark knows its level."""
@@ -30,20 +26,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def submit(job: str, package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(find_java().home),
-        "JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-    }
-    command = [str(SUBMIT), "--master", "local[2]", "--py-files", package]
+    command = [str(SPARK / "bin" / "spark-submit"), "--master", "local[2]", "--py-files", package]
     # No --properties-file: the job sets the level of Spark's log by itself.
     command += ["--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false"]
     command += [str(ROOT / "jobs" / job), *arguments]
-    return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
+    known = {**environment(), "PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(command, env=known, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
 def test_an_audit_is_done_and_its_exit_code_is_the_commands(tmp_path: Path, package: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 
+from auditor.spark.class_archive import archive_options
 from auditor.spark.java import find_java
 from tests.servers.java import SHORT_LIVED
 from tests.servers.zookeeper import free_ports
@@ -23,10 +24,11 @@ LOOPBACK = "127.0.0.1"
 
 
 def environment() -> dict[str, str]:
-    """What Spark's scripts need to know."""
-    own = {"JAVA_HOME": str(find_java().home), "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": LOOPBACK}
-    java = " ".join(SHORT_LIVED)
-    return {**os.environ, **own, "SPARK_DAEMON_MEMORY": "256m", "JDK_JAVA_OPTIONS": java}
+    """What Spark's scripts need to know; Java takes Spark's classes from an archive where there is one."""
+    java = find_java()
+    own = {"JAVA_HOME": str(java.home), "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": LOOPBACK}
+    options = " ".join((*SHORT_LIVED, *archive_options(java)))
+    return {**os.environ, **own, "SPARK_DAEMON_MEMORY": "256m", "JDK_JAVA_OPTIONS": options}
 
 
 @contextmanager
