@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.reports.html.pages import LOUD, giant, small
 
@@ -128,7 +128,7 @@ def test_findings_are_filtered_by_words_severity_and_check(opened: Open) -> None
     assert ["finding number 17" in row for row in opened.rows()] == [True]
     assert status.inner_text() == "1 of 1 that fit, of 45 shown."
     page.get_by_role("button", name="Clear").click()
-    page.wait_for_function("document.getElementById('shown').textContent.startsWith('25 of 45')")
+    expect(page.locator("#shown")).to_have_text(re.compile("^25 of 45"))
     page.get_by_role("checkbox", name="note").uncheck()
     assert len(opened.rows()) == 3
     page.get_by_role("combobox", name="Check", exact=True).select_option("entry-lost")

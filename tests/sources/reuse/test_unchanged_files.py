@@ -142,13 +142,13 @@ CHANGES: list[Callable[[Path], None]] = [
 
 
 def change(root: Path, what: Callable[[Path], None], ledger: int) -> None:
-    """Do it to the ledger's file, wherever that is by now; to none where it is gone."""
+    """Do it to the ledger's file, wherever that is by now; to none where it is gone or a directory."""
     for number in (0, 1):
         path = place(root, ledger, number)
         if path.is_file():
             what(path)
             return
-    if what is other_entries:
+    if what is other_entries and not place(root, ledger).exists():
         write(place(root, ledger), [4])
 
 
