@@ -11,6 +11,7 @@ each ten thousand one lacks both; for each thousand, a bookie keeps one orphan m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -26,7 +27,9 @@ from benchmarks.snapshot_file import TIME_MS
 Longs = NDArray[np.int64]
 
 INSTANCE_ID = "11111111-2222-4333-8444-555555555555"
-ENSEMBLE, QUORUM, ENTRIES = 3, 2, 50
+ENSEMBLE, QUORUM = 3, 2
+ENTRIES = int(os.environ.get("BKAUDIT_ENTRIES", "50"))
+"""In each ledger; Pulsar fills one with 50,000."""
 NOW_MS = TIME_MS
 INDEX_MS = NOW_MS + 3_600_000
 """When the indexes were written: an hour after the last ledger was closed, so that nothing is in doubt."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from rocksdict import Options, Rdict, WriteBatch
 
 from auditor.keys import index_path
-from benchmarks.cluster import INDEX_MS, PLAIN, Cluster, Longs, Shape
+from benchmarks.cluster import ENTRIES, INDEX_MS, PLAIN, Cluster, Longs, Shape
 
 INDEX_DIRECTORY = "ledgers0"
 _HEADER = b"BKLE" + (1).to_bytes(4, "big") + bytes(1016)
@@ -20,6 +21,8 @@ _LOCATION = (1 << 32) | 1028
 _BATCH = 50_000  # locations in one write
 # A ledger of the index of ledgers: it exists, is not fenced, and has a master key.
 _LEDGER_DATA = bytes.fromhex("080110001a14") + bytes(20)
+
+_held = cache(Shape.held)  # a loop over all entries
 
 
 class Holding(NamedTuple):
@@ -67,8 +70,8 @@ def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
     for directory, held in zip(directories, holdings(cluster), strict=True):
         made: set[str] = set()
         for holding in held:
-            slots = np.zeros(_PAGE_SLOTS, ">i8")
-            slots[holding.shape.held(holding.seat)] = _LOCATION
+            slots = np.zeros(-(-ENTRIES // _PAGE_SLOTS) * _PAGE_SLOTS, ">i8")
+            slots[_held(holding.shape, holding.seat)] = _LOCATION
             content = _HEADER + slots.tobytes()
             for ledger in holding.ids.tolist():
                 path = f"{directory}/current/{index_path.to_path(ledger)}"
@@ -104,7 +107,7 @@ def write_databases(cluster: Cluster, root: Path) -> None:
 
 def _keys(holding: Holding) -> Iterator[list[bytes]]:
     """Keys of locations, ledger and entry, some thousands at once."""
-    entries = np.array(holding.shape.held(holding.seat), ">i8")
+    entries = np.array(_held(holding.shape, holding.seat), ">i8")
     each = max(_BATCH // max(len(entries), 1), 1)
     for start in range(0, len(holding.ids), each):
         ids = holding.ids[start : start + each].astype(">i8")

@@ -9,7 +9,10 @@ The last line is what no run against another does without, whatever has changed:
 file, to pass over the snapshot, and what the queries for large tables cost where a table has next to no rows.
 
 ``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size (5 GB of index files for 200,000), and
-``BKAUDIT_INCREMENTAL_ROUNDS`` how often each way is measured, of which the least counts.
+``BKAUDIT_INCREMENTAL_ROUNDS`` how often each way is measured, of which the least counts. With
+``BKAUDIT_ENTRIES=50000`` ledgers are as Pulsar fills them (1.3 MB of index files each). With
+``BKAUDIT_INCREMENTAL_COLD=1`` seconds are those of the clock, and nothing of the files is in memory when an
+audit begins, as on a machine where bookies are at work: root alone may see to that.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,7 +45,7 @@ from auditor.spark.session import build_session
 from benchmarks.cluster import Alike, Cluster
 from benchmarks.cluster_disks import add_index_files, write_bookies
 from benchmarks.cluster_store import write_snapshot
-from benchmarks.costs import measured_tree, tree_seconds
+from benchmarks.costs import tree_seconds
 from benchmarks.measure import Line
 
 if TYPE_CHECKING:
@@ -50,13 +53,16 @@ if TYPE_CHECKING:
 
 LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "20000"))
 ROUNDS = int(os.environ.get("BKAUDIT_INCREMENTAL_ROUNDS", "2"))
+COLD = os.environ.get("BKAUDIT_INCREMENTAL_COLD") == "1"
+CACHES = Path("/proc/sys/vm/drop_caches")
 TARGET = 10
 FEW = 1_000
 STAGES_SHOWN = 8
 ONE_OF = 100
 
+UNIT = "seconds of the clock" if COLD else "processor time"
 Costs = dict[str, float]
-"""Seconds of processor time, by stage."""
+"""What each stage took: processor time, or with `COLD` seconds of the clock."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +89,23 @@ class Window(Cluster):
         return data.replace(b"managed-ledger", b"schema-ledgers") if moved else data
 
 
+def now() -> float:
+    """What a stage is charged with, up to here."""
+    return time.perf_counter() if COLD else tree_seconds()
+
+
 class CostWatch(Silent):
-    """A progress that sums up each stage's processor time, of the whole process tree."""
+    """A progress that sums up what each stage takes, of processor time in the whole process tree."""
 
     def __init__(self) -> None:
-        self._name, self._begun = "begin", tree_seconds()
+        self._name, self._begun = "begin", now()
         self.seconds: Costs = {}
 
     def stage(self, name: str, total: int | None = None) -> None:
         """The next stage begins."""
-        now = tree_seconds()
-        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + now - self._begun
-        self._name, self._begun = name, now
+        ended = now()
+        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + ended - self._begun
+        self._name, self._begun = name, ended
 
 
 def lines() -> Iterator[Line]:
@@ -148,9 +159,12 @@ class _Trial:
         self.uri = write_snapshot(cluster, self._folder / f"store-{self._made}")
 
     def audit(self, since: str | None) -> Costs:
-        """Processor time by stage."""
+        """What it took, by stage."""
         self._made += 1
         self._out = str(self._folder / f"audit-{self._made}" / "run")
+        if COLD:
+            os.sync()
+            CACHES.write_text("3")
         watch = CostWatch()
         audit = Audit(self.uri, [str(self.bookies)], self._out, AuditOptions(since=since, samples=0))
         report = audit.run(self._spark, watch)
@@ -174,7 +188,7 @@ class _Trial:
             sys.exit(f"incremental_audit: {change}: other findings than those of a full run")
         ours, theirs = ways[self._earlier], ways[None]
         self.full = _total(theirs)
-        note = f"processor time; {_told(ours)}; full {_told(theirs)}"
+        note = f"{UNIT}; {_told(ours)}; full {_told(theirs)}"
         return _line(f"whole audits, {change}", _total(ours), "full", self.full, note)
 
     def _take_as_earlier(self) -> None:
@@ -187,9 +201,7 @@ class _Trial:
 
 def _floor(trial: _Trial, folder: Path) -> Line:
     paths = [str(path) for path in trial.bookies.rglob("*.idx")]
-    stat, passed = (
-        measured_tree(run)[1].client for run in (partial(_stat_all, paths), partial(_pass_over, trial.uri))
-    )
+    stat, passed = (_taken(run) for run in (partial(_stat_all, paths), partial(_pass_over, trial.uri)))
     few = _Trial(folder, build_session("local[2]"))
     with (
         patch("auditor.spark.query_plans.SMALL_BYTES", -1),
@@ -197,9 +209,7 @@ def _floor(trial: _Trial, folder: Path) -> Line:
     ):
         few.begin(Cluster(FEW))
         fixed = min(_total(few.audit(None)) for _ in range(ROUNDS))
-    note = (
-        f"processor time; stat {stat:.1f} s, snapshot {passed:.1f} s, audit of {FEW:,} ledgers {fixed:.1f} s"
-    )
+    note = f"{UNIT}; stat {stat:.1f} s, snapshot {passed:.1f} s, audit of {FEW:,} ledgers {fixed:.1f} s"
     return _line(
         "  what is left if only changes cost", stat + passed + fixed, "the last full run", trial.full, note
     )
@@ -207,6 +217,12 @@ def _floor(trial: _Trial, folder: Path) -> Line:
 
 def _line(stage: str, ours: float, rival: str, theirs: float, note: str) -> Line:
     return Line(stage, LEDGERS, "ledgers", ours, rival, LEDGERS, theirs, target=TARGET, note=note)
+
+
+def _taken(run: Callable[[], None]) -> float:
+    begun = now()
+    run()
+    return now() - begun
 
 
 def _stat_all(paths: Sequence[str]) -> None:

@@ -1,0 +1,60 @@
+"""Archives of classes that servers of tests leave for the next: taken where they are whole, and only then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from auditor.embedded.zookeeper import zookeeper_jars
+from auditor.spark.java import find_java
+from tests.servers.java import SHORT_LIVED, KeptClasses
+
+MAIN = "org.apache.zookeeper.version.VersionInfoMain"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "bookkeeper-auditor"
+
+
+def run(classes: KeptClasses, class_path: str) -> str:
+    """What a program prints that Java runs with these classes."""
+    command = [str(find_java().executable), *SHORT_LIVED, *classes.options(), "-cp", class_path, MAIN]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def cut(archive: Path) -> None:
+    os.truncate(archive, archive.stat().st_size // 2)
+
+
+def lose(archive: Path) -> None:
+    archive.unlink()
+
+
+def leave(archive: Path) -> None:
+    """As a process leaves it that has ended as it should."""
+
+
+@pytest.mark.parametrize(("harm", "kept"), [(leave, 1), (cut, 0), (lose, 0)])
+def test_an_archive_is_kept_if_it_is_whole(harm: Callable[[Path], None], kept: int, cache: Path) -> None:
+    jars = os.pathsep.join(map(str, zookeeper_jars()))
+    classes = KeptClasses(MAIN, jars)
+    said = run(classes, jars)
+    assert classes.awaited
+    [made] = cache.glob("*/classes.jsa")
+    made.chmod(0o600)
+    harm(made)
+    classes.keep()
+    assert not classes.awaited
+    assert len(list(cache.glob("classes-*.jsa"))) == kept
+    assert list(cache.glob("*/")) == []
+    again = KeptClasses(MAIN, jars)
+    assert any("SharedArchiveFile" in option for option in again.options()) == bool(kept)
+    assert run(KeptClasses(MAIN, jars), jars) == said
