@@ -1,7 +1,7 @@
 """RocksDB's log format, of which write-ahead logs and MANIFEST files are made; and a log's write batches.
 
-A file is a row of blocks of 32 KiB, the last one shorter. A block holds physical records; when fewer than 7
-bytes of it are left they are zeros. A record that does not fit is written in fragments:
+A file is a row of blocks of 32 KiB, the last one shorter. A block holds physical records; what is left of it
+is zeros if the 7 or 11 bytes before a payload do not fit. A record that does not fit goes in fragments:
 
     byte  0            4        6       7            11
           CRC-32C      length   type    payload
@@ -12,19 +12,22 @@ bytes of it are left they are zeros. A record that does not fit is written in fr
           9 compression      10, 11 sizes of timestamps      130, 131 the log before; from 128 on passed over
 
 The checksum covers type, log number and payload, and is masked: rotated right by 15 bits, 0xa282ead8 added.
-In a log file that is used again a record with another log number is what was there before: the end.
+In a log file that is used again a record with another log number is what was there before: the end. So is the
+rest of an old record, in whose midst the last new one ended, if no later block begins with a new one.
 
 A record of a write-ahead log is a write batch: first sequence number (u64), number of writes (u32), writes.
 
 RocksDB reads up to the first bad record and says nothing of the rest. Here a bad record is an error, and so
 is a gap in the sequence numbers. What cannot be noticed: that the last log ends earlier than it once did, at
-the end of a record. C++: ``db/log_format.h``, ``db/log_reader.cc``, ``db/write_batch.cc``.
+the end of a record; in a file that is used again, that its last block was cut or names another log. C++:
+``db/log_format.h``, ``db/log_reader.cc``, ``db/write_batch.cc``.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import google_crc32c
@@ -35,6 +38,7 @@ BLOCK_BYTES = 32 << 10
 
 _HEADER = struct.Struct("<IHB")
 _LOG_NUMBER = struct.Struct("<I")
+_LONG_HEADER_BYTES = _HEADER.size + _LOG_NUMBER.size
 _BATCH = struct.Struct("<QI")
 _ZERO, _FULL, _FIRST, _MIDDLE, _LAST = range(5)
 _RECYCLED = {5: _FULL, 6: _FIRST, 7: _MIDDLE, 8: _LAST}
@@ -67,23 +71,9 @@ def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[R
     >>> [record.payload.hex() for record in records(bytes.fromhex("1db82faa0400018840010a"), "MANIFEST")]
     ['8840010a']
     """
-    at = 0
     begun: int | None = None
     fragments: list[bytes] = []
-    while at < len(data):
-        left = BLOCK_BYTES - at % BLOCK_BYTES
-        # Too little room for a header: the writer filled it with zeros and went to the next block.
-        if left < _HEADER.size:
-            at += left
-            continue
-        kind, payload, after = _physical(data, at, min(at + left, len(data)), what)
-        if kind in _WITH_LOG_NUMBER:
-            number = _LOG_NUMBER.unpack_from(payload)[0]
-            # Only the lower half of the number is written.
-            if log_number is not None and number != log_number & 0xFFFFFFFF:
-                break
-            payload = payload[_LOG_NUMBER.size :]
-            kind = _RECYCLED.get(kind, kind)
+    for at, kind, payload in _physical_records(data, what, log_number):
         if kind in (_FULL, _FIRST):
             # Old writers left an empty first fragment at the end of a block.
             if begun is not None and any(fragments):
@@ -102,7 +92,6 @@ def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[R
             assert begun is not None
             yield Record(begun, fragments[0] if kind == _FULL else b"".join(fragments))
             begun = None
-        at = after
     if begun is not None and any(fragments):
         raise DecodeError(what, begun, "cut: a record without an end")
 
@@ -126,6 +115,50 @@ def batches(data: bytes, what: str, log_number: int) -> RecordSpan | None:
         first = sequence if first is None else first
         end = sequence + count
     return None if first is None or end is None else RecordSpan(first, end)
+
+
+def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterator[tuple[int, int, bytes]]:
+    """Where each physical record of this log begins, its type as in a file used once, and its payload."""
+    at, numbered = 0, False
+    while at < len(data):
+        left = BLOCK_BYTES - at % BLOCK_BYTES
+        # Too little room for a header: the writer filled it with zeros and went to the next block.
+        if left < _HEADER.size or (numbered and left < _LONG_HEADER_BYTES and not any(data[at : at + left])):
+            at += left
+            continue
+        try:
+            kind, payload, after = _physical(data, at, min(at + left, len(data)), what)
+        except DecodeError:
+            begins_here = _is_of(data[at + _HEADER.size - 1 : at + _LONG_HEADER_BYTES], log_number)
+            if numbered and not begins_here and not _goes_on(data, at + left, what, log_number):
+                return
+            raise
+        numbered = kind in _WITH_LOG_NUMBER
+        if numbered:
+            if not _is_of(bytes([kind]) + payload[: _LOG_NUMBER.size], log_number):
+                return
+            payload = payload[_LOG_NUMBER.size :]
+            kind = _RECYCLED.get(kind, kind)
+        yield at, kind, payload
+        at = after
+
+
+def _is_of(numbered: bytes, log_number: int | None) -> bool:
+    """Whether a record is of this log, and not of one that was in its file before: by its type and number."""
+    if len(numbered) <= _LOG_NUMBER.size or numbered[0] not in _WITH_LOG_NUMBER:
+        return False
+    # Only the lower half of the number is written.
+    return log_number is None or _LOG_NUMBER.unpack_from(numbered, 1)[0] == log_number & 0xFFFFFFFF
+
+
+def _goes_on(data: bytes, block: int, what: str, log_number: int | None) -> bool:
+    """Whether this block or a later one begins with a record of this log: what lies before it is damaged."""
+    for at in range(block, len(data), BLOCK_BYTES):
+        with suppress(DecodeError):
+            kind, payload, _ = _physical(data, at, min(at + BLOCK_BYTES, len(data)), what)
+            if _is_of(bytes([kind]) + payload[: _LOG_NUMBER.size], log_number):
+                return True
+    return False
 
 
 def _physical(data: bytes, at: int, block_end: int, what: str) -> tuple[int, bytes, int]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import tarfile
 from pathlib import Path
 
 import google_crc32c
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rocksdict import Options, Rdict
 
 from auditor.codecs.rocksdb.log import BLOCK_BYTES, RecordSpan, batches, records
 from auditor.errors import DecodeError
 
 BOOKIES = Path(__file__).parents[2] / "data" / "dbledger-long" / "bookies.tar.gz"
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+WRITES = 30_000
 
 
 def physical(kind: int, payload: bytes, log_number: int | None = None) -> bytes:
@@ -69,10 +72,50 @@ sizes = st.integers(0, 60) | st.integers(BLOCK_BYTES - 60, BLOCK_BYTES + 60) | s
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(sizes, max_size=6), st.none() | st.integers(0, 2**33))
+@example([0, 0, 32708, 32708, 32801, 0], 0)
 def test_what_is_written_is_read_back(lengths: list[int], number: int | None) -> None:
     payloads = [bytes([index % 251]) * length for index, length in enumerate(lengths)]
     written = None if number is None else number & 0xFFFFFFFF
     assert payloads_of(log(payloads, written), number) == payloads
+
+
+@pytest.mark.parametrize("left", range(13))
+@pytest.mark.parametrize("number", [None, 7])
+def test_the_end_of_a_block_is_zeros_where_no_header_fits(left: int, number: int | None) -> None:
+    header = 7 if number is None else 11
+    payloads = [bytes(BLOCK_BYTES - header - left), b"next"]
+    written = log(payloads, number)
+    assert payloads_of(written, number) == payloads
+    # Where a header fits, zeros are no record.
+    zeros = written[: BLOCK_BYTES - left] + bytes(left) + log(payloads[1:], number)
+    if left < header:
+        assert payloads_of(zeros, number) == payloads
+    else:
+        with pytest.raises(DecodeError, match="zeros where a record should be") as damage:
+            payloads_of(zeros, number)
+        assert damage.value.offset == BLOCK_BYTES - left
+
+
+def test_a_log_that_rocksdb_used_again_is_read_to_its_end(tmp_path: Path) -> None:
+    """Small writes of all sizes: at the end of some block the longer header does not fit, but the shorter."""
+    options = Options(raw_mode=True)
+    options.set_recycle_log_file_num(4)
+    database = Rdict(str(tmp_path / "database"), options)
+    chosen = random.Random(5)
+    for turn in range(4):
+        for key in range(WRITES):
+            database[key.to_bytes(8, "big")] = bytes(chosen.randrange(30))
+        if turn < 3:
+            database.flush()
+    # While it is open, as a bookie's is: what is not flushed is in the log alone.
+    logs = {path: path.read_bytes() for path in sorted((tmp_path / "database").glob("*.log"))}
+    database.close()
+    newest, data = list(logs.items())[-1]
+    assert data[6] in (5, 6)  # in the form for files that are used again
+    last = BLOCK_BYTES * (len(data) // BLOCK_BYTES)
+    ends = [data[end - 7 : end] for end in range(BLOCK_BYTES, last + 1, BLOCK_BYTES)]
+    assert bytes(7) in ends
+    assert batches(data, newest.name, int(newest.stem)) == RecordSpan(3 * WRITES + 1, 4 * WRITES + 1)
 
 
 @settings(max_examples=60, deadline=None)
@@ -132,6 +175,34 @@ def test_an_old_writers_empty_first_fragment_is_no_damage() -> None:
 
 def test_a_log_that_is_used_again_ends_where_the_old_one_shows() -> None:
     assert payloads_of(log([b"new"], 9) + log([b"older", b"oldest"], 8), 9) == [b"new"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(sizes, min_size=1, max_size=3), st.lists(sizes, max_size=6))
+def test_whatever_an_older_log_left_behind_a_newer_one_is_no_record(new: list[int], old: list[int]) -> None:
+    payloads = [bytes([index + 1]) * length for index, length in enumerate(new)]
+    written, before = log(payloads, 9), log([bytes(length) for length in old], 8)
+    assert payloads_of(written + before[len(written) :], 9) == payloads
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(BLOCK_BYTES, 2 * BLOCK_BYTES), min_size=2, max_size=4), st.data())
+def test_a_flipped_byte_of_a_log_that_is_used_again_is_found(lengths: list[int], data: st.DataObject) -> None:
+    """In all blocks but the last one written to, where it could be what was there before."""
+    written = bytearray(log([bytes(length) for length in lengths], 9))
+    at = data.draw(st.integers(0, len(written) - len(written) % BLOCK_BYTES - 1))
+    written[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(DecodeError) as damage:
+        payloads_of(bytes(written) + log([b"old"] * 5, 8), 9)
+    assert damage.value.offset <= at
+
+
+def test_a_record_that_names_its_log_is_damaged_in_the_last_block_too() -> None:
+    written = bytearray(log([b"first", b"second"], 9))
+    written[-1] ^= 1
+    with pytest.raises(DecodeError, match="checksum") as damage:
+        payloads_of(bytes(written) + b"older", 9)
+    assert damage.value.offset == len(log([b"first"], 9))
 
 
 def test_batches_go_on_where_the_last_one_ended() -> None:
