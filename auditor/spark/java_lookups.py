@@ -13,14 +13,16 @@ from __future__ import annotations
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from auditor.spark.kept_columns import NEVER_ALIKE, KeptColumns
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from auditor.spark.kept_columns import KeptColumns
 
 FUNCTIONS = ("org.apache.spark.sql.functions", "functions")
 UTILITIES = "PythonSQLUtils"
 SEQUENCES = "PythonUtils"
+NEVER_ALIKE = frozenset(("rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"))
+"""Functions that choose a seed whenever they are called."""
 LONGEST = 10
 """`java.util.List.of` takes so many elements by themselves."""
 
@@ -85,6 +87,8 @@ class CachedSequences(CachedClass):
 
 def keep_lookups(spark: SparkSession) -> None:
     """Tell this process's view of Java what PySpark asks it most; once, however often it is called."""
+    from auditor.spark.kept_columns import KeptColumns
+
     java: Any = spark.sparkContext._jvm
     if java is None or SEQUENCES in vars(java):
         return

@@ -18,8 +18,6 @@ from py4j.java_gateway import JavaMember, JavaObject
 
 KEPT = 16_384
 """Columns and lists of them: an audit has some three thousand, and sessions may be long."""
-NEVER_ALIKE = frozenset(("rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"))
-"""Functions that choose a seed whenever they are called."""
 CONSTANTS = (str, int, type(None))
 """What PySpark hands to Java beside columns. A float is none: -0.0 and 0.0 are equal, and not the same."""
 
@@ -40,6 +38,9 @@ class KeptColumn(JavaObject):  # type: ignore[misc]
     __eq__ = object.__eq__
 
 
+_LASTING = (*CONSTANTS, KeptColumn)
+
+
 class KeptColumns:
     """What Java's functions have made of constants and of one another."""
 
@@ -49,7 +50,7 @@ class KeptColumns:
 
     def made_by(self, function: Callable[..., Any], *values: Any) -> Any:
         """What ``function`` of Java makes of ``values``; kept where they are, too."""
-        if all(isinstance(value, (*CONSTANTS, KeptColumn)) for value in values):
+        if all(isinstance(value, _LASTING) for value in values):
             return self._made(function, *values)
         return function(*values)
 

@@ -101,13 +101,14 @@ def test_what_is_random_is_made_anew(spark: SparkSession) -> None:
 def test_what_is_no_longer_kept_is_made_again(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     monkeypatch.setattr(kept_columns, "KEPT", 2)
     columns = KeptColumns()
-    functions: Any = spark.sparkContext._jvm
-    col, concat = functions.org.apache.spark.sql.functions.col, functions.org.apache.spark.sql.functions.upper
+    java: Any = spark.sparkContext._jvm
+    functions = java.org.apache.spark.sql.functions
+    col, upper = functions.col, functions.upper
     for _ in range(2):
         for name in "abc":
             column = columns.made_by(col, name)
             assert columns.made_by(col, name) is column
-            assert str(columns.made_by(concat, column).toString()) == f"upper({name})"
+            assert str(columns.made_by(upper, column).toString()) == f"upper({name})"
 
 
 def test_a_name_means_the_column_of_the_table_that_it_is_asked_of(spark: SparkSession) -> None:

@@ -129,13 +129,13 @@ def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterato
         try:
             kind, payload, after = _physical(data, at, min(at + left, len(data)), what)
         except DecodeError:
-            begins_here = _is_of(data[at + _HEADER.size - 1 : at + _LONG_HEADER_BYTES], log_number)
+            begins_here = _is_of(data, at, log_number)
             if numbered and not begins_here and not _goes_on(data, at + left, what, log_number):
                 return
             raise
         numbered = kind in _WITH_LOG_NUMBER
         if numbered:
-            if not _is_of(bytes([kind]) + payload[: _LOG_NUMBER.size], log_number):
+            if not _is_of(data, at, log_number):
                 return
             payload = payload[_LOG_NUMBER.size :]
             kind = _RECYCLED.get(kind, kind)
@@ -143,20 +143,22 @@ def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterato
         at = after
 
 
-def _is_of(numbered: bytes, log_number: int | None) -> bool:
-    """Whether a record is of this log, and not of one that was in its file before: by its type and number."""
-    if len(numbered) <= _LOG_NUMBER.size or numbered[0] not in _WITH_LOG_NUMBER:
+def _is_of(data: bytes, at: int, log_number: int | None) -> bool:
+    """Whether what lies at ``at`` names this log, and none that was in its file before."""
+    if at + _LONG_HEADER_BYTES > len(data) or data[at + _HEADER.size - 1] not in _WITH_LOG_NUMBER:
         return False
     # Only the lower half of the number is written.
-    return log_number is None or _LOG_NUMBER.unpack_from(numbered, 1)[0] == log_number & 0xFFFFFFFF
+    return (
+        log_number is None or _LOG_NUMBER.unpack_from(data, at + _HEADER.size)[0] == log_number & 0xFFFFFFFF
+    )
 
 
 def _goes_on(data: bytes, block: int, what: str, log_number: int | None) -> bool:
     """Whether this block or a later one begins with a record of this log: what lies before it is damaged."""
     for at in range(block, len(data), BLOCK_BYTES):
-        with suppress(DecodeError):
-            kind, payload, _ = _physical(data, at, min(at + BLOCK_BYTES, len(data)), what)
-            if _is_of(bytes([kind]) + payload[: _LOG_NUMBER.size], log_number):
+        if _is_of(data, at, log_number):
+            with suppress(DecodeError):
+                _physical(data, at, min(at + BLOCK_BYTES, len(data)), what)
                 return True
     return False
 
