@@ -14,6 +14,8 @@ MAX_MESSAGE_BYTES = 16 << 20  # sixteen times what ZooKeeper carries in one znod
 
 M = TypeVar("M", bound=Message)
 
+_NO_FIELD = "a field that is cut or no field at all"
+
 _VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = range(6)
 _MAX_VARINT = 10  # bytes of a 64-bit number, seven bits each
 _MAX_TAG_BITS = 32
@@ -40,13 +42,16 @@ def parse(
     end = len(data) if end is None else end
     if end - start > most:
         raise DecodeError(what, start + most, f"a message of more than {most} bytes")
+    described = cast(Descriptor, kind.DESCRIPTOR)
     try:
         message = kind.FromString(data[start:end])
     except WireError:
-        at = _broken_at(data, start, end, cast(Descriptor, kind.DESCRIPTOR))
-        raise DecodeError(
-            what, start if at is None else at, "a field that is cut or no field at all"
-        ) from None
+        at = _broken_at(data, start, end, described)
+        raise DecodeError(what, start if at is None else at, _NO_FIELD) from None
+    # Python's library takes a map's text that is no UTF-8, and fails later, when its items are asked for.
+    at = _broken_at(data, start, end, described) if any(map(_is_map, described.fields)) else None
+    if at is not None:
+        raise DecodeError(what, at, "a text of a map that is not UTF-8")
     require(message, what, end)
     return message
 
@@ -98,7 +103,7 @@ def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tu
     while at < min(end, len(data)):
         tag = varint(data, at, len(data))
         if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
-            raise DecodeError(what, at, "a field that is cut or no field at all")
+            raise DecodeError(what, at, _NO_FIELD)
         if tag[0] == number << 3 | _BYTES:
             length = varint(data, tag[1], len(data))
             if length is None or length[1] + length[0] > end:
@@ -106,7 +111,7 @@ def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tu
             return at, length[1], length[1] + length[0]
         after = _after_value(data, tag[1], min(end, len(data)), tag[0] & 7)
         if after is None:
-            raise DecodeError(what, at, "a field that is cut or no field at all")
+            raise DecodeError(what, at, _NO_FIELD)
         at = after
     if at < end:
         raise DecodeError(what, at, f"cut: {end - at} more bytes were announced")
@@ -139,7 +144,11 @@ def written_varint(number: int) -> bytes:
 
 
 def _broken_at(data: bytes, at: int, end: int, kind: Descriptor) -> int | None:
-    """Where the first broken field begins; goes down known messages only, so no deeper than the schema."""
+    """Where the first broken field begins; goes down known messages only, so no deeper than the schema.
+
+    Java's library takes texts that are not UTF-8, but not in a map.
+    """
+    in_map = bool(kind.GetOptions().map_entry)
     groups: list[int] = []
     while at < end:
         tag = varint(data, at, end)
@@ -157,8 +166,25 @@ def _broken_at(data: bytes, at: int, end: int, kind: Descriptor) -> int | None:
             inside = length and _broken_at(data, length[1], after, cast(Descriptor, field.message_type))
             if inside is not None:
                 return inside
+        if in_map and field is not None and wire == _BYTES and field.type == FieldDescriptor.TYPE_STRING:
+            length = varint(data, tag[1], end)
+            if length and not _is_text(data[length[1] : after]):
+                return at
         at = after
     return end if groups else None
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    entry = field.message_type
+    return entry is not None and bool(entry.GetOptions().map_entry)
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _after_value(data: bytes, at: int, end: int, wire: int) -> int | None:

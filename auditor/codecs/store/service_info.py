@@ -71,5 +71,5 @@ def decode(data: bytes, bookie_id: str) -> ServiceInfo:
             )
             for endpoint in message.endpoints
         ),
-        {text(key): text(value) for key, value in message.properties.items()},
+        dict(message.properties),
     )
