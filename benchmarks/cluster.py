@@ -34,6 +34,9 @@ NOW_MS = TIME_MS
 INDEX_MS = NOW_MS + 3_600_000
 """When the indexes were written: an hour after the last ledger was closed, so that nothing is in doubt."""
 
+DIRECTORIES = 1 << 16
+"""Of index files, in each index directory (`auditor.keys.index_path`)."""
+
 _LOST_ENTRY = 7  # striped to seats 1 and 2
 _CHANGED_AT = 20
 
@@ -83,6 +86,11 @@ class Cluster:
     ``hot`` of each hundred ledgers have bookie 0 as their first, and the others in a round without it: the
     skew of one busy bookie.
 
+    ``slice_of``, more than ``ledgers``: they are those of a cluster of so many whose index files lie in the
+    first directories, as full as there. Directories go by the lowest 16 bits of an id.
+
+    >>> Cluster(2_000, slice_of=1_000_000).ledger_ids(np.array([0, 130, 131, 1_999])).tolist()
+    [0, 130, 65536, 983074]
     >>> cluster = Cluster(20_000, 10)
     >>> len(cluster.findings()), sum(len(alike.ids) for alike in cluster.groups_of_ledgers())
     (40, 20000)
@@ -91,11 +99,24 @@ class Cluster:
     ledgers: int
     bookies: int = 5
     hot: int = 0
+    slice_of: int = 0
     ids: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         names = tuple(f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(self.bookies))
         object.__setattr__(self, "ids", names)
+
+    @property
+    def end(self) -> int:
+        """An id above those of all ledgers."""
+        return max(self.ledgers, self.slice_of)
+
+    def ledger_ids(self, numbers: Longs) -> Longs:
+        """The ids of the ledgers with some numbers, which ascend with these."""
+        if self.slice_of <= self.ledgers:
+            return numbers
+        directories = DIRECTORIES * self.ledgers // self.slice_of
+        return numbers // directories * DIRECTORIES + numbers % directories
 
     def groups_of_ledgers(self) -> Iterator[Alike]:
         """All ledgers, those that are alike together."""
@@ -110,7 +131,8 @@ class Cluster:
         heads = np.flatnonzero(np.diff(key[order], prepend=-1))
         for ids in np.split(order, heads[1:]) if len(order) else ():
             of = SHAPES[int(shape[ids[0]])]
-            yield Alike(of, self._members(of, int(first[ids[0]]), bool(hot[ids[0]])), ids)
+            members = self._members(of, int(first[ids[0]]), bool(hot[ids[0]]))
+            yield Alike(of, members, self.ledger_ids(ids))
 
     def _members(self, shape: Shape, first: int, hot: bool) -> dict[int, int]:
         if not hot:
@@ -120,7 +142,7 @@ class Cluster:
 
     def orphans(self, bookie: int) -> Longs:
         """Ids of ledgers that are gone, and that a bookie still holds: seat 0 of the plain shape."""
-        return self.ledgers + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
+        return self.end + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
 
     def findings(self) -> set[tuple[str, int, str | None]]:
         """Every finding that an audit must have, and it may have no other: check, ledger, bookie."""

@@ -40,7 +40,7 @@ def write_dump(cluster: Cluster, path: Path) -> str:
 
 def _records(cluster: Cluster) -> Iterator[bytes]:
     """All znodes, those of ledgers that are alike many at once."""
-    for name, data, owner in [("", b"", 0), *_own_nodes(cluster), *_inner_nodes(cluster.ledgers)]:
+    for name, data, owner in [("", b"", 0), *_own_nodes(cluster), *_inner_nodes(cluster.end)]:
         yield record(name, data, owner)
     for alike in cluster.groups_of_ledgers():
         path = f"{ROOT}/{long_hierarchical.to_path(0)}"

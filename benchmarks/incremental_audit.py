@@ -12,7 +12,9 @@ file, to pass over the snapshot, and what the queries for large tables cost wher
 ``BKAUDIT_INCREMENTAL_ROUNDS`` how often each way is measured, of which the least counts. With
 ``BKAUDIT_ENTRIES=50000`` ledgers are as Pulsar fills them (1.3 MB of index files each). With
 ``BKAUDIT_INCREMENTAL_COLD=1`` seconds are those of the clock, and nothing of the files is in memory when an
-audit begins, as on a machine where bookies are at work: root alone may see to that.
+audit begins, as on a machine where bookies are at work: root alone may see to that. With
+``BKAUDIT_INCREMENTAL_SLICE_OF=1000000`` the ledgers are a slice of a cluster of a million: all of those whose
+index files lie in some of its directories.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+import numpy as np
+
 from auditor import Audit, open_run
 from auditor.audit.landing import MANIFEST
 from auditor.audit.manifest import REUSABLE
@@ -42,7 +46,7 @@ from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.sources.reuse.file_stamp import RACY_NS
 from auditor.sources.reuse.unchanged_files import QUIET_MS
 from auditor.spark.session import build_session
-from benchmarks.cluster import Alike, Cluster
+from benchmarks.cluster import Alike, Cluster, Longs
 from benchmarks.cluster_disks import add_index_files, write_bookies
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.costs import measured_tree, tree_seconds
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
 
 LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "20000"))
 ROUNDS = int(os.environ.get("BKAUDIT_INCREMENTAL_ROUNDS", "2"))
+SLICE_OF = int(os.environ.get("BKAUDIT_INCREMENTAL_SLICE_OF", "0"))
 COLD = os.environ.get("BKAUDIT_INCREMENTAL_COLD") == "1"
 CACHES = Path("/proc/sys/vm/drop_caches")
 TARGET = 10
@@ -76,16 +81,22 @@ class Window(Cluster):
     def groups_of_ledgers(self) -> Iterator[Alike]:
         """All ledgers of the window, those that are alike together."""
         for alike in super().groups_of_ledgers():
-            ids = alike.ids[(alike.ids >= self.first) & (alike.ids < self.last)]
-            other = self.moved & (ids % ONE_OF == 0)
+            first, last = self.ledger_ids(np.array([self.first, self.last])).tolist()
+            ids = alike.ids[(alike.ids >= first) & (alike.ids < last)]
+            other = self.moved & np.isin(ids, self.hundredths)
             for some in (ids[~other], ids[other]):
                 if len(some):
                     yield alike._replace(ids=some)
 
+    @property
+    def hundredths(self) -> Longs:
+        """The ids of every hundredth ledger."""
+        return self.ledger_ids(np.arange(0, self.ledgers, ONE_OF))
+
     def metadata(self, alike: Alike) -> bytes:
         """The metadata that ledgers which are alike have: of those that moved, as long as it was."""
         data = super().metadata(alike)
-        moved = self.moved and alike.ids[0] % ONE_OF == 0
+        moved = self.moved and alike.ids[0] in self.hundredths
         return data.replace(b"managed-ledger", b"schema-ledgers") if moved else data
 
 
@@ -114,15 +125,15 @@ def lines() -> Iterator[Line]:
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         trial = _Trial(Path(folder, "cluster"), spark)
-        cluster = Window(LEDGERS, last=LEDGERS - share)
+        cluster = Window(LEDGERS, slice_of=SLICE_OF, last=LEDGERS - share)
         directories = trial.begin(cluster)
         yield trial.line("nothing changed")
-        _rewrite(directories)
+        _rewrite(directories, cluster.hundredths)
         cluster = replace(cluster, moved=True)
         trial.go_on(cluster)
         yield trial.line("1 % changed, all over")
         for directory in directories:
-            for ledger in range(share):
+            for ledger in cluster.ledger_ids(np.arange(share)).tolist():
                 (directory / "current" / index_path.to_path(ledger)).unlink(missing_ok=True)
         cluster = replace(cluster, first=share, last=LEDGERS)
         add_index_files(replace(cluster, first=LEDGERS - share), directories)
@@ -249,9 +260,9 @@ def _told(seconds: Costs) -> str:
     return f"{_total(seconds):.1f} s: {named}"
 
 
-def _rewrite(directories: Sequence[Path]) -> None:
-    """Write to one index file of each hundredth ledger: in one of ten an entry less, else what was there."""
-    for number, ledger in enumerate(range(0, LEDGERS, ONE_OF)):
+def _rewrite(directories: Sequence[Path], ledgers: Longs) -> None:
+    """Write to one index file of each ledger: in one of ten an entry less, else what was there."""
+    for number, ledger in enumerate(ledgers.tolist()):
         for directory in directories:
             file = directory / "current" / index_path.to_path(ledger)
             if file.exists():
