@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,16 +67,15 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-LONGEST_FIRST = ("living", "corpora", "live", "jobs", "sources")
-"""Directories below tests/ with whole clusters, whole audits and servers that are slow or gone."""
+LONGEST_FIRST = ("living", "corpora", "live", "jobs")
+"""Directories below tests/ with whole clusters and whole audits."""
 
 
 def in_turn(paths: Iterable[Path]) -> list[Path]:
     """Files in the order in which processes side by side begin them.
 
-    Those of `LONGEST_FIRST` come first, each directory spread evenly among the others: what waits for its
-    servers is beside what does not. All others follow from the last to the first: what is long of them lies
-    in tests/ itself, and what is quickest, the examples of modules, is left for the end.
+    Those of `LONGEST_FIRST` come first, one of each directory in turn: what waits for its servers is
+    beside what does not. All others keep their order.
     """
     here = Path(__file__).parent
     of_directory: dict[str, list[Path]] = {name: [] for name in LONGEST_FIRST}
@@ -83,10 +83,8 @@ def in_turn(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         top = path.relative_to(here).parts[0] if path.is_relative_to(here) else ""
         of_directory.get(top, others).append(path)
-    shares = [
-        ((at + 0.5) / len(files), path) for files in of_directory.values() for at, path in enumerate(files)
-    ]
-    return [path for _, path in sorted(shares, key=lambda share: share[0])] + others[::-1]
+    turns = zip_longest(*of_directory.values())
+    return [path for turn in turns for path in turn if path is not None] + others
 
 
 TOGETHER = (("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"),)

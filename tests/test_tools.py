@@ -55,14 +55,13 @@ def test_the_last_lines_say_what_was_skipped(tmp_path: Path) -> None:
     assert last.startswith("1 skipped")
 
 
-def test_long_files_are_begun_first_and_directories_are_spread_among_each_other() -> None:
-    corpora, living = (["corpora/test_a.py", "corpora/test_b.py", "corpora/test_c.py"], ["living/test_l.py"])
-    names = [*corpora, "keys/test_k.py", *living, "test_house.py"]
+def test_long_files_are_begun_first_and_directories_take_turns() -> None:
+    names = ["test_house.py", "corpora/test_a.py", "corpora/test_b.py", "keys/test_k.py", "living/test_l.py"]
     outside = ROOT / "auditor" / "keys" / "paths.py"
     paths = [outside, *(ROOT / "tests" / name for name in names)]
-    turns = ["corpora/test_a.py", "living/test_l.py", "corpora/test_b.py", "corpora/test_c.py"]
-    others = ["test_house.py", "keys/test_k.py"]
-    assert in_turn(paths) == [*(ROOT / "tests" / name for name in (*turns, *others)), outside]
+    first = ["living/test_l.py", "corpora/test_a.py", "corpora/test_b.py"]
+    others = [outside, ROOT / "tests" / "test_house.py", ROOT / "tests" / "keys" / "test_k.py"]
+    assert in_turn(paths) == [*(ROOT / "tests" / name for name in first), *others]
     assert all((ROOT / "tests" / name).is_dir() for name in LONGEST_FIRST)
 
 
