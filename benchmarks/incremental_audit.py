@@ -80,10 +80,11 @@ class Window(Cluster):
 
     def groups_of_ledgers(self) -> Iterator[Alike]:
         """All ledgers of the window, those that are alike together."""
+        first, last = self.ledger_ids(np.array([self.first, self.last])).tolist()
+        hundredths = self.hundredths
         for alike in super().groups_of_ledgers():
-            first, last = self.ledger_ids(np.array([self.first, self.last])).tolist()
             ids = alike.ids[(alike.ids >= first) & (alike.ids < last)]
-            other = self.moved & np.isin(ids, self.hundredths)
+            other = self.moved & np.isin(ids, hundredths)
             for some in (ids[~other], ids[other]):
                 if len(some):
                     yield alike._replace(ids=some)

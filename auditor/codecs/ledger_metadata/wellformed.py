@@ -20,6 +20,7 @@ from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, Bo
 from auditor.codecs.ledger_metadata.fields import CustomField, LedgerField, LedgerFields, SegmentField
 from auditor.codecs.protobuf.fields import Blobs
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
+from auditor.codecs.protobuf.wire import is_text
 from auditor.model.bookie_id import is_accepted
 from auditor.model.ledger_metadata import NO_ENTRY
 
@@ -117,7 +118,7 @@ def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, lis
             places.setdefault(name, len(places)) for name in read.unescaped[CustomField.KEY].values()
         ]
         names = list(places)
-    _leave(sound, owners[keys.owners], ~_each(names, _is_text)[codes])
+    _leave(sound, owners[keys.owners], ~_each(names, is_text)[codes])
     # One item a key and value: what is not so was left out above, and its place holds anything.
     at, starts, ends = (np.zeros(count, np.int64) for _ in range(3))
     at[keys.owners], starts[values.owners], ends[values.owners] = codes, values.starts, values.ends
@@ -164,13 +165,5 @@ def _each(words: list[bytes], test: Callable[[bytes], bool]) -> Bools:
     return np.fromiter(map(test, words), np.bool_, len(words))
 
 
-def _is_text(word: bytes) -> bool:
-    try:
-        word.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _is_bookie(word: bytes) -> bool:
-    return _is_text(word) and is_accepted(word.decode())
+    return is_text(word) and is_accepted(word.decode())

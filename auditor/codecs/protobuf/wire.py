@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -46,12 +47,11 @@ def parse(
     try:
         message = kind.FromString(data[start:end])
     except WireError:
-        at = _broken_at(data, start, end, described)
-        raise DecodeError(what, start if at is None else at, _NO_FIELD) from None
+        raise DecodeError(what, *(_first_fault(data, start, end, described) or (start, _NO_FIELD))) from None
     # Python's library takes a map's text that is no UTF-8, and fails later, when its items are asked for.
-    at = _broken_at(data, start, end, described) if any(map(_is_map, described.fields)) else None
-    if at is not None:
-        raise DecodeError(what, at, "a text of a map that is not UTF-8")
+    fault = _first_fault(data, start, end, described) if _has_maps(described) else None
+    if fault is not None:
+        raise DecodeError(what, *fault)
     require(message, what, end)
     return message
 
@@ -143,8 +143,8 @@ def written_varint(number: int) -> bytes:
     return bytes([*(each | 0x80 for each in septets[:-1]), septets[-1]])
 
 
-def _broken_at(data: bytes, at: int, end: int, kind: Descriptor) -> int | None:
-    """Where the first broken field begins; goes down known messages only, so no deeper than the schema.
+def _first_fault(data: bytes, at: int, end: int, kind: Descriptor) -> tuple[int, str] | None:
+    """Where the first broken field begins, and why; goes down known messages, so no deeper than the schema.
 
     Java's library takes texts that are not UTF-8, but not in a map.
     """
@@ -153,33 +153,40 @@ def _broken_at(data: bytes, at: int, end: int, kind: Descriptor) -> int | None:
     while at < end:
         tag = varint(data, at, end)
         if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
-            return at
+            return at, _NO_FIELD
         number, wire = tag[0] >> 3, tag[0] & 7
         after = _after_value(data, tag[1], end, wire)
         if after is None or (wire == _END_GROUP and (not groups or groups.pop() != number)):
-            return at
+            return at, _NO_FIELD
         if wire == _GROUP:
             groups.append(number)
         field = None if groups else kind.fields_by_number.get(number)
-        if field is not None and wire == _BYTES and field.type == FieldDescriptor.TYPE_MESSAGE:
-            length = varint(data, tag[1], end)
-            inside = length and _broken_at(data, length[1], after, cast(Descriptor, field.message_type))
-            if inside is not None:
-                return inside
-        if in_map and field is not None and wire == _BYTES and field.type == FieldDescriptor.TYPE_STRING:
-            length = varint(data, tag[1], end)
-            if length and not _is_text(data[length[1] : after]):
-                return at
+        length = varint(data, tag[1], end) if wire == _BYTES else None
+        if field is not None and length is not None:
+            if field.type == FieldDescriptor.TYPE_MESSAGE:
+                inside = _first_fault(data, length[1], after, cast(Descriptor, field.message_type))
+                if inside is not None:
+                    return inside
+            elif (
+                in_map and field.type == FieldDescriptor.TYPE_STRING and not is_text(data[length[1] : after])
+            ):
+                return at, "a text of a map that is not UTF-8"
         at = after
-    return end if groups else None
+    return (end, _NO_FIELD) if groups else None
 
 
-def _is_map(field: FieldDescriptor) -> bool:
-    entry = field.message_type
-    return entry is not None and bool(entry.GetOptions().map_entry)
+@cache
+def _has_maps(kind: Descriptor) -> bool:
+    entries = (field.message_type for field in kind.fields)
+    return any(entry is not None and entry.GetOptions().map_entry for entry in entries)
 
 
-def _is_text(value: bytes) -> bool:
+def is_text(value: bytes) -> bool:
+    """Whether bytes are UTF-8.
+
+    >>> is_text(b"bk1"), is_text(b"bk\\xff")
+    (True, False)
+    """
     try:
         value.decode()
     except UnicodeDecodeError:
