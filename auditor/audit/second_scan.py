@@ -24,7 +24,6 @@ from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
 from auditor.spark.batches import arrow_frame
-from auditor.spark.query_plans import in_one_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,8 +108,6 @@ class _Again:
     def _moved(self, at: ClusterNodes) -> pa.Table | PartTable | DataFrame | None:
         source = self._first.source
         if isinstance(source.store, WatchableStore):
-            if in_one_task(source.landing.spark):
-                return None  # few: to read them all is less than a query of what was read
             return _moved_rows(self._first, _moved_paths(self._first, source.store), at)
         if isinstance(source.store, ComparableStore):
             return source.table(LedgerAgainSource, at, earlier=_earlier_rows(source, source.store))

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 SMALL_BYTES = 10 << 20
 """Of Parquet, ledgers and indexes together: some 120,000 ledgers, each on three bookies."""
 
-TINY_BYTES = 3 << 20
-"""Likewise: some 30,000 ledgers."""
+TINY_BYTES = 6 << 20
+"""Likewise: some 60,000 ledgers."""
 
 PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",

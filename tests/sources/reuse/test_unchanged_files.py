@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from auditor.keys import index_path
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart
+from auditor.sources.reuse import unchanged_files
 from tests.corpora.cluster import index_bytes
 from tests.sources.earlier_runs import TICK, cut, kept, quick_clocks, read, settle, since, told
 
@@ -179,13 +181,19 @@ STEP = st.tuples(
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(STEP, min_size=1, max_size=2), st.integers(1, 3), st.sampled_from([3, 250_000]))
+@given(
+    st.lists(STEP, min_size=1, max_size=2),
+    st.integers(1, 3),
+    st.sampled_from([3, 250_000]),
+    st.sampled_from([1, 256]),
+)
 def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
-    steps: list[Any], wanted: int, group_rows: int
+    steps: list[Any], wanted: int, group_rows: int, slice_files: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         quick_clocks(patch)
         patch.setattr("auditor.sources.reuse.unchanged_files.GROUP_ROWS", group_rows)
+        patch.setattr("auditor.sources.reuse.unchanged_files.SLICE_FILES", slice_files)
         root = Path(folder, "bookie")
         directories = made(root)
         began = settle()
@@ -252,6 +260,28 @@ def test_nothing_is_opened_where_nothing_has_changed(tmp_path: Path, monkeypatch
     table = read(found)
     assert table["reused"].to_pylist() == [True] * len(LEDGERS)
     assert table.schema.equals(read(cut(seen(tmp_path / "bookie"), 1)).schema, check_metadata=True)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("wait", "at_once"), [(0.02, True), (0.0, False)])
+def test_files_that_a_disk_is_waited_for_are_asked_for_side_by_side(
+    wait: float, at_once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = earlier_of(tmp_path)
+    monkeypatch.setattr(unchanged_files, "SLICE_FILES", 1)
+    monkeypatch.setattr(unchanged_files, "WAIT_S", 0.01)
+    threads, states = set(), unchanged_files._states
+
+    def waiting(paths: Sequence[bytes]) -> Any:
+        threads.add(threading.get_ident())
+        time.sleep(wait)
+        return states(paths)
+
+    monkeypatch.setattr(unchanged_files, "_states", waiting)
+    table = read(since(cut(seen(tmp_path / "bookie"), 1), earlier))
+    assert table["reused"].to_pylist() == [True] * len(LEDGERS)
+    assert (len(threads) > 2) == at_once
+    assert threading.get_ident() in threads
 
 
 @pytest.mark.usefixtures("quick")

@@ -40,10 +40,17 @@ def znode(path: str, data: bytes = b"", owner: int = 0) -> Znode:
     return Znode(path, data, 0, 0, 0, 0, 0, owner)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[EmbeddedZooKeeper]:
-    with EmbeddedZooKeeper(tmp_path / "server") as running:
+@pytest.fixture(scope="module")
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
+    with EmbeddedZooKeeper(tmp_path_factory.mktemp("server")) as running:
         yield running
+
+
+@pytest.fixture
+def server(one_server: EmbeddedZooKeeper) -> Iterator[EmbeddedZooKeeper]:
+    """The server of all tests here, with nothing in it."""
+    yield one_server
+    one_server._client().delete("/bk", recursive=True)
 
 
 @pytest.mark.parametrize("corpus", ["interleaved-hier", "flat-v1", "dbledger-long"])
@@ -159,25 +166,27 @@ def test_the_rate_limit_holds(server: EmbeddedZooKeeper) -> None:
     store.close()
 
 
-def test_what_may_not_be_read_is_a_gap_and_the_rest_is_read(server: EmbeddedZooKeeper) -> None:
+def test_what_may_not_be_read_is_a_gap_and_the_rest_is_read(tmp_path: Path) -> None:
     from kazoo.security import make_digest_acl
 
-    server.load([znode("/bk/00/0000/L0001"), znode("/bk/00/0001/L0001"), znode("/bk/cookies/b")])
-    server._client().set_acls("/bk/00/0001", [make_digest_acl("somebody", "else", all=True)])
-    store = open_store(f"zk://{server.hosts}/bk")
-    parts = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 2)
-    batches = [batch for part in parts for batch in store.read(part)]
-    assert {path for batch in batches for path in batch.paths} == {
-        "/bk/00",
-        "/bk/00/0000",
-        "/bk/00/0000/L0001",
-    }
-    ((path, reason),) = [gap for batch in batches for gap in batch.gaps]
-    assert (path, "not authorised" in reason) == ("/bk/00/0001", True)
-    server._client().set_acls("/bk", [make_digest_acl("somebody", "else", all=True)])
-    with pytest.raises(StoreError, match=r"not authorised to read /bk .*127\.0\.0\.1"):
-        store.cluster()
-    store.close()
+    # A server of its own: nobody may take such rights back.
+    with EmbeddedZooKeeper(tmp_path) as server:
+        server.load([znode("/bk/00/0000/L0001"), znode("/bk/00/0001/L0001"), znode("/bk/cookies/b")])
+        server._client().set_acls("/bk/00/0001", [make_digest_acl("somebody", "else", all=True)])
+        store = open_store(f"zk://{server.hosts}/bk")
+        parts = store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 2)
+        batches = [batch for part in parts for batch in store.read(part)]
+        assert {path for batch in batches for path in batch.paths} == {
+            "/bk/00",
+            "/bk/00/0000",
+            "/bk/00/0000/L0001",
+        }
+        ((path, reason),) = [gap for batch in batches for gap in batch.gaps]
+        assert (path, "not authorised" in reason) == ("/bk/00/0001", True)
+        server._client().set_acls("/bk", [make_digest_acl("somebody", "else", all=True)])
+        with pytest.raises(StoreError, match=r"not authorised to read /bk .*127\.0\.0\.1"):
+            store.cluster()
+        store.close()
 
 
 def test_no_root_and_no_server_are_store_errors_that_name_the_hosts(server: EmbeddedZooKeeper) -> None:
