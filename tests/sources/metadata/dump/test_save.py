@@ -55,9 +55,10 @@ def columns(uri: str, tree: Tree, layout: LayoutKind) -> dict[str, tuple[object,
 
 def own(uri: str) -> dict[str, Znode]:
     """The cluster's own znodes; a dump does not say how many children they had."""
-    return {
-        name: znode._replace(children=UNCOUNTED) for name, znode in open_store(uri).cluster().nodes.items()
-    }
+    store = open_store(uri)
+    nodes = store.cluster().nodes
+    store.close()
+    return {name: znode._replace(children=UNCOUNTED) for name, znode in nodes.items()}
 
 
 @pytest.fixture(scope="module")
