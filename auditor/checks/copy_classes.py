@@ -12,6 +12,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, q
 from auditor.checks.queue import in_queue, with_queue
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
+from auditor.tables.once import once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,9 +30,8 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
     """One finding for each ledger of one class: what is absent where, what is left, what it could become."""
     from pyspark.sql import functions as F
 
-    rows = with_queue(judged_with_class(tables).where(F.col("class") == wanted), tables)
     return finding_rows(
-        rows,
+        _judged_with_queue(tables).where(F.col("class") == wanted),
         ledger_id="ledger_id",
         confidence=suspect_if((F.col("state") != LedgerState.CLOSED) | (F.size("doubts") > 0)),
         missing=F.array_sort("missing"),
@@ -65,6 +65,11 @@ def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
             "queue": "queue",
         },
     )
+
+
+@once
+def _judged_with_queue(tables: Tables) -> DataFrame:
+    return with_queue(judged_with_class(tables), tables)
 
 
 def unknown_bookies() -> Column:

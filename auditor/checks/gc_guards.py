@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.finding_rows import comma_list, words
+from auditor.tables.once import once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -22,6 +23,7 @@ _SHARE = 20
 _LEAST = 100
 
 
+@once
 def distrusted_bookies(tables: Tables) -> DataFrame:
     """Bookies for which the metadata looks wrong: bookie_id, rules (that hold), and their figures.
 
@@ -86,6 +88,7 @@ def _rules(orphans: Column, share: Column, vanished: Column, bare: Column) -> Co
     return F.array_compact(F.array(*(F.when(rule, F.lit(name)) for name, rule in rules.items())))
 
 
+@once
 def doubted_orphans(tables: Tables) -> DataFrame:
     """The rows of ``orphans`` with ``doubts``: why each may not be one."""
     from pyspark.sql import functions as F

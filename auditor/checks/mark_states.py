@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.model.columns import LEDGER
+from auditor.tables.once import once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
+@once
 def waiting_marks(tables: Tables) -> DataFrame:
     """Marks older than a day that no worker holds, with ``empty``: the ledger is closed and has no entry.
 
@@ -56,6 +58,7 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
     )
 
 
+@once
 def deleted_marks(tables: Tables) -> DataFrame:
     """Marks of ledgers that no row of the ledger tree stands for, or could stand for."""
     from pyspark.sql import functions as F

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,11 @@ class Tables:
     known_empty: frozenset[str] = frozenset()
     """Tables, those of the properties and parts (`auditor.tables.parts`) too, of which the driver knows that
     they have no rows."""
+
+    made_once: dict[Callable[[Tables], DataFrame], DataFrame] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """What `auditor.tables.once` keeps; nothing of it goes along when other tables are made of these."""
 
     @property
     def unregistered(self) -> DataFrame:
