@@ -1,0 +1,58 @@
+"""What several checks ask of an audit's tables is put together once, and goes with the tables."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from time import sleep
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from auditor.tables import Tables
+from auditor.tables.once import once
+from tests.checks.tables_builder import tables
+
+
+def test_two_threads_get_the_same_question_and_other_tables_another(spark: SparkSession) -> None:
+    made: list[Tables] = []
+
+    @once
+    def registered(these: Tables) -> DataFrame:
+        """Bookies that are registered."""
+        made.append(these)
+        sleep(0.05)  # so that the second thread asks meanwhile
+        return these.bookies.where("registered is not null")
+
+    @once
+    def names(these: Tables) -> DataFrame:
+        return registered(these).select("bookie_id")
+
+    one = tables(spark, bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2", "registered": None}])
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(registered, (one, one))
+    assert first is second
+    assert [row["bookie_id"] for row in names(one).collect()] == ["bk1"]
+    assert len(made) == 1
+
+    later = replace(one, bookies=tables(spark, bookies=[{"bookie_id": "bk3"}]).bookies)
+    assert [row["bookie_id"] for row in names(later).collect()] == ["bk3"]
+    assert made == [one, later]
+    assert (registered.__name__, registered.__doc__) == ("registered", "Bookies that are registered.")
+
+
+def test_what_could_not_be_made_is_made_when_it_is_asked_for_again(spark: SparkSession) -> None:
+    tries: list[Tables] = []
+
+    @once
+    def refused_at_first(these: Tables) -> DataFrame:
+        tries.append(these)
+        if len(tries) == 1:
+            raise ValueError("not yet")
+        return these.bookies
+
+    one = tables(spark, bookies=[{"bookie_id": "bk1"}])
+    with pytest.raises(ValueError, match="not yet"):
+        refused_at_first(one)
+    assert refused_at_first(one) is refused_at_first(one)
+    assert len(tries) == 2
