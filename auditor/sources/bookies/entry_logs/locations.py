@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
@@ -27,6 +28,7 @@ from auditor.model.states import LogFileKind, Probe
 from auditor.sources.bookies.entry_logs.rows import list_logs
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.listing import list_part
+from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT, next_data
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.locations import KEY_BYTES, VALUE_BYTES
 from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
@@ -130,22 +132,35 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
             continue  # which the table availability tells
         for ledger_id, path in zip(files.ledger_ids.tolist(), files.paths, strict=True):
             try:
-                slots = np.fromfile(path, ">i8", offset=HEADER_BYTES)
+                for first, slots in _slots(path):
+                    entries = np.flatnonzero(slots)
+                    locations = slots[entries].astype(np.int64)
+                    scopes, ledgers = (np.full(len(entries), each) for each in (files.scope_id, ledger_id))
+                    waiting.append(EntryLocations(scopes, ledgers, entries + first, locations))
+                    count += len(entries)
+                    if count >= _BATCH:
+                        yield _concatenate(waiting)
+                        waiting, count = [], 0
             except OSError:
                 continue  # likewise
-            entries = np.flatnonzero(slots)
-            each = np.full(len(entries), ledger_id)
-            waiting.append(
-                EntryLocations(
-                    np.full(len(entries), files.scope_id), each, entries, slots[entries].astype(np.int64)
-                )
-            )
-            count += len(entries)
-            if count >= _BATCH:
-                yield _concatenate(waiting)
-                waiting, count = [], 0
     if count:
         yield _concatenate(waiting)
+
+
+def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """The slots of an index file that are no holes, some at a time, after the entry that the first is of.
+
+    A file that ends before its first slot has none. Raises OSError.
+    """
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 -- a path of bytes
+        at = HEADER_BYTES
+        while (at := next_data(file.fileno(), at)) >= 0:
+            data = os.pread(file.fileno(), min(CHUNK_BYTES, max(0, os.fstat(file.fileno()).st_size - at)), at)
+            slots = np.frombuffer(data, ">i8", len(data) // SLOT)
+            if not len(slots):
+                return
+            yield (at - HEADER_BYTES) // SLOT, slots
+            at += slots.nbytes
 
 
 def _concatenate(some: Sequence[EntryLocations]) -> EntryLocations:

@@ -194,7 +194,7 @@ class IndexReader:
     def _chunks(self, descriptor: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """The slots of a large file that are no holes, chunk by chunk, each with its byte offset."""
         at = HEADER_BYTES
-        while (at := _next_data(descriptor, at)) >= 0:
+        while (at := next_data(descriptor, at)) >= 0:
             got = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], at)
             if got >= SLOT:
                 yield at, self._slots[: got // SLOT]
@@ -279,7 +279,7 @@ def _read_whole(descriptor: int, buffer: memoryview, at: int) -> int:
     return total
 
 
-def _next_data(descriptor: int, at: int) -> int:
+def next_data(descriptor: int, at: int) -> int:
     """Where data goes on at or after ``at``, at the start of a slot; -1 if there is none."""
     try:
         found = os.lseek(descriptor, at, os.SEEK_DATA)
