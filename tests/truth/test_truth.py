@@ -1,0 +1,124 @@
+"""Every reader has bytes of a foreign writer, or a row that says why not; and the rows say what is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from auditor.cli.kinds import KINDS
+from auditor.codecs.bookie import entry_log, index_file, journal
+from auditor.codecs.ledger_metadata.batch import READERS
+from auditor.codecs.pulsar.compression import COMPRESSIONS
+from auditor.sources.metadata.stores import STORES
+from auditor.sources.owners.applications import APPLICATIONS
+from tests.truth.table import PAGE, ROOT, Format, count_of, formats, page
+
+HOUSE = ROOT / "auditor"
+SOURCES = ("directories", "collections", "rpc")
+VERSIONS = {
+    "codecs/bookie/journal.py": range(1, journal.NEWEST_VERSION + 1),
+    "codecs/bookie/index_file.py": range(index_file.NEWEST_VERSION + 1),
+    "codecs/bookie/entry_log.py": range(entry_log.NEWEST_VERSION + 1),
+    "codecs/bookie/entry.py": (1, 2),
+    "codecs/bookie/read.py": (2, 3),
+    "codecs/bookie/cookie.py": (3, 4, 5),
+    "codecs/store/layout.py": (1, 2),
+    "codecs/ledger_metadata/one.py": tuple(READERS),
+    "codecs/pulsar/compression.py": tuple(COMPRESSIONS),
+}
+"""The versions of a format that its reader takes."""
+
+BYTES = {"bytes", "memoryview", "BinaryIO", "ByteColumn", "Sequence[bytes]", "NDArray[np.uint8]"}
+OPENS = {
+    *("open", "pread", "preadv", "fromfile", "mmap", "read_text", "read_bytes", "open_input_file"),
+    *("open_input_stream", "ParquetFile", "PyRocksDB", "KazooClient", "secure_channel", "insecure_channel"),
+    *("create_connection", "connect"),
+}
+
+
+def takes_bytes(module: ast.Module) -> bool:
+    """Whether a public function of a codec begins with bytes, or reads by its name."""
+    return any(
+        (function.args.args and ast.unparse(function.args.args[0].annotation or function) in BYTES)
+        or re.match("decode|parse|read|unpack|answer", function.name)
+        for function in module.body
+        if isinstance(function, ast.FunctionDef) and not function.name.startswith("_")
+    )
+
+
+def opens(module: ast.Module) -> bool:
+    """Whether a source opens files or connections."""
+    calls = [node.func for node in ast.walk(module) if isinstance(node, ast.Call)]
+    return bool(OPENS & {getattr(call, "attr", getattr(call, "id", "")) for call in calls})
+
+
+def modules(floor: str, are: object) -> set[str]:
+    """The modules of a floor of the house that a rule is true of."""
+    assert callable(are)
+    files = [path for path in (HOUSE / floor).rglob("*.py") if not path.name.endswith("_pb2.py")]
+    return {str(path.relative_to(HOUSE)) for path in files if are(ast.parse(path.read_text("utf-8")))}
+
+
+READERS_THERE = (
+    modules("codecs", takes_bytes)
+    | modules("sources", opens)
+    | {f"decode:{kind}" for kind in KINDS}
+    | {f"metadata:{scheme}" for scheme in STORES}
+    | {f"bookies:{source}" for source in SOURCES}
+    | {f"owners:{application}" for application in APPLICATIONS}
+)
+
+
+def test_every_reader_has_a_foreign_writer_or_a_row_that_says_why_not() -> None:
+    rows = {reader for row in formats() for reader in row.readers}
+    assert not READERS_THERE - rows, "no row in tests/truth/formats.toml"
+    assert not {name for name in rows - READERS_THERE if not (HOUSE / name).is_file()}, "no such reader"
+
+
+@pytest.mark.parametrize("reader", VERSIONS)
+def test_every_version_has_a_row(reader: str) -> None:
+    versions = {version for row in formats() if reader in row.readers for version in row.versions}
+    assert versions >= set(VERSIONS[reader]), f"{reader}: versions without a row"
+
+
+@pytest.mark.parametrize("row", formats(), ids=lambda row: row.name)
+def test_a_row_has_the_bytes_of_a_foreign_writer_or_says_why_not(row: Format) -> None:
+    assert [row.is_foreign, bool(row.own), bool(row.lacks)].count(True) == 1
+    assert row.readers
+    if row.is_foreign:
+        assert re.search(r"\d", row.writer), "which version?"
+        assert not re.search("bkaudit|this project|by hand", row.writer)
+        assert row.tests
+    assert not [where for where in row.bytes if not count_of(where)], "nothing is there"
+    assert not [test for test in row.tests if not is_there(test)], "no such test"
+
+
+def is_there(test: str) -> bool:
+    file, _, name = test.partition("::")
+    module = ROOT / file
+    return module.is_file() and name in functions(module)
+
+
+def functions(module: Path) -> set[str]:
+    """The functions of a test module, and those that it takes from another."""
+    body = ast.parse(module.read_text("utf-8")).body
+    return {node.name for node in body if isinstance(node, ast.FunctionDef)} | {
+        alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+
+
+def test_names_are_of_one_row() -> None:
+    names = [row.name for row in formats()]
+    assert len(names) == len({*names})
+
+
+def test_golden_data_has_a_readme_that_says_who_wrote_it() -> None:
+    homes = [path for path in (ROOT / "tests" / "data").iterdir() if path.is_dir()]
+    assert not [home.name for home in homes if not (home / "README.md").is_file()]
+
+
+def test_the_page_is_what_the_table_says() -> None:
+    assert PAGE.read_text("utf-8") == page(), "python -m tests.truth > docs/truth.md"
