@@ -8,7 +8,6 @@ ledgers looked at again, for then the server's listing is another than the scan'
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.audit.metadata import ClusterMetadata
@@ -18,6 +17,7 @@ from auditor.codecs.bookie import java_properties
 from auditor.errors import DecodeError, UsageError
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.layout import LayoutKind
+from auditor.model.regular_file import read_regular
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.tables import Tables
 from auditor.tables.deletion_candidates import deletion_candidates
@@ -38,7 +38,7 @@ def collector_settings(path: str | None) -> CollectorSettings:
     if path is None:
         return CollectorSettings()
     try:
-        return CollectorSettings.of(java_properties.decode(Path(path).read_bytes()), path)
+        return CollectorSettings.of(java_properties.decode(read_regular(path)), path)
     except OSError as error:
         raise UsageError(f"--bookie-conf {path}: {error.strerror or error}") from None
     except (DecodeError, ValueError) as error:

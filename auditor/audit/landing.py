@@ -27,7 +27,7 @@ from pyarrow import fs
 from auditor.errors import RunUsageError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
-from auditor.sources.file_systems import REPORT, run_files
+from auditor.sources.file_systems import REPORT, require_file, run_files
 from auditor.spark.batches import arrow_frame, in_one_part
 from auditor.spark.part_tables import WRITTEN, PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task
@@ -77,6 +77,7 @@ class RunDirectory:
         """A JSON file of the run; None where it is not there."""
         if not self.exists(name):
             return None
+        require_file(self._files, f"{self._base}/{name}")
         with self._files.open_input_stream(f"{self._base}/{name}") as stream:
             value: dict[str, Any] = json.loads(stream.read())
         return value

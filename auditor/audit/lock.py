@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from auditor.errors import RunUsageError, UsageError
+from auditor.model.regular_file import NotRegularError, open_descriptor
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 
@@ -117,8 +118,8 @@ def holder(metadata: str, out: str) -> Holder | None:
     if path is None:
         return None
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except (FileNotFoundError, PermissionError):
+        descriptor, _ = open_descriptor(path)
+    except (FileNotFoundError, PermissionError, NotRegularError):
         return None
     try:
         return None if _lock(descriptor, fcntl.LOCK_SH) else _read_holder(descriptor)

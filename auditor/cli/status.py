@@ -15,6 +15,7 @@ from auditor.errors import RunError
 from auditor.model.exit_code import NOT_COVERED, exit_code
 from auditor.model.finding import Severity
 from auditor.model.options import NEW, FailOn
+from auditor.model.regular_file import read_regular
 from auditor.model.report import Report
 from auditor.reports.status import render
 from auditor.runs.newest import newest_report
@@ -37,7 +38,9 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
     """
     file = newest_report(runs or runs_directory(cluster, conf))
     try:
-        report = Report.from_json(file.read_bytes())
+        report = Report.from_json(read_regular(file))
+    except OSError as error:
+        raise RunError(f"{file}: {error.strerror or error}") from error
     except RunError as error:
         raise RunError(f"{file}: {error}") from error
     now = now_ms()
@@ -51,7 +54,7 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
 def _fail_on(run: Path) -> tuple[FailOn, bool]:
     """What the audit was to fail on; the default where its manifest does not say."""
     try:
-        options: dict[str, Any] = json.loads((run / "manifest.json").read_bytes())["identity"]["options"]
+        options: dict[str, Any] = json.loads(read_regular(run / "manifest.json"))["identity"]["options"]
         word = options["fail_on"]
         given: FailOn = Severity(word) if word != NEW else "new"
         return given, bool(options["fail_on_suspect"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.errors import UsageError
+from auditor.model.regular_file import read_regular
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -20,7 +21,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         UsageError: no such file, or not TOML; the message names the file.
     """
     try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
+        return tomllib.loads(read_regular(path).decode())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -12,6 +12,7 @@ from auditor.model.states import BookieRead, MarkRow
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
 from auditor.runs.tables import RunTables
+from auditor.sources.file_systems import require_file
 from auditor.tables.cluster_state import UNLISTED_BOOKIES
 
 UNREAD_SHOWN = 10
@@ -63,6 +64,7 @@ def _options(run: RunReader) -> _Options:
     the first alone, and asked nobody."""
     files, base = RunTables(run.path).files
     try:
+        require_file(files, f"{base}/{MANIFEST}")
         with files.open_input_stream(f"{base}/{MANIFEST}") as stream:
             manifest: dict[str, Any] = json.loads(stream.read())
         options = manifest["identity"]["options"]

@@ -13,7 +13,7 @@ from auditor.errors import RunError, RunUsageError
 from auditor.model.report import Report
 from auditor.runs.findings import Findings, findings_of
 from auditor.runs.tables import RunTables
-from auditor.sources.file_systems import REPORT
+from auditor.sources.file_systems import REPORT, require_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +72,7 @@ class RunReader:
         import pyarrow as pa
 
         try:
+            require_file(files, f"{base}/{REPORT}")
             with files.open_input_stream(f"{base}/{REPORT}") as stream:
                 text = stream.read()
         except FileNotFoundError as error:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import RunError
-from auditor.sources.file_systems import run_files
+from auditor.sources.file_systems import require_file, run_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,6 +76,8 @@ class RunTables:
         if not parts:
             raise RunError(f"{self.path}/{below}: no Parquet file is here")
         try:
+            for part in parts:
+                require_file(files, f"{base}/{below}/{part}")
             # Named one by one: the order of the files is the order of the rows.
             return ds.dataset(
                 [f"{base}/{below}/{part}" for part in parts], filesystem=files, format="parquet"

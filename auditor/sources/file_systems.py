@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.errors import RunUsageError
+from auditor.model.regular_file import require_regular
 
 REPORT = "report.json"
 """Written last: a run that has one is whole."""
@@ -31,6 +32,12 @@ def run_files(path: str) -> tuple[Any, str]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunUsageError(f"{path}: no file system for it: {error}") from error
     return files, base
+
+
+def require_file(files: Any, path: str) -> None:
+    """Refuse what pyarrow would open on a local file system and wait for. Raises OSError."""
+    if files.type_name == "local":
+        require_regular(path)
 
 
 def parent_of(path: str) -> str | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from auditor.errors import UsageError
 from auditor.model.bookie_id import is_accepted
+from auditor.model.regular_file import read_regular
 
 ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 """The lists of an inventory entry, and the role of the directories in each."""
@@ -36,7 +37,7 @@ def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
     Raises `UsageError` for a file that is not an inventory, naming the entry at fault.
     """
     try:
-        content = tomllib.loads(file.read_text("utf-8"))
+        content = tomllib.loads(read_regular(file).decode())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--bookies {file}: not a readable inventory: {error}") from error
     bookies = content.get("bookies")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import UsageError
+from auditor.model.regular_file import open_regular
 from auditor.sources.bookies.inventory import DeclaredRole, read_inventory
 from auditor.sources.bookies.journal.last_marks import read_marks
 
@@ -195,7 +196,7 @@ def _old_data(path: str) -> bool:
 def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
     """The bytes of a VERSION, why they could not be read, and whether it is not there at all."""
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             data = stream.read(MAX_VERSION_BYTES + 1)
     except OSError as error:
         # A directory that is not there itself was not found, which is another matter.

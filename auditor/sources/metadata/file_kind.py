@@ -16,6 +16,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from auditor.model.regular_file import NotRegularError
 from auditor.sources.metadata.packed_file import open_packed
 
 HEAD = 4096
@@ -84,8 +85,11 @@ def file_kind(path: Path) -> FileKind:
                 "a directory of ZooKeeper snapshots", "zk-snapshot:///DIRECTORY?root=/ledgers reads it"
             )
         return FileKind("a directory")
-    with open_packed(path) as (file, unpacked):
-        kind = kind_of_bytes(file.read(HEAD))
+    try:
+        with open_packed(path) as (file, unpacked):
+            kind = kind_of_bytes(file.read(HEAD))
+    except NotRegularError as error:
+        return FileKind(error.strerror)
     if unpacked is None:
         return kind
     if unpacked.damage and kind.words == "empty":

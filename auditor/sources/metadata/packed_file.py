@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from auditor.model.regular_file import open_regular
+
 if TYPE_CHECKING:
     from pyarrow import NativeFile
     from typing_extensions import Buffer
@@ -43,7 +45,7 @@ def packing(head: bytes) -> str | None:
 
 def packing_of(path: Path) -> str | None:
     """What a file is packed with, by its first bytes. Raises OSError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return packing(file.read(4))
 
 
@@ -52,7 +54,7 @@ class _Steps(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._file = path.open("rb")
+        self._file = open_regular(path)
         self._tail = path.stat().st_size - _TAIL
 
     def readable(self) -> bool:
@@ -131,7 +133,7 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
     """A file from ``offset`` on; where it is packed, unpacked, and what knows of damage. Raises OSError."""
     kind = packing_of(path)
     if kind is None:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(offset)
             yield file, None
         return

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from auditor.errors import UsageError
+from auditor.model.regular_file import open_regular
 
 
 class SecretFile:
@@ -23,7 +24,7 @@ class SecretFile:
         self.path = path
         self.holds_secrets = False
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 self._status = os.fstat(stream.fileno())
                 values = tomllib.loads(stream.read().decode())
         except OSError as error:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from auditor.errors import RunError
-from auditor.sources.file_systems import run_files
+from auditor.sources.file_systems import require_file, run_files
 
 
 @contextmanager
@@ -22,6 +22,7 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
     """
     files, base = run_files(table)
     try:
+        require_file(files, f"{base}/{name}")
         with (
             files.open_input_file(f"{base}/{name}") as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,

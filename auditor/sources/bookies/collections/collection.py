@@ -29,7 +29,7 @@ from pyarrow import fs
 from pyarrow import parquet as pq
 
 from auditor.errors import UnreadError
-from auditor.sources.file_systems import run_files
+from auditor.sources.file_systems import require_file, run_files
 
 MANIFEST = "collection.json"
 SCHEMA = "bookkeeper-auditor/collection/1"
@@ -86,6 +86,7 @@ class Collection:
     def manifest(self) -> CollectionManifest:
         """Read collection.json. Raises `UnreadError` where there is none, or none that can be understood."""
         try:
+            require_file(self.files, f"{self.base}/{MANIFEST}")
             with self.files.open_input_stream(f"{self.base}/{MANIFEST}") as stream:
                 text = stream.read(MAX_MANIFEST_BYTES)
         except FileNotFoundError as error:
@@ -128,6 +129,7 @@ class Collection:
     def rows_of(self, file: CollectedFile) -> int:
         """How many rows a file's footer says it has. Raises `UnreadError`."""
         try:
+            require_file(self.files, f"{self.base}/{file.path}")
             with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
                 return int(pq.read_metadata(stream).num_rows)
         except (OSError, pa.ArrowException) as error:
@@ -152,6 +154,7 @@ class Collection:
         """
         try:
             for file in self.manifest_files(table) if manifest is None else manifest.tables[table]:
+                require_file(self.files, f"{self.base}/{file.path}")
                 with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
                     yield from pq.ParquetFile(stream).read().to_pylist()
         except (OSError, pa.ArrowException) as error:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet as pq
 
+from auditor.model.regular_file import require_regular
 from auditor.sources.bookies.availability_schema import ROWS, SCHEMA
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
@@ -78,6 +79,7 @@ class CopiedRows:
     def read(self, lot: Sequence[Share]) -> Iterator[pa.RecordBatch]:
         """The rows of directories that count; OSError for a page that was changed since it was written."""
         for share in lot:
+            require_regular(share.path)
             coded = pq.ParquetFile(
                 share.path, page_checksum_verification=True, read_dictionary=list(_CODED), pre_buffer=False
             )

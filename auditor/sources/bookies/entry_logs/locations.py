@@ -24,6 +24,7 @@ from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
 from auditor.errors import UnreadError
 from auditor.model.columns import schema_of
+from auditor.model.regular_file import open_regular
 from auditor.model.states import LogFileKind, Probe
 from auditor.sources.bookies.entry_logs.rows import list_logs
 from auditor.sources.bookies.index_files.batch import IndexFiles
@@ -152,7 +153,7 @@ def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
 
     A file that ends before its first slot has none. Raises OSError.
     """
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 -- a path of bytes
+    with open_regular(path) as file:
         at = HEADER_BYTES
         while (at := next_data(file.fileno(), at)) >= 0:
             data = os.pread(file.fileno(), min(CHUNK_BYTES, max(0, os.fstat(file.fileno()).st_size - at)), at)
@@ -195,7 +196,7 @@ class _Logs(LogPaths):
 
     def record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
         """Size, ledger and entry of a record, by where its entry is; None where the log ends before."""
-        with Path(self._paths[log_id]).open("rb", buffering=0) as file:
+        with open_regular(self._paths[log_id]) as file:
             data = os.pread(file.fileno(), _RECORD.size, max(0, offset - 4))
         if len(data) < _RECORD.size:
             return None

@@ -20,6 +20,7 @@ from auditor.codecs.bookie.entry import decode_header
 from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, digest_matches
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.errors import DecodeError, UnreadError
+from auditor.model.regular_file import open_regular
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb
 
@@ -90,7 +91,7 @@ def _whole(path: Path, at: int, length: int) -> bytes:
 
 def _part(path: Path, at: int, length: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(max(0, at))
             return file.read(length)
     except OSError as error:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from auditor.codecs.bookie.entry_log import (
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords
 from auditor.codecs.bookie.length_prefixed import Longs, ReadAt
 from auditor.errors import DecodeError
+from auditor.model.regular_file import open_regular
 
 MAP, SCAN = "map", "scan"
 """By what bytes per ledger are known."""
@@ -78,7 +78,7 @@ def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogCont
     ``verify`` reads both, and says in ``map_damage`` where they disagree. Raises OSError; damage is in the
     result.
     """
-    with Path(path).open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         descriptor = file.fileno()
         status = os.fstat(descriptor)
         found = contents_of(lambda at, length: _part(descriptor, at, length), status.st_size, scan, verify)

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from auditor.errors import UsageError
+from auditor.model.regular_file import open_regular
 from auditor.sources.bookies.entry_logs.parts import (
     ENTRY_LOGS,
     LogPart,
@@ -56,7 +57,7 @@ class EntryLogSource(DataSource):
 def directory_part(path: str) -> LogPart:
     """The part of a directory of which nothing is known but its path."""
     try:
-        with open(f"{path}/current/VERSION", "rb") as file:  # noqa: PTH123
+        with open_regular(f"{path}/current/VERSION") as file:
             version = file.read()
     except OSError:
         version = None

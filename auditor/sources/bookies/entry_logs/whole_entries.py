@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from auditor.codecs.bookie.length_prefixed import LENGTH, RECORD_IDS
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.columns import schema_of
 from auditor.model.ledger_id import LedgerId
+from auditor.model.regular_file import open_descriptor
 from auditor.model.states import NotChecked
 from auditor.sources.bookies.entry_logs.locations import EntryLocations, LogPaths, homes_of, located_batches
 from auditor.sources.bookies.entry_logs.one_entry import MAX_ENTRY_BYTES
@@ -161,7 +161,7 @@ class _Reader:
         self._log, self._start, self._block = log_id, 0, b""
         path = self._logs.path(log_id)
         try:
-            self._descriptor = None if path is None else os.open(Path(path), os.O_RDONLY)
+            self._descriptor = None if path is None else open_descriptor(path)[0]
         except OSError:
             self._descriptor = None
 

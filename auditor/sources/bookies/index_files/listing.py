@@ -25,6 +25,7 @@ import numpy as np
 
 from auditor.keys import index_names, index_path, scoped_index_path
 from auditor.model.ledger_id import LedgerId
+from auditor.model.regular_file import open_regular
 from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, list_current
@@ -108,7 +109,7 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPat
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:
-            with Path(path).open("rb") as file:
+            with open_regular(path) as file:
                 seen = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError as error:
             if directory.version_sha256 is not None or not Path(directory.path, "current").is_dir():

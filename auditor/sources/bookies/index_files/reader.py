@@ -25,6 +25,7 @@ from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.codecs.availability.incremental_fold import IncrementalFold
 from auditor.codecs.bookie.index_file import HEADER_BYTES, check_headers
 from auditor.errors import CoverageLimitError
+from auditor.model.regular_file import open_descriptor
 from auditor.model.states import VANISHED, IndexState
 from auditor.sources.bookies.index_files.batch import (
     FileFault,
@@ -50,8 +51,6 @@ CHUNK_BYTES = 4 << 20
 SLOT = 8
 PAGE = 8192
 """A page of slots, as a bookie writes them unless it is told otherwise."""
-
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC
 
 
 class IndexReader:
@@ -98,8 +97,8 @@ class IndexReader:
 
     def _fill(self, batch: _Filling, paths: list[bytes]) -> bool:
         """Read files until there are no more, the batch is full, or one is large: true only then."""
-        # Hot: this runs once per file, so nothing is called in it but the system.
-        os_open, fstat, preadv, close, rooms = os.open, os.fstat, os.preadv, os.close, self._rooms
+        # Hot: this runs once per file, so little is called in it but the system.
+        preadv, close, rooms = os.preadv, os.close, self._rooms
         units, lengths, states, unit = batch.units, batch.lengths, batch.states, batch.end
         is_large = False
         for path in paths:
@@ -107,9 +106,9 @@ class IndexReader:
                 break
             got = 0
             try:
-                descriptor = os_open(path, _FLAGS)
+                # The state before it is read: what changes later has another stamp.
+                descriptor, state = open_descriptor(path)
                 try:
-                    state = fstat(descriptor)  # before it is read: what changes later has another stamp
                     got = preadv(descriptor, rooms[unit], 0)
                     # A read error can show as a short read first; only an empty one is the end. That is not
                     # asked for where whole pages came: they end 1024 bytes behind any block, where reads
@@ -161,9 +160,8 @@ class IndexReader:
         failures: dict[int, tuple[str, int]] = {}
         header = np.zeros(HEADER_BYTES, np.uint8)
         try:
-            descriptor = os.open(files.paths[number], _FLAGS)
+            descriptor, state = open_descriptor(files.paths[number])
             try:
-                state = os.fstat(descriptor)
                 length = _read_whole(descriptor, header.data, 0)
                 if not check_headers(header, _FIRST, np.array([length])):
                     gathered = IncrementalFold()
@@ -262,7 +260,7 @@ def _faults(
 def _ask_for(path: bytes) -> None:
     """Have the system fetch the start of a file, and do not wait for it."""
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor, _ = open_descriptor(path)
         try:
             os.posix_fadvise(descriptor, 0, AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
         finally:

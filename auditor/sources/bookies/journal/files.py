@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from auditor.codecs.availability.ledger_sets import distinct
 from auditor.codecs.bookie.journal import MASTER_KEY, Journal
 from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError
+from auditor.model.regular_file import open_regular
 
 SUFFIX = ".txn"
 MOST_ENTRIES = 64 << 20
@@ -81,7 +81,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
     entries: list[Longs] = []
     count = keys = 0
     damage: DecodeError | None = None
-    with Path(path).open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
         if start > size:
             raise DecodeError("journal", size, f"it ends before byte {start}, from which it should be read")
@@ -115,7 +115,7 @@ def first_records(path: str) -> str | None:
     Raises OSError; `DecodeError` for a damaged file in which there is no entry.
     """
     found = None
-    with Path(path).open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
         for records in Journal.open(
             lambda offset, length: os.pread(descriptor, length, offset), size

@@ -16,6 +16,7 @@ from pathlib import Path
 from auditor.codecs.bookie import last_mark
 from auditor.codecs.bookie.last_mark import START, LastMark
 from auditor.errors import DecodeError
+from auditor.model.regular_file import open_regular
 
 Marks = Mapping[str, LastMark]
 """The marks of one directory, by the name of the file."""
@@ -33,7 +34,7 @@ def read_marks(directory: str) -> dict[str, LastMark]:
     marks = {}
     for file in sorted(Path(directory, "current").glob(f"{NAME}*")):
         try:
-            with file.open("rb") as stream:
+            with open_regular(file) as stream:
                 marks[file.name] = last_mark.decode(stream.read(_MARK_BYTES + 1))
         except (OSError, DecodeError):
             continue

@@ -34,6 +34,7 @@ from auditor.codecs.rocksdb import log as rocksdb_log
 from auditor.codecs.rocksdb import manifest as rocksdb_manifest
 from auditor.codecs.rocksdb.log import RecordSpan
 from auditor.errors import DamagedError, DecodeError, UnreadError
+from auditor.model.regular_file import NotRegularError, open_regular
 
 SCRATCH = "bkaudit-rocksdb-"
 """How the name of a scratch directory begins."""
@@ -135,10 +136,12 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
 def _copy_file(directory: str, scratch: str, name: str, most: int) -> bytes:
     path = f"{directory}/{name}"
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(most + 1)
     except FileNotFoundError:
         raise DamagedError(path, "it is not there") from None
+    except NotRegularError as error:
+        raise DamagedError(path, error.strerror) from None
     except OSError as error:
         raise UnreadError(path, error.strerror or str(error)) from error
     if len(data) > most:

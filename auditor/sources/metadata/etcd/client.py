@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 # The library writes every failed handshake to standard error by itself; here each becomes an error in words.
@@ -25,6 +24,7 @@ import grpc
 from etcd3 import etcdrpc
 
 from auditor.errors import CompactedError, StoreError
+from auditor.model.regular_file import read_regular
 from auditor.sources.metadata.credentials import EtcdCredentials, Tls, read_credentials
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.rate_limit import RateLimit
@@ -381,6 +381,6 @@ def _read_file(path: str | None) -> bytes | None:
     if path is None:
         return None
     try:
-        return Path(path).read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise StoreError(f"cannot read {path}, which the credentials file names: {error.strerror}") from error

@@ -19,6 +19,7 @@ from typing import IO, NamedTuple
 
 from auditor.codecs.zookeeper import snappy_java
 from auditor.errors import DecodeError, StoreError
+from auditor.model.regular_file import NotRegularError, open_regular
 from auditor.sources.metadata.file_kind import not_a
 from auditor.sources.metadata.uri import MetadataUri
 
@@ -75,8 +76,10 @@ def _not_snapshots(path: Path) -> str:
 def _begins_like_a_snapshot(path: Path) -> bool:
     magic = {".gz": b"\x1f\x8b", ".snappy": snappy_java.MAGIC}.get(path.suffix, b"ZKSN")
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(len(magic)) == magic
+    except NotRegularError:
+        return False
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
 
@@ -86,11 +89,11 @@ def map_file(path: Path) -> Iterator[memoryview]:
     """The bytes of a file; a compressed one is unpacked once, to a temporary file without a name.
 
     Raises:
-        DecodeError: the compressed stream is damaged.
+        DecodeError: the compressed stream is damaged, or it is no regular file.
         StoreError: the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if path.suffix not in (".gz", ".snappy"):
                 yield _view(file)
                 return
@@ -98,6 +101,8 @@ def map_file(path: Path) -> Iterator[memoryview]:
                 _unpack(file, path.suffix, plain)
                 plain.flush()
                 yield _view(plain)
+    except NotRegularError as error:
+        raise DecodeError("file", 0, error.strerror) from error
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 

@@ -1,0 +1,84 @@
+"""Opens regular files for reading, and nothing else.
+
+``open`` of a named pipe waits for a writer, for ever where none comes; a device gives bytes without end. What
+stands where a file should be and is none is an `OSError` here at once. A link to a regular file is one:
+operators keep data behind links.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from pathlib import Path
+
+StrPath = str | bytes | os.PathLike[str]
+
+# A pipe is then opened without a writer; of a regular file the flag means nothing.
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+class NotRegularError(OSError):
+    """What stands there is no regular file, and no directory either; ``strerror`` says what it is."""
+
+    strerror: str
+
+
+def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
+    """An open file and its state; to be closed by hand. Raises OSError."""
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            require_regular(path)
+        raise
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise _refusal(path, state)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, state
+
+
+def open_regular(path: StrPath) -> io.BufferedReader:
+    """A file, as ``open(path, "rb")`` gives it. Raises OSError."""
+    return open(path, "rb", opener=lambda name, _: open_descriptor(name)[0])
+
+
+def read_regular(path: StrPath) -> bytes:
+    """All bytes of a file. Raises OSError.
+
+    >>> read_regular("nowhere")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere'
+    """
+    with open_regular(path) as file:
+        return file.read()
+
+
+def require_regular(path: StrPath) -> None:
+    """For what a library opens by its path. Raises OSError.
+
+    >>> require_regular("/dev/null")
+    Traceback (most recent call last):
+    auditor.model.regular_file.NotRegularError: [Errno 22] a character device, not a regular file: '/dev/null'
+    """
+    state = Path(os.fsdecode(path)).stat()
+    if not stat.S_ISREG(state.st_mode):
+        raise _refusal(path, state)
+
+
+def _refusal(path: StrPath, state: os.stat_result) -> OSError:
+    if stat.S_ISDIR(state.st_mode):
+        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
+    return NotRegularError(errno.EINVAL, f"{kind}, not a regular file", path)

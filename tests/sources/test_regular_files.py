@@ -1,0 +1,233 @@
+"""A named pipe in the place of any file is damage there, and never waited for.
+
+Who opens one waits for a writer: a test that does is ended by an alarm.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auditor.errors import DamagedError, RunError, StoreError, UnreadError, UsageError
+from auditor.keys import index_path
+from auditor.keys.ledger_tree import LayoutKind
+from auditor.model.states import EntryLogState, IndexState, NotChecked, TailState
+from auditor.model.toml_file import read_toml
+from auditor.runs.reader import RunReader
+from auditor.sources.bookies.collections.collection import Collection
+from auditor.sources.bookies.entry_logs.locations import read_locations
+from auditor.sources.bookies.entry_logs.rows import read_logs
+from auditor.sources.bookies.entry_logs.sample import EntrySample
+from auditor.sources.bookies.entry_logs.whole_entries import read_whole_entries
+from auditor.sources.bookies.inventory import read_inventory
+from auditor.sources.bookies.journal.last_marks import read_marks
+from auditor.sources.bookies.journal.replay import JournalDirectory
+from auditor.sources.bookies.journal.tails import TailPart, read_tail
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart
+from auditor.sources.bookies.places import find_places
+from auditor.sources.bookies.rocksdb.scan import open_rocksdb
+from auditor.sources.metadata.secret_toml import SecretFile
+from auditor.sources.metadata.store import Tree
+from auditor.sources.metadata.stores import open_store
+from tests.codecs.journals import journal
+from tests.made_runs import made_run
+from tests.sources.rocksdb_databases import copy_of, key, location, write_database
+
+SOURCES = Path(__file__).parents[2] / "auditor" / "sources"
+DATA = Path(__file__).parents[1] / "data"
+LIMIT_S = 20
+PIPE = "a named pipe, not a regular file"
+VERSION = b"5\n"
+
+
+@pytest.fixture(autouse=True)
+def alarm() -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise TimeoutError("it waits for a writer")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(LIMIT_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def pipe(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
+
+
+def test_a_mark_is_none_and_a_cookie_is_unreadable(tmp_path: Path) -> None:
+    current = tmp_path / "bk1_3181" / "ledgers" / "current"
+    pipe(current / "lastMark")
+    pipe(current / "VERSION")
+    assert read_marks(str(current.parent)) == {}
+    found = {each.path: each for each in find_places([str(tmp_path)])[0].directories}[str(current.parent)]
+    assert (found.version, found.version_error, found.version_absent) == (None, PIPE, False)
+
+
+def test_an_index_file_is_unreadable_and_its_neighbours_are_read(tmp_path: Path) -> None:
+    current = tmp_path / "current"
+    for ledger in (1, 2, 3):
+        place = current / index_path.to_path(ledger)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"BKLE" + bytes(1020) + np.array([1028], ">i8").tobytes())
+    pipe(current / index_path.to_path(2))
+    (current / "VERSION").write_bytes(VERSION)
+    directory = IndexDirectory(str(tmp_path), hashlib.sha256(VERSION).hexdigest())
+    part = IndexPart("bk1", (directory,), ("0",))
+    rows = {row["ledger_id"]: row for batch in read_part(part) for row in batch.to_pylist()}
+    assert {ledger: row["state"] for ledger, row in rows.items()} == {
+        1: IndexState.OK,
+        2: IndexState.UNREADABLE,
+        3: IndexState.OK,
+    }
+    assert rows[2]["reason"] == PIPE
+    pipe(current / "VERSION")
+    assert PIPE in [row["reason"] for batch in read_part(part) for row in batch.to_pylist()]
+
+
+def test_an_entry_log_is_unreadable_and_holds_nothing(tmp_path: Path) -> None:
+    current = tmp_path / "current"
+    place = current / index_path.to_path(1)
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"BKLE" + bytes(1020) + np.array([1028], ">i8").tobytes())
+    pipe(current / "0.log")
+    assert [(row["state"], row["reason"]) for row in read_logs(str(tmp_path))] == [
+        (EntryLogState.UNREADABLE, PIPE)
+    ]
+    part = IndexPart("bk1", (IndexDirectory(str(tmp_path), None),), ("0",))
+    (row,) = (row for batch in read_locations(part, [str(tmp_path)]) for row in batch.to_pylist())
+    assert (row["ledger_id"], row["probe"]) == (1, "past-end")
+    sample = EntrySample(0, 100, 1 << 20)
+    (row,) = (
+        row for batch in read_whole_entries(part, [str(tmp_path)], sample, None) for row in batch.to_pylist()
+    )
+    assert (row["entries"], row["reason"]) == (1, NotChecked.LOG)
+
+
+def test_an_index_that_is_a_pipe_has_no_locations(tmp_path: Path) -> None:
+    pipe(tmp_path / "current" / index_path.to_path(1))
+    part = IndexPart("bk1", (IndexDirectory(str(tmp_path), None),), ("0",))
+    assert [batch.num_rows for batch in read_locations(part, [str(tmp_path)])] == []
+
+
+def test_a_journal_is_a_gap(tmp_path: Path) -> None:
+    current = tmp_path / "current"
+    pipe(current / "6.txn")
+    (current / "5.txn").write_bytes(journal([(1, 0)]))
+    (current / "VERSION").write_bytes(VERSION)
+    directory = JournalDirectory(str(tmp_path), hashlib.sha256(VERSION).hexdigest(), 5, 0)
+    rows = [row for batch in read_tail(TailPart("bk1", (directory,))) for row in batch.to_pylist()]
+    assert [(row["state"], row["reason"]) for row in rows] == [(TailState.OK, None), (TailState.GAP, PIPE)]
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.log", "*.sst"])
+def test_a_database_is_damaged(name: str, tmp_path: Path) -> None:
+    rows = {key(1, entry): location() for entry in range(50)}
+    whole = write_database(tmp_path / "whole", rows, tail={key(2, 0): location()})
+    database = copy_of(whole, tmp_path / "database")
+    (file,) = (path for path in sorted(database.glob(name))[-1:])
+    pipe(file)
+    with pytest.raises(DamagedError) as error, open_rocksdb(str(database)):
+        pass
+    assert error.value.path == str(file)
+
+
+def test_a_snapshot_is_passed_over_and_a_log_is_a_gap(tmp_path: Path) -> None:
+    shutil.copytree(DATA / "interleaved-hier" / "zookeeper", tmp_path, dirs_exist_ok=True)
+    version2 = tmp_path / "version-2"
+    newest = max(int(path.name.split(".")[1], 16) for path in version2.iterdir())
+    pipe(version2 / f"snapshot.{newest + 1:x}")
+    pipe(version2 / f"log.{newest + 1:x}")
+    store = open_store(f"zk-snapshot://{tmp_path}")
+    cluster = store.cluster()
+    assert any(PIPE in note and "passed over" in note for note in cluster.notes)
+    assert [reason for _, reason in cluster.gaps if PIPE in reason]
+    for path in version2.glob("snapshot.*"):
+        pipe(path)
+    with pytest.raises(StoreError, match=PIPE):
+        open_store(f"zk-snapshot://{tmp_path}").cluster()
+
+
+@pytest.mark.parametrize("uri", ["dump://{}?root=/ledgers", "etcd-snapshot://{}?scope=/ledgers"])
+def test_other_saved_metadata_is_refused(uri: str, tmp_path: Path) -> None:
+    store = open_store(uri.format(pipe(tmp_path / "saved")))
+    with pytest.raises(StoreError, match=PIPE):
+        store.cluster()
+    with pytest.raises(StoreError, match=PIPE):
+        store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1)
+
+
+def test_a_collection_is_not_read(tmp_path: Path) -> None:
+    pipe(tmp_path / "collection.json")
+    pipe(tmp_path / "places" / "part-00000.parquet")
+    collection = Collection(str(tmp_path))
+    with pytest.raises(UnreadError, match=PIPE):
+        collection.manifest()
+    with pytest.raises(UnreadError, match=PIPE):
+        list(collection.read_rows("places", None))
+
+
+def test_a_run_is_damaged(tmp_path: Path) -> None:
+    run = Path(made_run(tmp_path / "run").path)
+    part = next((run / "findings").glob("*.parquet"))
+    pipe(part)
+    with pytest.raises(RunError, match=PIPE):
+        list(RunReader(run).findings)
+    pipe(run / "report.json")
+    with pytest.raises(RunError, match=PIPE):
+        RunReader(run)
+
+
+def test_settings_are_refused(tmp_path: Path) -> None:
+    file = pipe(tmp_path / "settings.toml")
+    for read in (read_toml, SecretFile, read_inventory):
+        with pytest.raises(UsageError, match=PIPE):
+            read(file)
+
+
+OPENS = {
+    "open",
+    "read_bytes",
+    "read_text",
+    "fromfile",
+    "memmap",
+    "open_input_file",
+    "open_input_stream",
+    "ParquetFile",
+    "read_table",
+    "read_metadata",
+}
+OURS = {"open_descriptor", "open_regular", "read_regular", "require_regular", "require_file"}
+OF_WHAT_IS_OPEN = {"Journal.open", "gzip.open"}
+
+
+def calls(function: ast.AST) -> set[str]:
+    return {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+
+
+def test_every_source_opens_files_by_the_one_way() -> None:
+    """Or through a library, in a function that has asked before."""
+    wrong = []
+    for module in sorted(SOURCES.rglob("*.py")):
+        tree = ast.parse(module.read_text("utf-8"))
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            names = calls(function)
+            opens = {name for name in names - OF_WHAT_IS_OPEN if name.rpartition(".")[2] in OPENS}
+            if opens and not names & OURS:
+                wrong.append(f"{module.relative_to(SOURCES)}: {function.name}: {', '.join(sorted(opens))}")
+    assert wrong == []
