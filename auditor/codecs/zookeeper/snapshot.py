@@ -50,6 +50,8 @@ TAIL = np.dtype(
 )
 """What follows a znode's data: 68 bytes."""
 
+_CONTAINER = -(2**63)
+_TTL, _TTL_BITS = -(2**16), 40  # three bytes ff0000, then the time in ms
 _INT = struct.Struct(">i")
 _SEAL_BYTES = 8 + 5
 _DIGEST_BYTES = 8 + 4 + 8 + _SEAL_BYTES
@@ -174,6 +176,16 @@ def _lengths(of_path: int) -> struct.Struct:
 def tails(data: memoryview, at: NDArray[np.int64]) -> NDArray[np.void]:
     """The fixed parts of many records, as an array of `TAIL`; ``at`` is where each begins."""
     return windows(np.frombuffer(data, np.uint8), at, TAIL.itemsize).view(TAIL)
+
+
+def owners(fixed: NDArray[np.void]) -> NDArray[np.int64]:
+    """The session that owns each znode, 0 where none does: what a server shows to its clients.
+
+    On disk the owner's place also says that a znode is a container, or how long it has to live.
+    """
+    owner: NDArray[np.int64] = fixed["ephemeral_owner"].astype(np.int64)
+    owner[(owner == _CONTAINER) | (owner >> _TTL_BITS == _TTL)] = 0
+    return owner
 
 
 def check_seals(data: memoryview, end: int) -> None:

@@ -34,15 +34,11 @@ VERSION = 2
 HEADER_BYTES = 16
 WHAT = "ZooKeeper transaction log"
 
-CONTAINER_OWNER = -(2**63)
-"""The owner that marks a container znode (0x8000000000000000)."""
-TTL_OWNER = -(2**56)
-"""The top byte of the owner of a znode with a time to live (0xff); the other seven are the time in ms."""
-
 _FRAME_BYTES = 8 + 4
 _END_MARK = 0x42
 _DIGEST_BYTES = 12
 _ERROR, _MULTI, _CLOSE_SESSION = -1, 14, -11
+_CREATES, _CREATES_OF_NOBODY = (1, 15), (19, 21)
 _DELETES = (2, 20)
 _SETS = (5, 16)
 
@@ -163,7 +159,7 @@ def _multi(reader: JuteReader, session: int) -> tuple[Operation, ...]:
 
 
 def _operation(reader: JuteReader, kind: int, session: int) -> Operation | None:
-    if kind in (1, 15, 19, 21):
+    if kind in (*_CREATES, *_CREATES_OF_NOBODY):
         path, data = reader.string(), reader.buffer()
         _skip_acls(reader)
         return Create(path, data, _owner(reader, kind, session))
@@ -177,14 +173,8 @@ def _operation(reader: JuteReader, kind: int, session: int) -> Operation | None:
 
 
 def _owner(reader: JuteReader, kind: int, session: int) -> int:
-    # Containers and TTLs are marked in the owner, which is no session then.
-    if kind == 19:
-        return CONTAINER_OWNER
-    if kind == 21:
-        reader.int32()
-        # No session owns it: the server puts the time in the owner's place (``EphemeralType.TTL``).
-        return TTL_OWNER | reader.int64()
-    return session if reader.boolean() else 0
+    # Nobody owns a container or a znode with a time to live, whose records go on otherwise.
+    return session if kind in _CREATES and reader.boolean() else 0
 
 
 def _skip_acls(reader: JuteReader) -> None:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.zookeeper.txnlog import (
-    CONTAINER_OWNER,
     CloseSession,
     Create,
     CutTail,
@@ -79,11 +78,11 @@ def test_the_log_of_a_real_server_is_read_to_its_last_transaction(corpus: str, l
         (1, create(b"/a", b"x"), Create("/a", b"x", 0)),
         (15, create(b"/a", b"x", True), Create("/a", b"x", SESSION)),
         (1, sized(b"/a") + struct.pack(">i", -1) + struct.pack(">i", -1) + b"\1", Create("/a", b"", SESSION)),
-        (19, sized(b"/a") + sized(b"") + ACLS + struct.pack(">i", 1), Create("/a", b"", CONTAINER_OWNER)),
+        (19, sized(b"/a") + sized(b"") + ACLS + struct.pack(">i", 1), Create("/a", b"", 0)),
         (
             21,
             sized(b"/a") + sized(b"") + ACLS + struct.pack(">iq", 1, 500),
-            Create("/a", b"", -(2**56) + 500),
+            Create("/a", b"", 0),
         ),
         (2, sized(b"/a"), Delete("/a")),
         (20, sized(b"/a"), Delete("/a")),

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from auditor.codecs.byte_column import ByteColumn, TextColumn
-from auditor.codecs.zookeeper.snapshot import tails
+from auditor.codecs.zookeeper.snapshot import owners, tails
 from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.saved_store import SavedStore
@@ -219,7 +219,7 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
                 fixed["ctime"].astype(np.int64),
                 fixed["mtime"].astype(np.int64),
                 fixed["version"].astype(np.int64),
-                fixed["ephemeral_owner"].astype(np.int64),
+                owners(fixed),
             )
 
 

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.byte_column import ByteColumn, begin_with
-from auditor.codecs.zookeeper.snapshot import Boundaries, boundaries, check_seals, nodes_begin, tails
+from auditor.codecs.zookeeper.snapshot import (
+    Boundaries,
+    boundaries,
+    check_seals,
+    nodes_begin,
+    owners,
+    tails,
+)
 from auditor.errors import DecodeError
 from auditor.keys import scoped_path
 from auditor.sources.metadata.store import Tree, Znode, tree_of
@@ -81,8 +88,9 @@ def read_znodes(data: memoryview, found: Boundaries, rows: NDArray[np.int64]) ->
     )
     fixed = tails(data, tail_at)
     # On disk cversion counts what was made, and only that.
-    names = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner", "cversion")
-    numbers = zip(*(fixed[name].tolist() for name in names), strict=True)
+    names = ("czxid", "mzxid", "ctime", "mtime", "version")
+    columns = (*(fixed[name] for name in names), owners(fixed), fixed["cversion"])
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
     for path, begin, end, row in zip(path_at, data_at, tail_at.tolist(), numbers, strict=True):
         try:
             text = str(data[path : begin - 4], "utf-8")
@@ -141,7 +149,7 @@ def _add(
     index.beside |= _beside(data, found, root, rows)
     fixed = tails(data, found.tail_at[rows])
     ledgers = surely_ledgers(data, found, rows, root)
-    based = fixed["ephemeral_owner"] != 0
+    based = owners(fixed) != 0
     if touched:
         paths = ByteColumn(np.frombuffer(data, np.uint8), found.path_at[rows], found.path_end[rows])
         based |= paths.are_in(touched)
