@@ -28,6 +28,7 @@ VERSIONS = {
     "codecs/store/layout.py": (1, 2),
     "codecs/ledger_metadata/one.py": tuple(READERS),
     "codecs/pulsar/compression.py": tuple(COMPRESSIONS),
+    "codecs/pulsar/log_segment.py": (1, 2, 3, 4, 5),
 }
 """The versions of a format that its reader takes."""
 

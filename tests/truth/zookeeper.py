@@ -2,7 +2,7 @@
 
 Of each version a server runs as a quorum of one, is killed, starts again, is written to again, is killed. Its
 files then are ``tests/data/zookeeper-<version>/version-2``; what its own classes read in them is the oracle.
-Servers that start on copies, with a compression set, write the same tree as ``snapshot.*.gz`` and ``.snappy``.
+Servers that start on copies, with a compression set, write the same tree packed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _README = """\
 Written by a server of ZooKeeper {version}, a quorum of one, that was killed twice:
 `python -m tests.truth.zookeeper {version}` makes it again.
 
-- `version-2/`: its snapshots and transaction logs. In the logs is every kind of write: creates with and without a
-  session, in sequence, containers and their deletion, znodes with a time to live and the end of one, multis, one
-  of which failed, closed sessions, access lists, a reconfiguration.
+- `version-2/`: its snapshots and transaction logs. In the logs is every kind of write: creates with and
+  without a session, in sequence, containers and their deletion, znodes with a time to live and the end of
+  one, multis, one of which failed, closed sessions, access lists, a reconfiguration.
 - `snapshot.*.gz`, `snapshot.*.snappy`: what servers wrote that started on copies of these files with
   `zookeeper.snapshot.compression.method`.
-- `oracle.json.gz`: the tree after the last transaction, and every transaction, as ZooKeeper's own classes of this
-  version read them (`FileTxnSnapLog.restore`, `FileTxnLog`; `tests/truth/java/ZooKeeperTruth.java`).
+- `oracle.json.gz`: the tree after the last transaction, and every transaction, as ZooKeeper's own classes of
+  this version read them (`FileTxnSnapLog.restore`, `FileTxnLog`; `tests/truth/java/ZooKeeperTruth.java`).
 """
 
 

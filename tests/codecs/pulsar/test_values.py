@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from base64 import b64decode
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -205,6 +209,21 @@ def test_damage_inside_a_compressed_message_says_where_that_begins() -> None:
     with pytest.raises(DecodeError, match="at byte 0 of what LZ4 unpacked") as damage:
         managed_ledger.decode(VALUES[path])
     assert damage.value.offset == 10
+
+
+def test_segments_are_read_as_distributedlog_reads_them() -> None:
+    home = Path(__file__).parents[2] / "data" / "distributedlog-4.17.2"
+    written = json.loads(gzip.decompress((home / "segments.json.gz").read_bytes()))
+    for each in written["segments"]:
+        read = log_segment.decode(b64decode(each["data"]))
+        assert (read.version, read.ledger_id, read.first_transaction) == (
+            each["version"],
+            each["ledger"],
+            each["first"],
+        )
+        assert (read.records > 0) == each["complete"]
+    for each in written["allocations"]:
+        assert log_segment.decode_allocation(b64decode(each["data"])) == each["ledger"]
 
 
 @given(st.integers(0, 15), st.integers(0, 2**31 - 1), int64s, int64s, st.binary(max_size=20))
