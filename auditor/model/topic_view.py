@@ -66,7 +66,10 @@ class OtherReference:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """All that a run knows of one topic; ``unread`` is why its list could not be read."""
+    """All that a run knows of one topic.
+
+    ``unread`` is why its list could not be read, ``unlisted`` why its subscriptions could not be listed.
+    """
 
     name: str
     path: str
@@ -74,6 +77,7 @@ class TopicView:
     cursors: Sequence[TopicCursor]
     others: Sequence[OtherReference]
     unread: str | None = None
+    unlisted: str | None = None
 
 
 def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:

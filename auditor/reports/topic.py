@@ -20,11 +20,14 @@ def render(view: TopicView) -> str:
     lines = [f"topic {printable(view.name)}", f"  {printable(view.path)}"]
     if view.unread is not None:
         lines.append(f"  its list could not be read: {printable(view.unread)}")
-    lines += ["", *_table(_LEDGERS, map(_ledger, view.ledgers))]
-    if not view.ledgers:
-        lines.append("  no ledger is listed")
+    else:
+        lines += ["", *_table(_LEDGERS, map(_ledger, view.ledgers))]
+        if not view.ledgers:
+            lines.append("  no ledger is listed")
     lines += ["", *_table(_CURSORS, map(_cursor, view.cursors))]
-    if not view.cursors:
+    if view.unlisted is not None:
+        lines.append(f"  its subscriptions could not be listed: {printable(view.unlisted)}")
+    elif not view.cursors:
         lines.append("  no subscription")
     if view.others:
         lines += ["", *_table(_OTHERS, map(_other, view.others))]

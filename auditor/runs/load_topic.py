@@ -6,6 +6,7 @@ import difflib
 from typing import Any
 
 from auditor.errors import RunUsageError, UsageError
+from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names_of
 from auditor.model.topic_view import OtherReference, TopicCursor, TopicLedger, TopicView, backlog_of
 from auditor.runs.reader import RunReader
 
@@ -14,6 +15,7 @@ _COLUMNS = (
     "place", "entries", "size", "offload", "borrowed", "mark_delete_ledger_id", "mark_delete_entry_id",
     "state", "damage",
 )  # fmt: skip
+_KINDS = {NodeKind.TOPIC: "data", NodeKind.CURSOR: "cursor", NodeKind.SCHEMA: "schema"}
 
 
 def topic_view(run: RunReader, name: str) -> TopicView:
@@ -32,19 +34,25 @@ def topic_view(run: RunReader, name: str) -> TopicView:
         (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace) & (ds.field("topic") == topic)
     )
     rows = run.table("ownership", _COLUMNS, wanted).to_pylist()
-    if not rows:
+    unread = _unread(run, (tenant, namespace, topic))
+    if not rows and not unread:
         raise UsageError(f"{name}: the run knows no topic of this name{_near(run, tenant, namespace, topic)}")
     topics = [row for row in rows if row["kind"] == "data"]
-    path = next((row["path"] for row in topics), None) or rows[0]["path"]
-    damaged = _damage_by_path(run, path)
-    cursors = _cursors(rows, damaged, path)
+    every = [*rows, *unread]
+    own = [row["path"] for row in every if row["kind"] == "data"]
+    own += [row["path"].rpartition("/")[0] for row in every if row["kind"] == "cursor"]
+    cursors = _cursors(rows, unread)
     listed = [row for row in topics if row["ledger_id"] is not None]
     classes = _classes(run, [row["ledger_id"] for row in listed])
+    why = {(row["kind"], row["status"]): row["damage"] for row in unread}
+    unlisted = why.get(("data", "gap"))
+    # Subscriptions that were not listed may need every ledger, as one does of which nothing is known.
+    readers = cursors if unlisted is None else [*cursors, TopicCursor("", None, None, None, unlisted)]
     return TopicView(
         f"{tenant}/{namespace}/{topic}",
-        path,
+        own[0] if own else every[0]["path"],
         [
-            _ledger(row, classes, cursors)
+            _ledger(row, classes, readers)
             for row in sorted(listed, key=lambda row: (row["place"], row["ledger_id"]))
         ],
         cursors,
@@ -52,8 +60,14 @@ def topic_view(run: RunReader, name: str) -> TopicView:
             OtherReference(row["kind"], row["ledger_id"], row["detail"], row["standing"], row["fault"])
             for row in sorted(rows, key=lambda row: (row["kind"], row["ledger_id"] or -1))
             if row["kind"] not in ("data", "cursor")
+        ]
+        + [
+            OtherReference(row["kind"], None, row["damage"], None, None)
+            for row in unread
+            if row["kind"] == "schema"
         ],
-        damaged.get(path),
+        why.get(("data", "unreadable")),
+        unlisted,
     )
 
 
@@ -83,7 +97,28 @@ def _damage_by_path(run: RunReader, path: str) -> dict[str, str]:
     return {row["path"]: row["damage"] for row in rows if (row["path"] + "/").startswith(f"{path}/")}
 
 
-def _cursors(rows: list[dict[str, Any]], damaged: dict[str, str], path: str) -> list[TopicCursor]:
+def _unread(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]:
+    """The topic's values that could not be read, and listings: path, status, damage, kind and cursor."""
+    import pyarrow.dataset as ds
+
+    found = []
+    for row in run.table("owners", ["path", "status", "damage"], ds.field("status") != "ok").to_pylist():
+        names = _names(row["path"])
+        if names is not None and names[1:4] == topic and names.kind in _KINDS:
+            found.append({**row, "kind": _KINDS[names.kind], "cursor": names.cursor})
+    return found
+
+
+def _names(path: str) -> Names | None:
+    """What the path of a topic or schema names, whatever Pulsar's root is."""
+    for tree in (MANAGED_LEDGERS, SCHEMAS):
+        _, separator, below = path.partition(f"/{tree}/")
+        if separator:
+            return names_of(f"{tree}/{below}")
+    return None
+
+
+def _cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[TopicCursor]:
     found = [
         TopicCursor(
             row["cursor"],
@@ -97,9 +132,9 @@ def _cursors(rows: list[dict[str, Any]], damaged: dict[str, str], path: str) -> 
         if row["kind"] == "cursor"
     ]
     found += [
-        TopicCursor(below.rpartition("/")[2], None, None, None, why)
-        for below, why in damaged.items()
-        if below != path
+        TopicCursor(row["cursor"], None, None, None, row["damage"])
+        for row in unread
+        if row["kind"] == "cursor"
     ]
     return sorted(found, key=lambda cursor: cursor.name)
 

@@ -104,6 +104,42 @@ def test_text_shows_every_part(run: RunReader) -> None:
     assert "\x1b" not in render(TopicView("\x1b[31m", PATH, [], [], []))
 
 
+def unread(tmp_path: Path, *owners: tuple[str, str], rows: list[Row] | None = None) -> TopicView:
+    said = [{"status": status, "path": path, "damage": "cut at byte 3"} for status, path in owners]
+    made_run(tmp_path, ownership=rows or [], owners=said, verdicts=[])
+    return topic_view(RunReader(tmp_path), "shop/orders/returns")
+
+
+@pytest.mark.parametrize("rows", [[], [cursor("fast", None, (7, 3))], [row(30, "schema", path="/schemas/x")]])
+def test_a_list_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, rows: list[Row]) -> None:
+    view = unread(tmp_path, ("unreadable", f"/root{PATH}"), rows=rows)
+    assert (view.path, view.unread) == (f"/root{PATH}", "cut at byte 3")
+    assert "its list could not be read: cut at byte 3" in render(view)
+    assert "no ledger is listed" not in render(view)
+
+
+def test_subscriptions_that_could_not_be_listed_may_need_every_ledger(tmp_path: Path) -> None:
+    view = unread(tmp_path, ("gap", PATH), rows=[row(5, place=0)])
+    assert [ledger.backlog for ledger in view.ledgers] == [Backlog.UNKNOWN]
+    assert "its subscriptions could not be listed: cut at byte 3" in render(view)
+    assert "no subscription" not in render(view)
+
+
+def test_subscriptions_and_schemas_that_cannot_be_read_have_their_names(tmp_path: Path) -> None:
+    below = f"{PATH}/a%2Fb"
+    view = unread(tmp_path, ("unreadable", below), ("unreadable", "/schemas/shop/orders/returns"))
+    assert (view.path, view.unread) == (PATH, None)
+    assert [(each.name, each.unread) for each in view.cursors] == [("a/b", "cut at byte 3")]
+    assert [(each.kind, each.ledger_id, each.detail) for each in view.others] == [
+        ("schema", None, "cut at byte 3")
+    ]
+
+
+def test_a_topic_of_which_nothing_but_its_schema_is_left_is_known(tmp_path: Path) -> None:
+    view = unread(tmp_path, ("unreadable", "/schemas/shop/orders/returns"))
+    assert (view.path, len(view.others)) == ("/schemas/shop/orders/returns", 1)
+
+
 def test_a_name_that_the_run_does_not_know_is_answered_with_one_like_it(run: RunReader) -> None:
     with pytest.raises(UsageError, match="did you mean shop/orders/returns"):
         topic_view(run, "shop/orders/return")
