@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # An index full of holes has as many groups as entries; a finding shows so many of what is too much.
 GROUPS_SHOWN = 1000
 _GROUP_BYTES = 24
+WORDLESS = "a value that this message needs is missing: see the evidence"
+"""The message of a finding whose check gave it none: a fault of ours, which tests refuse."""
 
 
 def finding_rows(
@@ -46,7 +48,7 @@ def finding_rows(
         "bookie_id": bookie_id if bookie_id is not None else "null",
         "missing": missing if missing is not None else "array()",
         "unknown": unknown if unknown is not None else "array()",
-        "message": message,
+        "message": F.coalesce(message, F.lit(WORDLESS)),
         "evidence": _json(evidence),
     }
     if ledger_id is None:
@@ -64,13 +66,20 @@ def suspect_if(condition: Column) -> Column:
 
 
 def words(*parts: Column | str) -> Column:
-    """A sentence of its parts: texts as they stand, columns as their values, a null one as "?"."""
+    """A sentence of its parts: texts as they stand, columns as their values; null where one of them is.
+
+    What a row may lack is a part of its own, in `if_known`.
+    """
     from pyspark.sql import functions as F
 
-    null = F.lit("?")
-    return F.concat(
-        *(F.lit(part) if isinstance(part, str) else F.ifnull(part.cast("string"), null) for part in parts)
-    )
+    return F.concat(*(F.lit(part) if isinstance(part, str) else part.cast("string") for part in parts))
+
+
+def if_known(part: Column) -> Column:
+    """A part of a sentence, left out where it is null."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(part, F.lit(""))
 
 
 def ledger_name() -> Column:
@@ -82,9 +91,8 @@ def ledger_name() -> Column:
 
 def name_of_ledger(scope_id: str, ledger_id: str) -> str:
     """SQL for a ledger as sentences name it, "7" or "7 of scope 1": of two columns, in SQL."""
-    scope = f"concat(' of scope ', ifnull(cast({scope_id} AS string), '?'))"
-    ledger = f"ifnull(cast({ledger_id} AS string), '?')"
-    return f"concat({ledger}, CASE WHEN {scope_id} != 0 THEN {scope} ELSE '' END)"
+    scope = f"CASE WHEN {scope_id} != 0 THEN concat(' of scope ', cast({scope_id} AS string)) ELSE '' END"
+    return f"concat(cast({ledger_id} AS string), {scope})"
 
 
 def quantity(number: Column, one: str, many: str) -> Column:

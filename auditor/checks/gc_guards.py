@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
-from auditor.checks.finding_rows import comma_list, words
+from auditor.checks.finding_rows import comma_list, if_known, words
 from auditor.tables.once import once
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def doubt_clause() -> Column:
     """The end of a sentence about a row of `doubted_orphans`: its doubts, and which part of the store."""
     from pyspark.sql import functions as F
 
-    which = F.when(F.col("doubt").isNotNull(), words(" (", F.col("doubt"), ")")).otherwise("")
+    which = if_known(words(" (", F.col("doubt"), ")"))
     return F.when(F.size("doubts") > 0, words("; in doubt: ", comma_list(F.col("doubts")), which)).otherwise(
         ""
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import VANISHED, IndexState
@@ -81,6 +81,6 @@ def index_unreadable(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("reason") == VANISHED),
         unknown=F.array("bookie_id"),
-        message=words(what, " on ", F.col("bookie_id"), how, F.col("reason"), F.coalesce(more, F.lit(""))),
+        message=words(what, " on ", F.col("bookie_id"), how, F.col("reason"), if_known(more)),
         evidence={"state": "state", "path": "path", "offset": "offset", "reason": "reason"},
     )

@@ -51,8 +51,10 @@ def instance_mismatch(roster: Roster) -> Iterator[Row]:
     odd = [row for row in roster.every_cookie if row["damage"] is None and row["instance_id"] != cluster]
     for bookie_id, rows in together(odd, lambda row: row["bookie_id"]).items():
         instances = ", ".join(sorted({row["instance_id"] or "none" for row in rows}))
+        cookies = sorted_facts(rows, "place", "instance_id")
+        where = bookie_id or cookies[0]["place"]
         yield bookie_finding(
             bookie_id,
-            f"instance id on {bookie_id or '?'} is {instances}, that of the cluster is {cluster}",
-            {"cluster_instance_id": cluster, "cookies": sorted_facts(rows, "place", "instance_id")},
+            f"instance id on {where} is {instances}, that of the cluster is {cluster}",
+            {"cluster_instance_id": cluster, "cookies": cookies},
         )

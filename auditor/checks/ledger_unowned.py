@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
 from auditor.checks.owner_words import with_fault
 from auditor.model.finding import Severity
 
@@ -52,7 +52,6 @@ def ledger_unowned(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    doubtful = F.when(F.col("why").isNotNull(), words("; in doubt: ", F.col("why")))
     length = F.when(F.col("length") > 0, words(", ", F.col("length"), " bytes"))
     return finding_rows(
         with_fault(tables, "ledger-unowned"),
@@ -61,11 +60,11 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         message=words(
             "ledger ",
             ledger_name(),
-            F.coalesce(length, F.lit("")),
+            if_known(length),
             " belongs to nobody: ",
             F.col("claim"),
             " does not name it",
-            F.coalesce(doubtful, F.lit("")),
+            if_known(words("; in doubt: ", F.col("why"))),
         ),
         evidence={
             "application": "application",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, words
 from auditor.model.finding import Severity
 from auditor.tables.parts import only
 
@@ -55,9 +55,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
             ledger_name(),
             " cannot be decoded: ",
             F.col("damage"),
-            F.when(F.col("damage_offset").isNull(), "").otherwise(
-                words(" (at byte ", F.col("damage_offset"), ")")
-            ),
+            if_known(words(" (at byte ", F.col("damage_offset"), ")")),
         ),
         evidence={"path": "path", "offset": "damage_offset", "reason": "damage", "version": "version"},
     )

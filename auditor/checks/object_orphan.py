@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, words
 from auditor.model.finding import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ def object_orphan(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     assert tables.offload_objects is not None
-    doubt = F.when(F.col("why").isNotNull(), F.col("why"))
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "object-orphan"),
         ledger_id="ledger_id",
@@ -68,7 +67,7 @@ def object_orphan(tables: Tables) -> DataFrame:
             " bytes, ",
             F.col("uid"),
             ") that no topic's list names",
-            F.coalesce(words("; in doubt: ", doubt), F.lit("")),
+            if_known(words("; in doubt: ", F.col("why"))),
         ),
         evidence={"uid": "uid", "objects": "objects", "bytes": "bytes", "doubt": "why"},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
 from auditor.checks.owner_words import owner_evidence, owner_name
 from auditor.model.finding import Severity
 
@@ -59,7 +59,6 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         .otherwise("both objects are")
     )
     given_up = F.when(F.col("offload") == "deleted", ", and BookKeeper has given the ledger up for it")
-    doubt = F.when(F.col("why").isNotNull(), F.col("why"))
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "offload-object-missing"),
         ledger_id="ledger_id",
@@ -73,8 +72,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
             " is not whole in the bucket: ",
             lacking,
             " not in the listing",
-            F.coalesce(given_up, F.lit("")),
-            F.coalesce(words("; in doubt: ", doubt), F.lit("")),
+            if_known(given_up),
+            if_known(words("; in doubt: ", F.col("why"))),
         ),
         evidence={**owner_evidence("offload", "uid", "has_data", "has_index"), "doubt": "why"},
     )

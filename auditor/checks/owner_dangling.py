@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
+from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
 from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
 from auditor.model.finding import Severity
 
@@ -53,10 +53,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
     from pyspark.sql import functions as F
 
     kept = F.col("offload") == "complete"
-    place = F.when(
-        F.col("list_size").isNotNull(),
-        words(" (", F.col("place") + 1, " of ", F.col("list_size"), " in its list)"),
-    )
+    place = words(" (", F.col("place") + 1, " of ", F.col("list_size"), " in its list)")
     copy = F.when(kept, "; its copy in the object store is whole")
     return finding_rows(
         with_fault(tables, "owner-dangling"),
@@ -67,10 +64,10 @@ def owner_dangling(tables: Tables) -> DataFrame:
             owner_name(),
             " names ledger ",
             ledger_name(),
-            F.coalesce(place, F.lit("")),
+            if_known(place),
             ", which is not in the store",
-            F.coalesce(copy, F.lit("")),
-            F.coalesce(words("; in doubt: ", F.when(F.col("why").isNotNull(), F.col("why"))), F.lit("")),
+            if_known(copy),
+            if_known(words("; in doubt: ", F.col("why"))),
         ),
         evidence={**owner_evidence("place", "list_size", "entries", "size", "offload"), "doubt": "why"},
     )

@@ -50,10 +50,9 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
             " lists ledger ",
             ledger_name(),
             " with ",
-            F.col("entries"),
-            " entries and ",
-            F.col("size"),
-            " bytes, it has ",
+            # A list may say one of them alone.
+            F.concat_ws(" and ", words(F.col("entries"), " entries"), words(F.col("size"), " bytes")),
+            ", it has ",
             F.col("last_entry_id") + 1,
             " and ",
             F.col("length"),

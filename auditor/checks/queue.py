@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.checks.finding_rows import words
+from auditor.checks.finding_rows import if_known, words
 from auditor.model.columns import LEDGER
 
 if TYPE_CHECKING:
@@ -55,9 +55,10 @@ def in_queue(tables: Tables) -> Column:
     from pyspark.sql import functions as F
 
     kept = "this store keeps no marks" if tables.cluster.layout == "etcd" else "not all marks could be listed"
-    held = F.when(F.col("queue.held_by").isNotNull(), words(", held by ", F.col("queue.held_by")))
+    held = words(", held by ", F.col("queue.held_by"))
+    waits = words("; marked for replication", F.coalesce(held, F.lit(", held by no worker")))
     return (
         F.when(F.col("queue.marked").isNull(), f"; whether it waits for replication is not known: {kept}")
-        .when(F.col("queue.marked"), words("; marked for replication", held.otherwise(", held by no worker")))
-        .otherwise(words("; not marked for replication", held.otherwise("")))
+        .when(F.col("queue.marked"), waits)
+        .otherwise(words("; not marked for replication", if_known(held)))
     )

@@ -18,7 +18,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
+from auditor.checks.finding_rows import WORDLESS
 from auditor.model.collector_settings import CollectorSettings
+from auditor.model.finding import Confidence
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
 from auditor.tables.published_schemas import TABLES
 from auditor.tables.roster import ROSTER_TABLES
@@ -202,6 +204,10 @@ def find(check_id: str, asked: Tables) -> list[Found]:
         )
         for row in _rows(BY_ID[check_id], asked)
     ]
+    for each in said:
+        assert each.message != WORDLESS, f"{check_id} has no message for {each}"
+        assert "None" not in each.message.split(), each.message
+        assert "; in doubt: " not in each.message or each.confidence != Confidence.CONFIRMED, each.message
     return sorted(said, key=lambda found: (found.ledger_id or 0, found.bookie_id or ""))
 
 

@@ -40,6 +40,7 @@ ROWS = [
     row(None, "owner-unreadable", standing=None, path=PATH, damage="cut (at byte 3)", damage_offset=3),
     row(14, None, standing="young", claim=PATH),
     row(15, None, standing="unknown", claim=PATH, why="a gap"),
+    row(16, "owner-length-mismatch", **TOPIC, size=600, last_entry_id=9, length=601),
 ]
 UID = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
 OBJECTS = [
@@ -78,6 +79,7 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
     },
     "owner-length-mismatch": {
         9: ("warning", "confirmed", "lists ledger 9 with 13 entries and 600 bytes, it has 10 and 601"),
+        16: ("warning", "confirmed", "lists ledger 16 with 600 bytes, it has 10 and 601"),
     },
     "ledger-misattributed": {
         10: ("warning", "confirmed", "made for /managed-ledgers/shop/orders/persistent/other"),
