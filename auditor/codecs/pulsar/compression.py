@@ -5,12 +5,15 @@
           6    n bytes: PulsarCompressedMetadata (schemas/pulsar_managed_ledger.proto)
           6+n  the message, compressed            LZ4 and SNAPPY raw blocks, ZLIB a stream, ZSTD a frame
 
+A broker never finishes its ZLIB stream: it ends with a sync flush (00 00 ff ff), and without a checksum.
 A broker parses what it cannot unpack as a plain value; here it is damaged.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple
 
 import cramjam
 
@@ -83,18 +86,25 @@ def parse(kind: type[proto_wire.M], data: bytes, what: str) -> tuple[proto_wire.
 def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) -> bytes:
     if compression == "NONE":
         return packed
-    # One byte more than promised, so that what is too long shows; never more than that.
-    room = bytearray(size + 1)
-    into: dict[str, Any] = {
+    try:
+        # One byte more than promised, so that what is too long shows; never more than that.
+        message = _zlib(packed, size + 1) if compression == "ZLIB" else _cram(packed, compression, size + 1)
+    except (cramjam.DecompressionError, zlib.error, ValueError, OSError) as error:
+        raise DecodeError(what, begins, f"{compression} cannot be unpacked: {error}") from error
+    if len(message) != size:
+        raise DecodeError(what, begins, f"{compression} unpacks to {len(message)} bytes, {size} promised")
+    return message
+
+
+def _zlib(packed: bytes, most: int) -> bytes:
+    return zlib.decompressobj().decompress(packed, most)
+
+
+def _cram(packed: bytes, compression: str, most: int) -> bytes:
+    into: dict[str, Callable[[bytes, bytearray], int]] = {
         "LZ4": cramjam.lz4.decompress_block_into,
-        "ZLIB": cramjam.zlib.decompress_into,
         "ZSTD": cramjam.zstd.decompress_into,
         "SNAPPY": cramjam.snappy.decompress_raw_into,
     }
-    try:
-        length = int(into[compression](packed, room))
-    except (cramjam.DecompressionError, ValueError, OSError) as error:
-        raise DecodeError(what, begins, f"{compression} cannot be unpacked: {error}") from error
-    if length != size:
-        raise DecodeError(what, begins, f"{compression} unpacks to {length} bytes, {size} promised")
-    return bytes(room[:length])
+    room = bytearray(most)
+    return bytes(room[: int(into[compression](packed, room))])

@@ -5,7 +5,8 @@
     entry     PulsarPositionInfo, never compressed; of a ledger's entries the last one counts
 
 A cursor with a ledger of its own writes its position there; what its znode says of it is older. Without one
-``cursorsLedgerId`` is -1, and the znode has all of it. Holes in what was acknowledged are counted only.
+``cursorsLedgerId`` is -1, and the znode has all of it. Holes in what was acknowledged are counted only; an
+entry has them as ranges or as bits (managedLedgerPersistIndividualAckAsLongArray), the znode as ranges.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 
 from auditor.codecs.protobuf import wire as proto_wire
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import (
+    PulsarEntryBits,
     PulsarLongProperty,
     PulsarManagedCursorInfo,
     PulsarPositionInfo,
@@ -105,12 +107,19 @@ def decode_position(data: bytes) -> CursorPosition:
     return CursorPosition(
         Position(message.ledgerId, message.entryId),
         _numbers(message.properties),
-        len(message.individualDeletedMessages),
+        len(message.individualDeletedMessages) + sum(map(_ranges, message.individualDeletedEntries)),
     )
 
 
 def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
     return {text(item.name): item.value for item in properties}
+
+
+def _ranges(ledger: PulsarEntryBits) -> int:
+    """How many ranges of entries the bits of a ledger are."""
+    words = b"".join(word.to_bytes(8, "little", signed=True) for word in ledger.words)
+    bits = int.from_bytes(words, "little")
+    return (bits & ~(bits << 1)).bit_count()
 
 
 def _buckets(message: PulsarManagedCursorInfo) -> Iterable[tuple[str, int]]:

@@ -1,7 +1,9 @@
-"""Compressed values: those of a broker, all four kinds made here, and damage."""
+"""Compressed values of any content, all four kinds as brokers pack them, and damage."""
 
 from __future__ import annotations
 
+import tracemalloc
+import zlib
 from collections.abc import Callable
 
 import cramjam
@@ -16,11 +18,18 @@ from tests.codecs.damage import refusal, within
 from tests.codecs.ledger_strategies import mutations
 from tests.codecs.pulsar.pulsar_values import oracle, values
 
+
+def deflate(data: bytes) -> bytes:
+    """A stream that ends as a broker's does: flushed, and never finished."""
+    stream = zlib.compressobj()
+    return stream.compress(data) + stream.flush(zlib.Z_SYNC_FLUSH)
+
+
 GPS = "/managed-ledgers/fleet/telemetry/persistent/gps"
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "NONE": bytes,
     "LZ4": lambda data: bytes(cramjam.lz4.compress_block(data, store_size=False)),
-    "ZLIB": lambda data: bytes(cramjam.zlib.compress(data)),
+    "ZLIB": deflate,
     "ZSTD": lambda data: bytes(cramjam.zstd.compress(data)),
     "SNAPPY": lambda data: bytes(cramjam.snappy.compress_raw(data)),
 }
@@ -87,6 +96,19 @@ def test_damage_is_refused_where_it_begins(data: bytes, offset: int) -> None:
 def test_a_value_that_promises_gigabytes_is_refused_before_it_is_unpacked() -> None:
     with pytest.raises(DecodeError, match="uncompressed size of 2000000000"):
         unpack(packed(b"x" * 100, "ZSTD", 2_000_000_000), "value")
+
+
+@pytest.mark.parametrize("name", [name for name in PACK if name != "NONE"])
+def test_what_unpacks_to_more_than_it_promises_is_refused_before_it_is_unpacked(name: str) -> None:
+    bomb = packed(bytes(32 << 20), name, 1000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError):
+            unpack(bomb, "value")
+        # The value itself, without its head, and what it promised.
+        assert tracemalloc.get_traced_memory()[1] < len(bomb) + 100_000
+    finally:
+        tracemalloc.stop()
 
 
 @given(mutations(values()[GPS]) | st.binary(max_size=40).map(lambda data: MAGIC + data))

@@ -134,17 +134,27 @@ class PulsarManagedCursorInfo(_message.Message):
     cursorProperties: _containers.RepeatedCompositeFieldContainer[PulsarStringProperty]
     def __init__(self, cursorsLedgerId: _Optional[int] = ..., markDeleteLedgerId: _Optional[int] = ..., markDeleteEntryId: _Optional[int] = ..., individualDeletedMessages: _Optional[_Iterable[_Union[PulsarMessageRange, _Mapping]]] = ..., properties: _Optional[_Iterable[_Union[PulsarLongProperty, _Mapping]]] = ..., lastActive: _Optional[int] = ..., cursorProperties: _Optional[_Iterable[_Union[PulsarStringProperty, _Mapping]]] = ...) -> None: ...
 
+class PulsarEntryBits(_message.Message):
+    __slots__ = ("ledgerId", "words")
+    LEDGERID_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    ledgerId: int
+    words: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ledgerId: _Optional[int] = ..., words: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class PulsarPositionInfo(_message.Message):
-    __slots__ = ("ledgerId", "entryId", "individualDeletedMessages", "properties")
+    __slots__ = ("ledgerId", "entryId", "individualDeletedMessages", "properties", "individualDeletedEntries")
     LEDGERID_FIELD_NUMBER: _ClassVar[int]
     ENTRYID_FIELD_NUMBER: _ClassVar[int]
     INDIVIDUALDELETEDMESSAGES_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    INDIVIDUALDELETEDENTRIES_FIELD_NUMBER: _ClassVar[int]
     ledgerId: int
     entryId: int
     individualDeletedMessages: _containers.RepeatedCompositeFieldContainer[PulsarMessageRange]
     properties: _containers.RepeatedCompositeFieldContainer[PulsarLongProperty]
-    def __init__(self, ledgerId: _Optional[int] = ..., entryId: _Optional[int] = ..., individualDeletedMessages: _Optional[_Iterable[_Union[PulsarMessageRange, _Mapping]]] = ..., properties: _Optional[_Iterable[_Union[PulsarLongProperty, _Mapping]]] = ...) -> None: ...
+    individualDeletedEntries: _containers.RepeatedCompositeFieldContainer[PulsarEntryBits]
+    def __init__(self, ledgerId: _Optional[int] = ..., entryId: _Optional[int] = ..., individualDeletedMessages: _Optional[_Iterable[_Union[PulsarMessageRange, _Mapping]]] = ..., properties: _Optional[_Iterable[_Union[PulsarLongProperty, _Mapping]]] = ..., individualDeletedEntries: _Optional[_Iterable[_Union[PulsarEntryBits, _Mapping]]] = ...) -> None: ...
 
 class PulsarCompressedMetadata(_message.Message):
     __slots__ = ("compressionType", "uncompressedSize")
