@@ -13,7 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from auditor.codecs.pulsar.compression import COMPRESSIONS
 from auditor.spark.session import build_session
+from tests.pulsar.cluster import RELEASE, Pulsar
 from tests.pulsar.scenario import play
 
 
@@ -25,12 +27,25 @@ def main() -> int:
     parser.add_argument(
         "--unspoiled", action="store_true", help="plant no fault: the verdict must be healthy"
     )
+    parser.add_argument(
+        "--compression",
+        choices=COMPRESSIONS.values(),
+        default="LZ4",
+        help="of lists of ledgers and of cursors (managedLedgerInfoCompressionType and its twin for cursors)",
+    )
+    parser.add_argument(
+        "--threshold", type=int, default=60, help="bytes from which on a value is compressed; Pulsar's: 16384"
+    )
+    parser.add_argument("--release", default=RELEASE, help="Pulsar's; another needs its jars of its own")
+    parser.add_argument("--values", type=Path, help="a directory for the bytes of one value of each kind")
     parser.add_argument("--keep", type=Path, help="a new directory for what the cluster leaves behind")
     given = parser.parse_args()
     spark = build_session("local[2]", {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"})
     with tempfile.TemporaryDirectory(prefix="pulsar-") as scratch:
-        root, topics = given.keep or Path(scratch), max(given.topics, 3)
-        outcome = play(spark, root, given.seed, topics, _say, spoil=not given.unspoiled)
+        root = given.keep or Path(scratch)
+        facts = (max(given.topics, 3), given.compression, given.threshold, given.release)
+        pulsar = Pulsar(root / "pulsar", given.seed, *facts)
+        outcome = play(spark, pulsar, root / "run", _say, spoil=not given.unspoiled, values=given.values)
     spark.stop()
     print("\n".join(outcome) or "nothing false, nothing overlooked")
     return 1 if outcome else 0

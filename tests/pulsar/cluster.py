@@ -1,7 +1,10 @@
-"""A real Pulsar 4.2.4 in one Java process, with topics that a seed decides; halted as by a loss of power.
+"""A real Pulsar in one Java process, with topics that a seed decides; halted as by a loss of power.
 
     with Pulsar(root, seed=7, topics=3) as pulsar:
         pulsar.view                     # the broker's own: topic -> its ledgers, cursors and schemas
+        pulsar.infos                    # what the broker reads in their znodes
+        pulsar.entries                  # the last entries of cursors' ledgers: ledger -> bytes in hex
+        pulsar.expected                 # what an audit finds of it unspoiled: offloads on their way
         plant(pulsar.zookeeper, ...)    # beside the idle broker
     pulsar.metadata_uri, pulsar.bookies     # what it leaves behind
 
@@ -14,6 +17,7 @@ import json
 import os
 import select
 import subprocess
+import zipfile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -43,27 +47,48 @@ managedLedgerMaxEntriesPerLedger=10
 managedLedgerMinLedgerRolloverTimeMinutes=0
 defaultRetentionTimeInMinutes=-1
 defaultRetentionSizeInMB=-1
-managedLedgerInfoCompressionType=LZ4
-managedLedgerInfoCompressionThresholdInBytes=60
-managedCursorInfoCompressionType=ZSTD
-managedCursorInfoCompressionThresholdInBytes=80
+managedLedgerInfoCompressionType={compression}
+managedLedgerInfoCompressionThresholdInBytes={threshold}
+managedCursorInfoCompressionType={compression}
+managedCursorInfoCompressionThresholdInBytes={threshold}
+managedLedgerOffloadDriver=aws-s3
+managedLedgerOffloadBucket=cold
+managedLedgerOffloadRegion=eu-west-3
+managedLedgerOffloadDeletionLagMs=0
+narExtractionDirectory={root}
 ledgerStorageClass=org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage
 flushInterval=1000
 allowLoopback=true
 diskUsageThreshold=0.99
 diskUsageWarnThreshold=0.99
 """
-"""Ledgers of ten messages that are kept for ever; values of both forms, plain and compressed."""
+"""Ledgers of ten messages that are kept for ever; what is larger than the threshold is compressed."""
+RELEASE = "4.2.4"
+OFFLOADER = "name: nothing\ndescription: copies nothing\noffloaderFactoryClass: Offloader$Factory\n"
 
 
 class Pulsar:
     """The cluster for the length of a ``with`` block; what it wrote stays below ``root``."""
 
-    def __init__(self, root: Path, seed: int, topics: int = 3) -> None:
-        self.root = root
+    def __init__(
+        self,
+        root: Path,
+        seed: int,
+        topics: int = 3,
+        compression: str = "LZ4",
+        threshold: int = 60,
+        release: str = RELEASE,
+    ) -> None:
+        self.root = root.absolute()
         self.seed = seed
         self.topics = topics
+        self.compression = compression
+        self.threshold = threshold
+        self.release = release
         self.view: dict[str, Any] = {}
+        self.infos: dict[str, Any] = {}
+        self.entries: dict[str, str] = {}
+        self.expected: list[dict[str, Any]] = []
         self._ports = [*free_ports(3), _row_of_ports(BOOKIES)]
         self._process: subprocess.Popen[str] | None = None
 
@@ -86,7 +111,9 @@ class Pulsar:
         self.root.mkdir(parents=True, exist_ok=True)
         broker, web, zookeeper, *_ = self._ports
         conf = self.root / "standalone.conf"
-        conf.write_text(CONF.format(broker=broker, web=web))
+        facts = {"compression": self.compression, "threshold": self.threshold, "root": self.root}
+        conf.write_text(CONF.format(broker=broker, web=web, **facts))
+        self._pack_offloader()
         command = [
             str(find_java().executable),
             "-Xmx900m",
@@ -95,9 +122,9 @@ class Pulsar:
             *(f"--add-opens={name}=ALL-UNNAMED" for name in OPENS),
             f"-Djava.io.tmpdir={self.root}",
             "-cp",
-            compiled_classpath("pulsar", HERE / "pom.xml", sorted((HERE / "java").glob("*.java"))),
+            compiled_classpath("pulsar", self._pom(), sorted((HERE / "java").glob("*.java"))),
             "PulsarRun",
-            *(str(self.seed), str(self.topics), str(web)),
+            *(str(self.seed), str(self.topics), str(web), self.zookeeper),
             *("--config", str(conf)),
             *("--zookeeper-port", str(zookeeper), "--zookeeper-dir", str(self.root / "zookeeper")),
             *("--bookkeeper-port", str(self._ports[3]), "--bookkeeper-dir", str(self.root / "bk")),
@@ -111,14 +138,18 @@ class Pulsar:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                # Policies of a namespace name ./offloaders, whatever the broker's own directory is.
+                cwd=self.root,
                 env={**os.environ, "PULSAR_STANDALONE_USE_ZOOKEEPER": "1"},
             )
         try:
-            self.view = self._answer()
+            answer = self._answer()
         except BaseException:
             self._process.kill()
             self._process.wait()
             raise
+        self.view, self.infos, self.entries = (answer[name] for name in ("topics", "infos", "entries"))
+        self.expected = answer["expected"]
         return self
 
     def __exit__(
@@ -134,6 +165,23 @@ class Pulsar:
             place = self.bookies / f"127.0.0.1_{self._ports[3] + number}"
             place.mkdir(parents=True)
             (self.root / f"bk{number}").rename(place / f"bk{number}")
+
+    def _pom(self) -> Path:
+        """What the jars of this release follow from."""
+        pom = HERE / "pom.xml"
+        if self.release == RELEASE:
+            return pom
+        other = self.root / "pom.xml"
+        other.write_text(pom.read_text().replace(RELEASE, self.release))
+        return other
+
+    def _pack_offloader(self) -> None:
+        """`java/Offloader.java` as a broker looks for it; its class is that of the program."""
+        place = self.root / "offloaders"
+        place.mkdir()
+        with zipfile.ZipFile(place / "nothing.nar", "w") as nar:
+            nar.mkdir("META-INF/bundled-dependencies")
+            nar.writestr("META-INF/services/pulsar-offloader.yaml", OFFLOADER)
 
     def _answer(self) -> Any:
         assert self._process is not None

@@ -14,6 +14,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.states import Verdict
 from tests.pulsar.cluster import Pulsar
 from tests.pulsar.faults import Expected, plant
+from tests.pulsar.values import keep_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,24 +24,27 @@ BAD = ("critical", "error", "warning")
 
 def play(
     spark: SparkSession,
-    root: Path,
-    seed: int,
-    topics: int,
+    cluster: Pulsar,
+    run: Path,
     say: Callable[[str], None],
     *,
     spoil: bool = True,
+    values: Path | None = None,
 ) -> list[str]:
     """What an audit of a Pulsar says wrongly, a line each; nothing where all of it is right.
 
-    ``topics`` are in each of three namespaces. One that is not spoiled must be healthy.
+    ``run`` is where the audit goes, ``values`` a directory in which the values that Pulsar wrote are kept.
+    One that is not spoiled must be healthy.
     """
-    say(f"seed {seed}: starting Pulsar, and writing {3 * topics} topics")
-    with Pulsar(root / "pulsar", seed, topics) as pulsar:
+    say(f"seed {cluster.seed}: starting Pulsar {cluster.release}, compression {cluster.compression}")
+    with cluster as pulsar:
         ledgers = sum(len(each["ledgers"]) for each in pulsar.view.values())
         say(f"{len(pulsar.view)} topics of {ledgers} ledgers are there")
-        expected = plant(pulsar.zookeeper, pulsar.view, seed) if spoil else set()
+        if values is not None:
+            say(f"kept: {keep_values(pulsar, values)}")
+        expected = {Expected(each["id"], each["ledger"]) for each in pulsar.expected}
+        expected |= plant(pulsar.zookeeper, pulsar.view, pulsar.seed) if spoil else set()
     say(f"halted; auditing, with {len(expected)} faults to find")
-    run = root / "run"
     report = Audit(pulsar.metadata_uri, [str(pulsar.bookies)], str(run), AuditOptions(owner_grace=0.0)).run(
         spark
     )

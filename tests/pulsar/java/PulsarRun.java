@@ -5,11 +5,14 @@ import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Stream;
 import org.apache.pulsar.PulsarStandaloneStarter;
 import org.apache.pulsar.client.admin.PulsarAdmin;
 import org.apache.pulsar.client.api.Consumer;
@@ -26,8 +29,9 @@ import org.apache.pulsar.common.policies.data.TenantInfo;
  * A Pulsar of one broker, three bookies and a ZooKeeper in this process, with topics that a seed decides.
  *
  * <p>It prints what the broker says of its topics as one line of JSON, waits for a line, and halts as a machine
- * does that loses its power: nothing is closed. Arguments: seed, topics of each namespace, broker's web port, and
- * what Pulsar's own starter takes.
+ * does that loses its power: nothing is closed. Arguments: seed, topics of each namespace, broker's web port,
+ * ZooKeeper, and
+ * what Pulsar's own starter takes. Besides them there is one topic of each kind (`Kinds`).
  */
 public final class PulsarRun {
     private static final List<String> NAMESPACES = List.of("shop/orders", "shop/billing", "fleet/telemetry");
@@ -46,8 +50,8 @@ public final class PulsarRun {
         Random random = new Random(Long.parseLong(arguments[0]));
         int topics = Integer.parseInt(arguments[1]);
         String web = "http://127.0.0.1:" + arguments[2];
-        String[] rest = new String[arguments.length - 3];
-        System.arraycopy(arguments, 3, rest, 0, rest.length);
+        String zookeeper = arguments[3];
+        String[] rest = Arrays.copyOfRange(arguments, 4, arguments.length);
         new PulsarStandaloneStarter(rest).start();
         try (PulsarAdmin admin = PulsarAdmin.builder().serviceHttpUrl(web).build();
                 PulsarClient client = PulsarClient.builder().serviceUrl(web).build()) {
@@ -64,12 +68,23 @@ public final class PulsarRun {
                     write(client, topic, random, n);
                 }
             }
-            for (String namespace : NAMESPACES) {
+            new Kinds(admin, client, zookeeper).write();
+            Map<String, Object> infos = new TreeMap<>();
+            Set<Long> cursors = new TreeSet<>();
+            ObjectMapper json = new ObjectMapper();
+            for (String namespace : Stream.concat(NAMESPACES.stream(), Kinds.NAMESPACES.stream()).toList()) {
                 for (String topic : admin.topics().getList(namespace)) {
-                    view.put(topic.substring("persistent://".length()), said(admin, topic));
+                    String name = topic.substring("persistent://".length());
+                    PersistentTopicInternalStats stats = admin.topics().getInternalStats(topic);
+                    view.put(name, said(stats));
+                    infos.put(name, json.readTree(admin.topics().getInternalInfo(topic)));
+                    stats.cursors.values().forEach(cursor -> cursors.add(cursor.cursorLedger));
                 }
             }
-            answers.println(new ObjectMapper().writeValueAsString(view));
+            cursors.remove(-1L);
+            Map<Long, String> entries = Kinds.lastEntries(zookeeper, cursors);
+            answers.println(json.writeValueAsString(Map.of(
+                    "topics", view, "infos", infos, "entries", entries, "expected", Kinds.expected(view))));
             new BufferedReader(new InputStreamReader(System.in)).readLine();
             Runtime.getRuntime().halt(0);
         }
@@ -105,8 +120,7 @@ public final class PulsarRun {
     }
 
     /** The broker's own view of a topic: the ledgers of its list, of its cursors and of its schema. */
-    private static Map<String, Object> said(PulsarAdmin admin, String topic) throws Exception {
-        PersistentTopicInternalStats stats = admin.topics().getInternalStats(topic);
+    private static Map<String, Object> said(PersistentTopicInternalStats stats) {
         List<Map<String, Object>> ledgers = new ArrayList<>();
         for (ManagedLedgerInternalStats.LedgerInfo each : stats.ledgers) {
             ledgers.add(Map.of("ledger", each.ledgerId, "entries", each.entries, "bytes", each.size));
