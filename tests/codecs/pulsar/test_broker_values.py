@@ -43,9 +43,8 @@ def last_entry(run: str, topic: str, cursor: str) -> managed_cursor.CursorPositi
 
 def decoded(run: str) -> Iterator[tuple[Callable[[bytes], Any], bytes]]:
     """Every value of a run with the codec that is for it."""
-    for path, text in KEPT[run]["znodes"].items():
-        if names_of(path[1:]).kind in DECODERS:
-            yield DECODERS[names_of(path[1:]).kind], bytes.fromhex(text)
+    for path, text in (KEPT[run]["znodes"] | KEPT[run]["logs"]).items():
+        yield DECODERS[names_of(path[1:]).kind], bytes.fromhex(text)
 
 
 def test_every_compression_was_written_by_a_broker() -> None:
@@ -139,7 +138,7 @@ def test_a_locator_has_every_version_of_a_schema(run: str) -> None:
 def test_segments_of_logs_name_their_ledgers(run: str) -> None:
     logs = "/pulsar/functions/{}/<default>/ledgers/{}_000000000000000001"
     whole, written = (
-        log_segment.decode(bytes.fromhex(KEPT[run]["znodes"][logs.format(*names)]))
+        log_segment.decode(bytes.fromhex(KEPT[run]["logs"][logs.format(*names)]))
         for names in (("package", "logrecs"), ("open", "inprogress"))
     )
     assert whole == LogSegment(5, whole.ledger_id, 1024, 3)
@@ -149,7 +148,7 @@ def test_segments_of_logs_name_their_ledgers(run: str) -> None:
 
 @every_run
 def test_a_ledger_that_a_log_made_in_advance_has_its_id(run: str) -> None:
-    data = bytes.fromhex(KEPT[run]["znodes"]["/pulsar/functions/allocated/<default>/allocation"])
+    data = bytes.fromhex(KEPT[run]["logs"]["/pulsar/functions/allocated/<default>/allocation"])
     assert log_segment.decode_allocation(data) == int(data)
 
 
