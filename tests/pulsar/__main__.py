@@ -34,7 +34,11 @@ def main() -> int:
         help="of lists of ledgers and of cursors (managedLedgerInfoCompressionType and its twin for cursors)",
     )
     parser.add_argument(
-        "--threshold", type=int, default=60, help="bytes from which on a value is compressed; Pulsar's: 16384"
+        "--threshold",
+        type=int,
+        default=60,
+        help="values above so many bytes are compressed; Pulsar's own is 16384, and 4.2.4 cannot load all that "
+        "it writes with less than 40",
     )
     parser.add_argument("--release", default=RELEASE, help="Pulsar's; another needs its jars of its own")
     parser.add_argument("--values", type=Path, help="a directory for the bytes of one value of each kind")

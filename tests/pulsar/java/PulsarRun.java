@@ -44,7 +44,17 @@ public final class PulsarRun {
         public String what;
     }
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            run(arguments);
+        } catch (Throwable trouble) {
+            // Its servers would keep the process.
+            trouble.printStackTrace();
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    private static void run(String[] arguments) throws Exception {
         PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8");
         System.setOut(System.err);
         Random random = new Random(Long.parseLong(arguments[0]));
