@@ -37,8 +37,8 @@ def main() -> int:
         "--threshold",
         type=int,
         default=60,
-        help="values above so many bytes are compressed; Pulsar's own is 16384, and 4.2.4 cannot load all that "
-        "it writes with less than 40",
+        help="values above so many bytes are compressed (Pulsar's own is 16384); with less than 40 Pulsar "
+        "4.2.4 cannot load all that it wrote",
     )
     parser.add_argument("--release", default=RELEASE, help="Pulsar's; another needs its jars of its own")
     parser.add_argument("--values", type=Path, help="a directory for the bytes of one value of each kind")

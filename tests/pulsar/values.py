@@ -45,7 +45,7 @@ def keep_values(pulsar: Pulsar, directory: Path) -> Path:
     }
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / f"{pulsar.release}-{pulsar.compression}.json"
-    file.write_text(json.dumps(kept, indent=0, sort_keys=True) + "\n")
+    file.write_text(json.dumps(kept, sort_keys=True) + "\n")
     return file
 
 
