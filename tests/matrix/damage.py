@@ -1,0 +1,147 @@
+"""Ten kinds of damage to a file, a znode or a line of a dump."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+HUGE = 1 << 30
+"""So many bytes are a huge file: sparse, so that no disk has them."""
+
+HUGE_VALUE = 900_000
+"""So many bytes are a huge value: ZooKeeper takes up to 1 MB."""
+
+YEAR_S = 365 * 86_400
+FOREIGN = b"\x7fELF\x02\x01\x01\0" + bytes(range(256)) * 8
+"""Bytes of another program."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What was spoiled, as far as findings can name it; ``whole``: everything may be in doubt."""
+
+    bookies: frozenset[str] = frozenset()
+    ledgers: frozenset[int] = frozenset()
+    whole: bool = False
+    paths: tuple[str, ...] = ()
+
+    def __or__(self, other: Damage) -> Damage:
+        return Damage(
+            self.bookies | other.bookies,
+            self.ledgers | other.ledgers,
+            self.whole or other.whole,
+            self.paths + other.paths,
+        )
+
+
+SOUND = Damage()
+
+
+def damaged_bytes(kind: str, data: bytes, other: bytes, random: Random) -> bytes:
+    """A value after damage of a kind that leaves one; ``other`` is a value of the same kind of thing."""
+    if kind == "byte":
+        at = random.randrange(len(data)) if data else 0
+        return data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1 :] if data else data
+    made: Mapping[str, Callable[[], bytes]] = {
+        "empty": lambda: b"",
+        "cut": lambda: data[: len(data) * 3 // 5],
+        "foreign": lambda: FOREIGN,
+        "swapped": lambda: other,
+        "older": lambda: data[: len(data) // 2],
+        "huge": lambda: data + b"\0" * HUGE_VALUE,
+    }
+    return made[kind]()
+
+
+def damage_file(kind: str, path: Path, other: Path, random: Random) -> None:
+    """Spoil a file; ``other``, which may be the same, is what it is exchanged with.
+
+    An unreadable one is a link to itself, which nobody can open, whatever their rights.
+    """
+    stat = path.stat()
+    if kind == "missing":
+        path.unlink()
+    elif kind == "unreadable":
+        path.unlink()
+        path.symlink_to(path.name)
+    elif kind == "huge":
+        os.truncate(path, stat.st_size + HUGE)
+    elif kind == "swapped":
+        scratch = path.with_name(f"{path.name}.swapped")
+        path.rename(scratch)
+        if other != path:
+            other.rename(path)
+            scratch.rename(other)
+        else:
+            scratch.rename(path)
+    else:
+        path.write_bytes(damaged_bytes(kind, path.read_bytes(), b"", random))
+    if kind == "older":
+        os.utime(path, (stat.st_atime - YEAR_S, stat.st_mtime - YEAR_S))
+    elif kind not in ("missing", "unreadable", "swapped"):
+        os.utime(path, (stat.st_atime, stat.st_mtime))
+
+
+def damage_dump(kind: str, dump: Path, paths: Sequence[str], random: Random) -> list[str]:
+    """Spoil the line of one ledger in a dump; returns whose lines changed."""
+    lines = dump.read_bytes().splitlines(keepends=True)
+    at = {_record(line).get("path"): number for number, line in enumerate(lines)}
+    path, other = random.sample([path for path in paths if path in at], 2)
+    record, another = json.loads(lines[at[path]]), json.loads(lines[at[other]])
+    key = "data" if "data" in record else "value"
+    if kind == "missing":
+        lines[at[path]] = b""
+    elif kind == "unreadable":
+        lines[at[path]] = lines[at[path]][: len(lines[at[path]]) // 2] + b"\n"
+    else:
+        if kind == "swapped":
+            another[key], own = record[key], another[key]
+            lines[at[other]] = _line(another)
+            record[key] = own
+        else:
+            data = damaged_bytes(kind, base64.b64decode(record[key]), b"", random)
+            record[key] = base64.b64encode(data).decode()
+        lines[at[path]] = _line(record)
+    stat = dump.stat()
+    dump.write_bytes(b"".join(lines))
+    os.utime(dump, (stat.st_atime, stat.st_mtime))
+    return [path, other] if kind == "swapped" else [path]
+
+
+def damage_znode(kind: str, client: Any, paths: Sequence[str], random: Random) -> list[str]:
+    """Spoil a ledger's znode in a running ZooKeeper; returns which changed."""
+    path, other = random.sample(list(paths), 2)
+    data, _ = client.get(path)
+    if kind == "missing":
+        client.delete(path)
+    elif kind == "unreadable":
+        from kazoo.security import make_digest_acl
+
+        client.set_acls(path, [make_digest_acl("nobody", "else", all=True)])
+    elif kind == "swapped":
+        another, _ = client.get(other)
+        client.set(path, another)
+        client.set(other, data)
+        return [path, other]
+    else:
+        client.set(path, damaged_bytes(kind, data, b"", random)[:HUGE_VALUE])
+    return [path]
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """The record of a line; nothing where an earlier damage has cut it."""
+    try:
+        record: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return {}
+    return record
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record) + "\n").encode()

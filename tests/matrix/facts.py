@@ -1,0 +1,280 @@
+"""What each form of a report says of one run, in values to compare; what a form leaves out is None."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pyarrow.parquet as pq
+from prometheus_client.openmetrics import parser
+
+from auditor.notebook.run import Run
+from auditor.reports import first_screen
+from auditor.reports.text import UNBROKEN
+
+Counts = Mapping[tuple[str, ...], int]
+Shares = Mapping[str, tuple[int, int]]
+"""How many of how many: ledgers and replicas decided, bookies read."""
+
+SEVERITIES = ("critical", "error", "warning", "note")
+_SHARE = re.compile(r"([\d,]+) of ([\d,]+)")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """``findings``: fingerprints, all of them; ``samples``: of some. ``full`` counts are by severity, id and
+    confidence, ``by_check`` by severity and id, ``by_id`` by id. ``unsure``: by id, what is not confirmed."""
+
+    verdict: str | None = None
+    complete: bool | None = None
+    findings: frozenset[str] | None = None
+    samples: frozenset[str] | None = None
+    full: Counts | None = None
+    by_check: Counts | None = None
+    by_id: Counts | None = None
+    unsure: Counts | None = None
+    shares: Shares | None = None
+    gaps: int | None = None
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def counted(rows: Iterable[Mapping[str, Any]], *names: str) -> Counts:
+    return Counter(tuple(str(row[name]) for name in names) for row in rows)
+
+
+def tallied(rows: Iterable[Mapping[str, Any]], *names: str) -> Counts:
+    """The same of rows that are counts themselves."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for row in rows:
+        found[tuple(str(row[name]) for name in names)] += row["count"]
+    return +found
+
+
+def of_rows(rows: list[dict[str, Any]]) -> Facts:
+    """A form that lists every finding."""
+    return Facts(
+        findings=frozenset(row["fingerprint"] for row in rows),
+        full=counted(rows, "severity", "id", "confidence"),
+    )
+
+
+def of_json(text: str) -> Facts:
+    report = json.loads(text)
+    seen, tally = report["coverage"], report["run"]["tally"]
+    return Facts(
+        verdict=report["verdict"],
+        samples=frozenset(finding["fingerprint"] for finding in report["findings"]),
+        full=tallied(tally, "severity", "id", "confidence"),
+        by_id={(id,): count for id, count in report["counts"].items()},
+        shares={
+            "ledgers": (seen["ledgers"]["decided"], seen["ledgers"]["total"]),
+            "replicas": (seen["replicas"]["decided"], seen["replicas"]["expected"]),
+            "bookies": (seen["bookies"]["read"], seen["bookies"]["expected"]),
+        },
+        gaps=len(report["run"]["gaps"]),
+    )
+
+
+def of_jsonl(text: str) -> Facts:
+    return of_rows([json.loads(line) for line in text.splitlines()])
+
+
+def of_csv(text: str) -> Facts:
+    return of_rows(list(csv.DictReader(io.StringIO(text), strict=True)))
+
+
+def of_parquet(data: bytes) -> Facts:
+    return of_rows(pq.read_table(io.BytesIO(data)).to_pylist())
+
+
+def of_sarif(text: str) -> Facts:
+    [run] = json.loads(text)["runs"]
+    rows = [
+        {"id": each["ruleId"], "fingerprint": next(iter(each["fingerprints"].values())), **each["properties"]}
+        for each in run["results"]
+    ]
+    said = run["properties"]
+    notes = [note["message"]["text"] for note in run["invocations"][0]["toolExecutionNotifications"]]
+    listed = of_rows(rows)
+    return Facts(
+        verdict=said["verdict"],
+        complete=said["complete"],
+        findings=listed.findings,
+        full=listed.full,
+        by_id={(id,): count for id, count in said["counts"].items()},
+        gaps=sum(note.startswith("not read: ") for note in notes),
+    )
+
+
+def of_junit(text: str) -> Facts:
+    suite = ET.fromstring(text).find("testsuite")
+    assert suite is not None
+    said = {each.get("name", ""): each.get("value", "") for each in suite.iter("property")}
+    full: Counter[tuple[str, ...]] = Counter()
+    for case in suite.iter("testcase"):
+        for part in (case.find("failure"), case.find("system-out")):
+            for line in (part.text or "" if part is not None else "").splitlines():
+                if found := re.match(rf"([\d,]+) ({'|'.join(SEVERITIES)}), (\w+)", line):
+                    full[found[2], case.get("name", ""), found[3]] += number(found[1])
+    shares = {
+        name: _share(said[f"{name} {how}"])
+        for name, how in (("ledgers", "decided"), ("replicas", "decided"), ("bookies", "read"))
+    }
+    return Facts(verdict=said["verdict"], full=full, shares=shares)
+
+
+def of_markdown(text: str) -> Facts:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"
+    ]
+    counts = [row for row in rows if len(row) == 7 and row[0] in SEVERITIES]
+    shares = {row[0]: _share(row[1]) for row in rows if row[0] in ("ledgers", "replicas", "bookies")}
+    gaps = next((number(row[1].split()[0]) for row in rows if row[0] == "not read"), 0)
+    head = re.search(r"^## BookKeeper audit: (\S+)$", text, re.MULTILINE)
+    assert head is not None
+    return Facts(
+        verdict=head[1].lower(),
+        complete="not everything could be decided" not in text,
+        by_check={(row[0], row[1]): number(row[2]) for row in counts},
+        unsure=_summed((row[1], number(row[3])) for row in counts),
+        shares=shares,
+        gaps=gaps,
+    )
+
+
+def of_openmetrics(text: str) -> Facts:
+    families = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    values = {family.name: family.samples for family in families}
+    full: Counts = {
+        (each.labels["severity"], each.labels["id"], each.labels["confidence"]): int(each.value)
+        for each in values["bkaudit_findings"]
+        if each.value
+    }
+    shares = {}
+    for name in ("ledgers", "replicas", "bookies"):
+        states = {each.labels["state"]: int(each.value) for each in values[f"bkaudit_{name}"]}
+        shares[name] = (states["read" if name == "bookies" else "decided"], sum(states.values()))
+    return Facts(
+        verdict=next(each.labels["verdict"] for each in values["bkaudit_verdict"] if each.value),
+        complete=values["bkaudit_run_complete"][0].value == 1,
+        full=full,
+        shares=shares,
+        gaps=int(values["bkaudit_gaps"][0].value),
+    )
+
+
+def of_html(text: str) -> Facts:
+    verdict = re.search(r'<h1 class="verdict ([a-z-]+)"', text)
+    assert verdict is not None
+    by_check: dict[tuple[str, ...], int] = {}
+    unsure = []
+    for row in re.findall(r'<tr role="row"><td role="cell" data-v="\d+"><span class="badge.*?</tr>', text):
+        severity = re.search(r'class="badge (\w+)"', row)
+        id = re.search(r'<td role="cell" class="nowrap">(?:<a [^>]*>)?([a-z-]+)', row)
+        found, doubtful = (
+            re.search(rf'data-label="{label}" data-v="(\d+)"', row) for label in ("Findings", "Not sure")
+        )
+        if severity and id and found and doubtful:
+            by_check[severity[1], id[1]] = int(found[1])
+            unsure.append((id[1], int(doubtful[1])))
+    bars = re.search(r'<table class="bars">.*?</table>', text, re.DOTALL)
+    shares = {
+        label.lower(): (number(part), number(total))
+        for label, part, total in re.findall(
+            r'<th scope="row">(\w+)</th><td class="n">([\d,]+) of ([\d,]+) ', bars[0] if bars else ""
+        )
+    }
+    return Facts(
+        verdict=verdict[1],
+        complete="Not everything could be decided." not in text,
+        samples=frozenset(re.findall(r"fingerprint ([0-9a-f]{16})", text)),
+        by_check=by_check,
+        unsure=_summed(unsure),
+        shares=shares,
+    )
+
+
+def of_text(text: str) -> Facts:
+    """The first screen, in lines that nobody folds; the findings before it are samples."""
+    lines = text.rstrip("\n").splitlines()
+    last = lines[-1]
+    by_check: Counter[tuple[str, ...]] = Counter()
+    unsure: list[tuple[str, int]] = []
+    for line in lines:
+        severity, _, said = line.partition(" ")
+        if severity not in SEVERITIES or not re.match(r"\s+[\d,]+ findings?", said):
+            continue
+        for id, count, more in re.findall(r"([a-z]+(?:-[a-z]+)+) ([\d,]+)(?: \(([^)]*)\))?", said):
+            by_check[severity, id] += number(count)
+            unsure += [(id, number(each)) for each in re.findall(r"([\d,]+) (?:suspect|unknown)", more)]
+    shares = {
+        line.split()[0]: _share(line)
+        for line in lines
+        if re.match(r"(ledgers|replicas|bookies)\s+[\d,]+ of [\d,]+", line)
+    }
+    places = re.search(r"^not read   ([\d,]+) place", text, re.MULTILINE)
+    undecided = "not everything could be decided" in last or "what could not be decided is accepted" in last
+    return Facts(
+        verdict=last.partition(":")[0].lower(),
+        complete=not undecided,
+        by_check=by_check,
+        unsure=_summed(unsure),
+        shares=shares,
+        gaps=number(places[1]) if places else 0,
+    )
+
+
+def of_notebook(run: Run) -> Facts:
+    frame = run.frames.by_id().reset_index()
+    full: Counts = {
+        (row["severity"], row["id"], confidence): int(row[confidence])
+        for row in frame.to_dict("records")
+        for confidence in ("confirmed", "suspect", "unknown")
+        if row[confidence]
+    }
+    screen = of_text(first_screen.render(run.report, run.path, UNBROKEN))
+    cell = run._repr_html_()
+    assert run.report.verdict.upper() in cell
+    return Facts(
+        verdict=run.report.verdict,
+        complete=run.report.complete,
+        findings=frozenset(finding.fingerprint for finding in run.findings),
+        full=full,
+        shares=screen.shares,
+    )
+
+
+PARSERS: Mapping[str, Callable[[str], Facts]] = {
+    "text": of_text,
+    "json": of_json,
+    "jsonl": of_jsonl,
+    "csv": of_csv,
+    "markdown": of_markdown,
+    "html": of_html,
+    "sarif": of_sarif,
+    "junit": of_junit,
+    "openmetrics": of_openmetrics,
+}
+
+
+def _share(text: str) -> tuple[int, int]:
+    found = _SHARE.search(text)
+    assert found is not None, text
+    return number(found[1]), number(found[2])
+
+
+def _summed(pairs: Iterable[tuple[str, int]]) -> Counts:
+    found: Counter[tuple[str, ...]] = Counter()
+    for id, count in pairs:
+        found[id,] += count
+    return +found

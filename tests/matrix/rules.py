@@ -1,0 +1,239 @@
+"""What must hold of every cell. Each rule gives a sentence for each thing that breaks it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from auditor.reports.folding import columns_of
+from tests.matrix.bench import Outcome, Row
+from tests.matrix.cells import NONE, Cell
+from tests.matrix.damage import Damage
+from tests.matrix.facts import Counts, Facts
+
+CODES = frozenset((0, 1, 2, 3, 4, 5))
+BUG = re.compile(
+    r"Traceback \(most recent call last\)|\bPy4J|\[Errno|\bat org\.apache\.|"
+    r"\b[A-Z]\w*(?:Error|Exception)\b(?! \(-?\d+\))"
+)
+"""A traceback, or the name of a class where a sentence belongs."""
+
+JAVAS = re.compile(r"\b(?:java|org|com)\.[\w.]+Exception\b")
+NULL = re.compile(r"\b(?:None|null|nan|NaN|NaT|undefined)\b|(?:^|[\s(;:,=])\?(?=$|[\s);:,.])|, copies each\b")
+"""What a null becomes in a sentence."""
+
+IN_DOUBT = re.compile(r"\bin doubt\b", re.IGNORECASE)
+COPY_CLASSES = frozenset(("entry-lost", "below-ack-quorum", "below-write-quorum"))
+OF_COVERAGE = frozenset(("bookie-unread", "replication-undecided", "on-unregistered-bookie"))
+"""What a run that sees more need not say."""
+
+NOTICED = frozenset(("empty", "cut", "foreign", "unreadable"))
+"""Kinds of damage that no reader can take for sound."""
+
+
+def no_bug(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """Every command ends with a code that it promises, and in sentences."""
+    for outcome in outcomes:
+        if outcome.exit_code not in CODES:
+            last = outcome.stderr.strip().splitlines()[-3:]
+            yield f"exit code {outcome.exit_code} of {outcome.command}: {' | '.join(last)}"
+            continue
+        for line in (outcome.stdout + "\n" + outcome.stderr).splitlines():
+            if BUG.search(JAVAS.sub("", line)) and not line.startswith("{"):
+                yield f"names a class of the program, {outcome.command}: {_short(line)}"
+                break
+
+
+def no_nulls(
+    findings: Iterable[Row], outcomes: Iterable[Outcome], names: Iterable[str] = ()
+) -> Iterator[str]:
+    """No message and no line has a null in it; ``names`` are the cluster's own, which may be anything."""
+    for row in findings:
+        if found := NULL.search(row["message"]):
+            yield f"{row['id']} has {found[0].strip()!r} in its message: {_short(row['message'])}"
+    for outcome in outcomes:
+        for line in (outcome.stdout + "\n" + outcome.stderr).splitlines():
+            if line.lstrip()[:1] in ("{", "}", '"', "[", "]", "<"):
+                continue
+            if found := NULL.search(line):
+                yield f"{found[0].strip()!r} in a line of {outcome.command}: {_short(line)}"
+                break
+
+
+def no_sure_doubt(findings: Iterable[Row]) -> Iterator[str]:
+    """What is confirmed is in no doubt."""
+    for row in findings:
+        if row["confidence"] != "confirmed":
+            continue
+        doubts = json.loads(row["evidence"]).get("doubts")
+        counted = re.search(r"\d+ (?:of these ledgers )?are in doubt", row["message"])
+        if doubts or (IN_DOUBT.search(row["message"]) and not counted):
+            yield f"{row['id']} is confirmed and in doubt ({doubts or 'message'}): {_short(row['message'])}"
+
+
+def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[str]:
+    """What a run confirms that reads less, one that reads more confirms or suspects."""
+    there = {row["fingerprint"]: row for row in more}
+    about = {_about(row) for row in more if row["id"] in COPY_CLASSES}
+    for row in less:
+        if row["confidence"] != "confirmed" or row["id"] in OF_COVERAGE:
+            continue
+        if row["id"] in COPY_CLASSES and _about(row) in about:
+            continue
+        found = there.get(row["fingerprint"])
+        if found is None:
+            yield f"{what} loses {row['id']}: {_short(row['message'])}"
+        elif found["confidence"] == "unknown":
+            yield f"{what} knows less of {row['id']}: {_short(row['message'])}"
+
+
+def forms_agree(forms: Mapping[str, Facts], findings: Sequence[Row]) -> Iterator[str]:
+    """Every form says the same."""
+    widened = {name: _widened(facts) for name, facts in forms.items()}
+    for field in fields(Facts):
+        if field.name == "samples":
+            continue
+        said = {name: getattr(facts, field.name) for name, facts in widened.items()}
+        said = {name: value for name, value in said.items() if value is not None}
+        for name, value in said.items():
+            first, wanted = next(iter(said.items()))
+            if _plain(value) != _plain(wanted):
+                yield f"{field.name} of {name} is not that of {first}: {_differ(value, wanted)}"
+    everything = {row["fingerprint"] for row in findings}
+    for name, facts in forms.items():
+        if facts.findings is not None and facts.findings != everything:
+            yield f"findings of {name} are not those of the run: {len(facts.findings)} of {len(everything)}"
+        if facts.samples is not None and not facts.samples <= everything:
+            yield f"{name} shows findings that the run does not have"
+
+
+def blind_is_not_passed(blind: Iterable[str], passed: Iterable[str]) -> Iterator[str]:
+    """A check that saw nothing at all has not passed."""
+    if both := {*blind} & {*passed}:
+        yield f"blind altogether and passed: {', '.join(sorted(both))}"
+
+
+def accuses(
+    damage: Damage, plain: Sequence[Row], damaged: Sequence[Row], ledger_members: Mapping[int, Iterable[str]]
+) -> Iterator[str]:
+    """Damage adds no finding about what is sound, and takes none away from it."""
+    before = {row["fingerprint"]: row for row in plain}
+    after = {row["fingerprint"]: row for row in damaged}
+    for row in damaged:
+        earlier = before.get(row["fingerprint"])
+        same = earlier is not None and (earlier["severity"], earlier["confidence"]) == (
+            row["severity"],
+            row["confidence"],
+        )
+        if not same and not _concerns(row, damage, ledger_members) and _worse(row, earlier):
+            yield f"accuses what is sound: {row['id']} ({row['confidence']}): {_short(row['message'])}"
+        lacking = {part["bookie_id"]: part["count"] for part in row["missing"]}
+        known = {part["bookie_id"]: part["count"] for part in (earlier or {"missing": []})["missing"]}
+        for bookie in lacking.keys() - damage.bookies if damage.bookies else ():
+            if row["confidence"] == "confirmed" and lacking[bookie] > known.get(bookie, 0):
+                others = [each for each in plain if _about(each) == _about(row)]
+                if not any(bookie == part["bookie_id"] for each in others for part in each["missing"]):
+                    yield f"{row['id']}: {bookie}, which is sound, lacks entries: {_short(row['message'])}"
+    for row in plain:
+        gone = row["fingerprint"] not in after and row["confidence"] == "confirmed"
+        if gone and row["id"] not in OF_COVERAGE and not _concerns(row, damage, ledger_members):
+            changed = any(_about(each) == _about(row) and each["id"] in COPY_CLASSES for each in damaged)
+            if not (row["id"] in COPY_CLASSES and changed):
+                yield f"hides {row['id']} of what is sound: {_short(row['message'])}"
+
+
+def notices(kind: str, plain: object, damaged: object) -> Iterator[str]:
+    """Damage that no reader can take for sound changes something that the run says."""
+    if kind in NOTICED and plain == damaged:
+        yield "says nothing of the damage"
+
+
+def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -> Iterator[str]:
+    """No line but a command is wider than a terminal; the first screen has what is bad, and the verdict."""
+    for name, text in printed.items():
+        for line in text.splitlines():
+            words = line.split()
+            if columns_of(line) > width and "bkaudit " not in line and len(words) > 2:
+                yield f"{name} has a line of {columns_of(line)} columns: {_short(line)}"
+                break
+    screen = " ".join(printed.get("screen", "").split())
+    if screen:
+        for (severity, id), count in counts.items():
+            if severity in ("critical", "error") and f"{id} {count:,}" not in screen:
+                yield f"the first screen cuts {severity} {id} {count:,}"
+        if not screen.endswith(" ".join(verdict.split())):
+            yield f"the first screen cuts the verdict: {screen[-100:]}"
+
+
+def _worse(row: Row, earlier: Row | None) -> bool:
+    """Whether a finding is new, or says more than it did."""
+    if earlier is None:
+        return row["id"] not in OF_COVERAGE
+    rank = {"confirmed": 0, "suspect": 1, "unknown": 2}
+    return rank[row["confidence"]] < rank[earlier["confidence"]]
+
+
+def _concerns(row: Row, damage: Damage, members: Mapping[int, Iterable[str]]) -> bool:
+    """Whether a finding can come from the damage."""
+    if damage.whole and row["confidence"] != "confirmed":
+        return True
+    text = f"{row['message']} {row['evidence']} {row['bookie_id']} {row['missing']} {row['unknown']}"
+    if row["ledger_id"] is not None:
+        if row["ledger_id"] in damage.ledgers or {*members.get(row["ledger_id"], ())} & damage.bookies:
+            return True
+    elif damage.ledgers and row["confidence"] != "confirmed":
+        return True
+    if any(bookie in text for bookie in damage.bookies):
+        return True
+    if any(re.search(rf"\b{ledger}\b", text) for ledger in damage.ledgers):
+        return True
+    return damage.whole and (row["id"].startswith("metadata-") or row["ledger_id"] is None)
+
+
+def _about(row: Row) -> tuple[Any, ...]:
+    return row["scope_id"], row["ledger_id"]
+
+
+def _widened(facts: Facts) -> Facts:
+    """With the coarser counts that follow from finer ones."""
+    full, by_check, by_id, unsure = facts.full, facts.by_check, facts.by_id, facts.unsure
+    if full is not None:
+        by_check = by_check if by_check is not None else summed(full, lambda key: key[:2])
+        doubtful = {key: count for key, count in full.items() if key[2] != "confirmed"}
+        unsure = unsure if unsure is not None else summed(doubtful, lambda key: key[1:2])
+    if by_check is not None and by_id is None:
+        by_id = summed(by_check, lambda key: key[1:2])
+    return replace(facts, by_check=by_check, by_id=by_id, unsure=unsure)
+
+
+def summed(counts: Counts, key: Any) -> Counts:
+    """Coarser counts: those whose keys become the same are added up."""
+    found: dict[tuple[str, ...], int] = {}
+    for name, count in counts.items():
+        found[key(name)] = found.get(key(name), 0) + count
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return {key: count for key, count in value.items() if count != 0} if isinstance(value, Mapping) else value
+
+
+def _differ(one: Any, other: Any) -> str:
+    if isinstance(one, Mapping):
+        keys = sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
+        return "; ".join(f"{key}: {one.get(key)} / {other.get(key)}" for key in keys[:4])
+    if isinstance(one, frozenset):
+        return f"{len(one - other)} more, {len(other - one)} less"
+    return f"{one} / {other}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 240 else f"{text[:240]}..."
+
+
+def is_spoilt(cell: Cell) -> bool:
+    """Whether the damage is of what an audit reads."""
+    return cell.damage != NONE and cell.target != "run"
