@@ -56,6 +56,7 @@ def broken(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
     """The rules that a cell breaks, each with a sentence."""
     cell = audit.cell
     outcomes = [audit.outcome, on_sources(bench, audit)]
+    yield from _named("ends", rules.ends(audit.outcome, cell.target in ("store", "record")))
     if audit.run is not None:
         formed, facts = forms_of(bench, audit)
         on = [*on_run(bench, audit)]

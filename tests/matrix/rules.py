@@ -21,9 +21,15 @@ BUG = re.compile(
 )
 """A traceback, or the name of a class where a sentence belongs."""
 
-JAVAS = re.compile(r"\b(?:java|org|com)\.[\w.]+Exception\b")
+JAVAS = re.compile(r"\b(?:java|org|com)\.[\w.$]+Exception\b")
 NULL = re.compile(r"\b(?:None|null|nan|NaN|NaT|undefined)\b|(?:^|[\s(;:,=])\?(?=$|[\s);:,.])|, copies each\b")
 """What a null becomes in a sentence."""
+
+LEGEND = "? unknown"
+"""Of a ledger's picture."""
+
+COMMAND = re.compile(r"\b(?:bkaudit|bookkeeper|zkCli|etcdctl|pulsar|pulsar-admin|curl|systemctl)\b")
+"""Lines that stay whole, to be copied."""
 
 IN_DOUBT = re.compile(r"\bin doubt\b", re.IGNORECASE)
 COPY_CLASSES = frozenset(("entry-lost", "below-ack-quorum", "below-write-quorum"))
@@ -47,6 +53,12 @@ def no_bug(outcomes: Iterable[Outcome]) -> Iterator[str]:
                 break
 
 
+def ends(outcome: Outcome, damaged: bool) -> Iterator[str]:
+    """An audit of sound metadata has a result; only damaged metadata may leave it without one."""
+    if outcome.exit_code not in ((0, 1, 3, 4, 5) if damaged else (0, 1, 3)):
+        yield f"ends with {outcome.exit_code}: {_short(outcome.stderr.strip()[-240:])}"
+
+
 def no_nulls(
     findings: Iterable[Row], outcomes: Iterable[Outcome], names: Iterable[str] = ()
 ) -> Iterator[str]:
@@ -56,7 +68,7 @@ def no_nulls(
             yield f"{row['id']} has {found[0].strip()!r} in its message: {_short(row['message'])}"
     for outcome in outcomes:
         for line in (outcome.stdout + "\n" + outcome.stderr).splitlines():
-            if line.lstrip()[:1] in ("{", "}", '"', "[", "]", "<"):
+            if line.lstrip()[:1] in ("{", "}", '"', "[", "]") or LEGEND in line or outcome.writes("html"):
                 continue
             if found := NULL.search(line):
                 yield f"{found[0].strip()!r} in a line of {outcome.command}: {_short(line)}"
@@ -156,7 +168,7 @@ def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -
     for name, text in printed.items():
         for line in text.splitlines():
             words = line.split()
-            if columns_of(line) > width and "bkaudit " not in line and len(words) > 2:
+            if columns_of(line) > width and not COMMAND.search(line) and len(words) > 2:
                 yield f"{name} has a line of {columns_of(line)} columns: {_short(line)}"
                 break
     screen = " ".join(printed.get("screen", "").split())

@@ -58,6 +58,12 @@ def test_an_error_in_a_sentence_is_no_bug() -> None:
     assert not held(rules.no_bug([outcome(4, stderr="bkaudit: 127.0.0.1:1: connection refused")]))
 
 
+def test_an_audit_ends_with_a_result_but_of_damaged_metadata() -> None:
+    assert held(rules.ends(outcome(2, stderr="bkaudit: --since x: no run"), damaged=True))
+    assert held(rules.ends(outcome(4), damaged=False))
+    assert not held(rules.ends(outcome(4), damaged=True))
+
+
 @pytest.mark.parametrize("message", ["is gone; in doubt: ?", "owner None", "nan bytes", "a null of it"])
 def test_a_null_in_a_message_or_a_line_is_seen(message: str) -> None:
     assert held(rules.no_nulls([row(message=message)], []))
