@@ -73,7 +73,7 @@ def digest_notes(digests: DataFrame, collected: Sequence[str] = ()) -> list[str]
         for row in digests.groupBy("state", "reason").agg(F.sum("entries").alias("entries")).collect()
     }
     checked = sum(count for (state, _), count in counts.items() if state != DigestState.NOT_CHECKED)
-    notes = [f"digests: {plural(checked, 'entry')} in the sample, copies each, held to their digests"]
+    notes = [f"digests: {plural(checked, 'copy')} of entries in the sample held to their digests"]
     left = [
         f"{counts[DigestState.NOT_CHECKED, reason]:,} {why}"
         for reason, why in _WHY.items()

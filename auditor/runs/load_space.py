@@ -141,6 +141,8 @@ def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
     for residue in range(passes):
         named = [_table(each) for each in _residue(label(run), passes, residue)]
         sums = _ledgers(run, passes, residue)
+        if not sums.num_rows:
+            continue  # columns without a row have no type to join by
         if named:
             # Two records may say that they are one ledger: the first counts.
             names = (

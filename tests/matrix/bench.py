@@ -185,7 +185,8 @@ class Bench:
         return Audit(cell, place, outcome, out, open_run(out), rows, damage)
 
     def _live(self, place: Place) -> str:
-        if self._served is None or self._served[0] != place:
+        # The leases of an etcd run out, and bookies' registrations with them.
+        if self._served is None or self._served[0] != place or place.on_etcd:
             self._open.close()
             uri = self._open.enter_context(served(place, self.root / "server"))
             self._served = place, uri

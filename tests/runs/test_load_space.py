@@ -129,6 +129,12 @@ def test_sums_are_those_by_hand_in_one_pass_or_in_many(
     assert (view.files, view.file_bytes, view.bytes) == (4, 6100, 6100)
 
 
+@pytest.mark.parametrize("by", BY_HAND)
+def test_ledgers_without_a_byte_in_a_log_are_nothing_to_add_up(by: SpaceBy, tmp_path: Path) -> None:
+    made_run(tmp_path / "run", ledgers=LEDGERS)
+    assert space_view(RunReader(tmp_path / "run"), by).totals == ()
+
+
 def disk_of(device: int, free: int) -> Row:
     return {"device": device, "capacity": 1_000_000, "free": free, "seen": SCAN}
 
