@@ -152,9 +152,12 @@ class Cell:
         return self.loud().having(**READING)
 
     def single(self) -> list[Cell]:
-        """One for each of several sources."""
+        """One for each of two ways to the same bookies.
+
+        Two copies of a bookie's directories are none: nobody can tell which is the bookie's, so it is unread.
+        """
         parts = SOURCES[self.bookies]
-        return [replace(self.loud(), bookies=part) for part in parts] if len(parts) > 1 else []
+        return [replace(self.loud(), bookies=part) for part in parts] if parts[1:] == ("rpc",) else []
 
 
 def makes_sense(row: Sequence[str]) -> bool:
