@@ -206,7 +206,7 @@ class Bench:
             spoilt = Damage()
             if target == "collection":
                 random = Random(crc32(repr((place.corpus, damage)).encode()))
-                files = sorted(path for path in out.rglob("*") if path.is_file())
+                files = sorted(path for ending in ("json", "parquet") for path in out.rglob(f"*.{ending}"))
                 for each in random.sample(("empty", "cut", "missing"), 2) if kind == "mixed" else [kind]:
                     file = random.choice([path for path in files if path.exists()])
                     damage_file(each, file, files[0] if file != files[0] else files[-1], random)

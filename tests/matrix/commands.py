@@ -134,7 +134,7 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
         "text": text.render(run.report, "RUN", WIDTH, run.standings()),
     }
     for outcome in outcomes:
-        if outcome.arguments[:1] == ("explain",) and outcome.arguments[1] != "ledger":
+        if outcome.arguments[0] in ("explain", "space", "history"):
             found[" ".join(outcome.arguments[:3])] = outcome.stdout
     return found
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-HUGE = 1 << 30
+HUGE = 1 << 28
 """So many bytes are a huge file: sparse, so that no disk has them."""
 
 HUGE_VALUE = 900_000
