@@ -118,10 +118,11 @@ class Bench:
             self.made += 1
         return self.audits[cell]
 
-    def command(self, *arguments: str) -> Outcome:
+    def command(self, *arguments: str, in_spark: bool = True) -> Outcome:
         """Call the command line in this process."""
+        session = (lambda: self.spark) if in_spark else None
         with time_limit(CELL_LIMIT_S, self.spark):
-            result = CliRunner().invoke(main, list(arguments), obj=lambda: self.spark, env={"COLUMNS": "80"})
+            result = CliRunner().invoke(main, list(arguments), obj=session, env={"COLUMNS": "80"})
         return Outcome(tuple(arguments), result.exit_code, result.stdout, result.stderr)
 
     def sources(self, cell: Cell) -> tuple[Place, str, list[str], Damage]:
@@ -199,9 +200,8 @@ class Bench:
             out = self.root / "collections" / f"{crc32(repr(key).encode()):08x}"
             shutil.rmtree(out, ignore_errors=True)
             out.parent.mkdir(exist_ok=True)
-            outcome = self.command(
-                "collect", "--bookies", str(place.bookies), "--out", str(out), *["--entry-logs"][: int(logs)]
-            )
+            flags = ["--bookies", str(place.bookies), "--out", str(out), *["--entry-logs"][: int(logs)]]
+            outcome = self.command("collect", *flags, in_spark=False)
             assert outcome.exit_code in (0, 3), outcome.stderr
             spoilt = Damage()
             if target == "collection":
