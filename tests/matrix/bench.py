@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from auditor.cli import main
 from auditor.notebook.run import Run, open_run
-from tests.matrix.cells import NONE, SOURCES, Cell
+from tests.matrix.cells import NONE, OPTIONS, SOURCES, Cell
 from tests.matrix.damage import SOUND, Damage, damage_file
 from tests.matrix.places import Place, Places, served
 
@@ -174,6 +174,8 @@ class Bench:
         return [*flags, "--timeout", "3"]
 
     def _audit(self, cell: Cell) -> Audit:
+        if cell.option("since") != OPTIONS["since"][0]:
+            self.audit(cell.plain())  # before this one's store is started
         place, uri, sources, damage = self.sources(cell)
         out = self.root / "runs" / f"{crc32(cell.name.encode()):08x}" / "run"
         shutil.rmtree(out.parent, ignore_errors=True)
