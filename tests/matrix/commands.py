@@ -134,7 +134,8 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
         "text": text.render(run.report, "RUN", WIDTH, run.standings()),
     }
     for outcome in outcomes:
-        if outcome.arguments[0] in ("explain", "space", "history"):
+        # A ledger's picture and paths, and tables of bytes, are as wide as they are.
+        if outcome.arguments[0] == "explain" and outcome.arguments[1] != "ledger":
             found[" ".join(outcome.arguments[:3])] = outcome.stdout
     return found
 
