@@ -142,6 +142,7 @@ class Audit:
             indexes=indexes,
             answers=answers,
             witness=comparison.witness,
+            may_ask=options.witness == "yes",
             owners=owners,
             entry_logs=entry_logs,
             tables=tables,

@@ -235,6 +235,7 @@ def _cluster_facts(metadata: ClusterMetadata, indexes: Indexes, before: RunsBefo
         layout=source.layout.value,
         two_scans=metadata.second.ledgers is not None,
         has_marks=metadata.second.marks_listed,
+        keeps_marks=source.store.keeps_marks,
         instance_id_missing=metadata.instance_id_missing(),
         bare=metadata.bare(),
         bookies_listed=metadata.bookies_listed(),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from auditor.audit.metadata_scan import FirstScan, MetadataSource
 from auditor.audit.second_scan import SecondScan
 from auditor.model.layout import LayoutKind
+from auditor.model.report import BookiesListed
 from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids
 from auditor.tables.id_generator import Ids, ids_drawn, is_bare
@@ -67,6 +68,12 @@ class ClusterMetadata:
     def bookies_listed(self) -> bool:
         """Whether cookies and registrations were seen to their end; else one that is not there is unknown."""
         return self._hidden_bookies() is None
+
+    def bookies_seen(self) -> BookiesListed:
+        """What of the cookies and registrations could not be read, and why, for the report."""
+        hidden = self._hidden_bookies()
+        why = None if hidden is None else ": ".join(hidden)
+        return {"hidden": why, "unclear": sorted(self.unclear_bookies())}
 
     def unclear_bookies(self) -> dict[str, str]:
         """Bookies of which a cookie or a registration could not be read, with its path."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.accepted_gaps import find_accepted_gaps
@@ -42,6 +42,7 @@ from auditor.model.report import (
 )
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.model.version import program_version
+from auditor.reports.blind_spots import saw_nothing
 from auditor.sources.bookies.rpc.listing_rows import ASKED
 from auditor.spark.aggregates import aggregate_many
 from auditor.tables import Tables
@@ -63,7 +64,7 @@ GAPS_SHOWN = 20
 class Audited:
     """Everything that an audit has made before its report; times in ms.
 
-    ``answers`` and ``entry_logs`` are None where nobody asked for them.
+    ``answers`` and ``entry_logs`` are None where nobody asked for them. ``may_ask``: ``--witness`` allows it.
     """
 
     started: int
@@ -72,6 +73,7 @@ class Audited:
     indexes: Indexes
     answers: BookieAnswers | None
     witness: Witness
+    may_ask: bool
     owners: Owners
     entry_logs: EntryLogScan | None
     tables: Tables
@@ -133,8 +135,15 @@ def summarise(audited: Audited) -> Report:
         suppressions=changes.suppressions(),
         accepted=find_accepted_gaps(changes, tables),
         reused=earlier.reused(indexes.reused, ReuseCount(reused=reused, read=read), scan_notes),
+        keeps_marks=source.store.keeps_marks,
+        keeps_times=source.store.keeps_times,
+        marks_listed=metadata.second.marks_listed,
+        bookies_listed=metadata.bookies_seen(),
+        directories_read=len(indexes.bookies.attribution.directories),
+        witness_asked=source.live and audited.may_ask,
     )
-    return Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
+    report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
+    return replace(report, run=replace(run, blind=list(saw_nothing(report))))
 
 
 def count_for_report(

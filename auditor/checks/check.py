@@ -55,6 +55,9 @@ class Basis(StrEnum):
 class Need(StrEnum):
     """What a check cannot do without: where a run lacks it, finding nothing means nothing."""
 
+    METADATA = "metadata"
+    """All records of the metadata; no check declares it, all that rest on records alone need it."""
+
     MARKS = "marks"
     """A store that keeps under-replication marks and locks."""
     ALL_MARKS = "all marks"
@@ -149,6 +152,12 @@ class Check:
     def commands(self) -> tuple[Command, ...]:
         """What to type, in the order in which it helps, and what each risks."""
         return manual.commands(self.sections["Commands"])
+
+    @property
+    def all_needs(self) -> frozenset[Need]:
+        """What it declares, and the metadata where it rests on that alone."""
+        of_records = self.rests_on in (Basis.METADATA, Basis.OWNERS, Basis.OBJECTS)
+        return self.needs | {Need.METADATA} if of_records else self.needs
 
     @property
     def _manual(self) -> str:

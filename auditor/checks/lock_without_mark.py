@@ -23,7 +23,7 @@ _LEFT_AFTER_MS = 60 * _MINUTE_MS
     Severity.NOTE,
     group="replication",
     rests_on=Basis.METADATA,
-    needs={Need.MARKS, Need.ALL_MARKS},
+    needs={Need.MARKS, Need.ALL_MARKS, Need.TIMES},
     asks="locks",
 )
 def lock_without_mark(tables: Tables) -> DataFrame:

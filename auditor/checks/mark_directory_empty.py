@@ -22,7 +22,7 @@ _MANY = 100
     Severity.NOTE,
     group="replication",
     rests_on=Basis.METADATA,
-    needs={Need.MARKS, Need.ALL_MARKS},
+    needs={Need.MARKS, Need.ALL_MARKS, Need.TIMES},
     asks="empty_directories",
 )
 def mark_directory_empty(tables: Tables) -> DataFrame:

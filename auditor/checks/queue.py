@@ -54,7 +54,7 @@ def in_queue(tables: Tables) -> Column:
     """The end of a sentence about a row of `with_queue`."""
     from pyspark.sql import functions as F
 
-    kept = "this store keeps no marks" if tables.cluster.layout == "etcd" else "not all marks could be listed"
+    kept = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     held = words(", held by ", F.col("queue.held_by"))
     waits = words("; marked for replication", F.coalesce(held, F.lit(", held by no worker")))
     return (

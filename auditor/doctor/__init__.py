@@ -42,7 +42,7 @@ def examine(
     disks = look_at_bookies(bookies, store, options) if bookies else None
     lines += disks.lines if disks else [_without_bookies(named=metadata is not None)]
     lines += look_at_out(out, metadata) if out is not None else [_not_named("out", "place", "--out RUN")]
-    return Diagnosis(tuple(lines), tuple(name_blind_spots(store, disks)))
+    return Diagnosis(tuple(lines), tuple(name_blind_spots(store, disks, options.witness == "yes")))
 
 
 def _without_bookies(named: bool) -> Line:

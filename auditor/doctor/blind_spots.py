@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from auditor.doctor.bookies import Bookies
 from auditor.doctor.store import Metadata
+from auditor.model.amounts import first_names
+from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.sources.bookies.parts import ROCKSDB
+from auditor.tables.registry import instance_id
+
+IDS_SHOWN = 5
+"""So many checks a sentence names."""
 
 
-def name_blind_spots(metadata: Metadata | None, bookies: Bookies | None) -> Iterator[str]:
-    """Sentences, each on one thing; none for sources that were not named."""
-    if metadata is not None:
-        yield from _of_metadata(metadata)
+def name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Iterator[str]:
+    """Sentences, each on one thing; none for sources that were not named.
+
+    ``may_ask`` is whether ``--witness`` lets bookies be asked.
+    """
+    if metadata is None and bookies is None:
+        return
+    for spot in blind_spots(_sight(metadata, bookies, may_ask)):
+        yield f"{spot.sentence}; it concerns {first_names(spot.ids, IDS_SHOWN)}"
+    if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
+        yield (
+            "whether a missing entry is younger than the index: on a running etcd it is only suspected, "
+            "unless the index is newer than the scan or the bookie itself was asked"
+        )
     if bookies is None:
-        if metadata is not None:
-            yield "what bookies hold: without --bookies nothing is said of copies, orphans and disks"
         return
     if metadata is not None:
         yield (
@@ -32,11 +47,6 @@ def name_blind_spots(metadata: Metadata | None, bookies: Bookies | None) -> Iter
             "what a running bookie on DbLedgerStorage flushes while it is read: a copy of its database shows "
             "one moment"
         )
-    if bookies.rpc and not bookies.disks:
-        yield (
-            "orphans, over-replicated ledgers, surplus data, disks and their VERSIONs: rpc: cannot list what "
-            "a bookie keeps"
-        )
     if bookies.rpc:
         yield (
             "through rpc:, bookies on DbLedgerStorage, over TLS or with authentication: these do not answer, "
@@ -45,19 +55,23 @@ def name_blind_spots(metadata: Metadata | None, bookies: Bookies | None) -> Iter
     yield "whether the bytes of an entry are good: an index says where it is, not what it says"
 
 
-def _of_metadata(metadata: Metadata) -> Iterator[str]:
-    store = metadata.store
-    if not store.live:
-        yield "what changed while the metadata was saved: one scan stands for both"
-    if not store.keeps_marks:
-        yield "under-replication marks: etcd has none, so nothing is said of repairs that are due or at work"
-    if not store.keeps_times:
-        yield (
-            "when a ledger was made or changed: etcd keeps no times, so nothing is said of ledgers that are "
-            "stuck in recovery"
+def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Sight:
+    """What an audit will look at, as far as its sources say before they are read.
+
+    Of a store that was not named, or whose own znodes could not be read, nothing is lacking.
+    """
+    seen = Sight()
+    if metadata is not None:
+        store, live = metadata.store, metadata.store.live
+        seen = Sight(
+            live=live,
+            two_scans=live,
+            keeps_marks=store.keeps_marks,
+            keeps_times=store.keeps_times,
+            instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
+            witness=live and may_ask,
         )
-        if store.live:
-            yield (
-                "whether a missing entry is younger than the index: on a running etcd it is only suspected, "
-                "unless the index is newer than the scan or the bookie itself was asked"
-            )
+    if bookies is None:
+        return replace(seen, sources=False, directories=0, read=0)
+    asked_alone = bookies.rpc and not bookies.disks and not bookies.storages
+    return replace(seen, directories=int(not asked_alone))

@@ -14,7 +14,9 @@ from auditor.errors import RunError, RunUsageError
 from auditor.model.finding import Confidence, Finding, Missing, Severity
 from auditor.model.states import Verdict
 
-SCHEMA = "bookkeeper-auditor/report/4"
+SCHEMA = "bookkeeper-auditor/report/5"
+_WITHOUT_SIGHT = "bookkeeper-auditor/report/4"
+"""The version before: it does not say what the store keeps and what was asked; all else is the same."""
 
 
 class Tally(TypedDict):
@@ -114,6 +116,17 @@ class InDoubt(TypedDict):
     reasons: list[str]
 
 
+class BookiesListed(TypedDict):
+    """Whether cookies and registrations were seen to their end.
+
+    ``hidden`` is a place where any bookie's could be that was not read, and why; ``unclear`` are the bookies
+    of which alone one could not be read.
+    """
+
+    hidden: str | None
+    unclear: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """Facts of the run itself, as JSON has them; times in milliseconds since 1970, UTC.
@@ -128,6 +141,13 @@ class RunFacts:
     ``entry_logs``, ``owners`` (an application's lists of ledgers) and ``offload_listing`` (an inventory of
     the bucket) say what was read. ``resumed`` is when the oldest table was written that this run took of one
     that broke off, None where it took none.
+
+    What follows is None where an earlier version wrote the run, which did not say it. ``keeps_marks`` and
+    ``keeps_times`` are of the metadata store; ``marks_listed``: all its marks could be listed.
+    ``directories_read`` is how many directories of bookies were found, 0 where bookies were only asked;
+    ``witness_asked``: bookies could be asked for entries, on a live store where ``--witness`` allows it.
+    ``blind`` are the ids of the checks that saw nothing at all for what these facts lack
+    (`auditor.reports.blind_spots`): without a finding of theirs nothing is known to be fine.
     """
 
     version: str
@@ -151,6 +171,20 @@ class RunFacts:
     suppressions: list[Suppression]
     accepted: AcceptedGaps
     reused: Reuse | None
+    keeps_marks: bool | None = None
+    keeps_times: bool | None = None
+    marks_listed: bool | None = None
+    bookies_listed: BookiesListed | None = None
+    directories_read: int | None = None
+    witness_asked: bool | None = None
+    blind: list[str] | None = None
+
+
+_SIGHT = (
+    *("keeps_marks", "keeps_times", "marks_listed"),
+    *("bookies_listed", "directories_read", "witness_asked", "blind"),
+)
+"""The facts of a run that the version before did not keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,8 +328,10 @@ class Report:
         try:
             value = json.loads(text)
             schema = value.get("schema") if isinstance(value, dict) else None
-            if schema != SCHEMA:
+            if schema not in (SCHEMA, _WITHOUT_SIGHT):
                 raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}")
+            if schema == _WITHOUT_SIGHT:
+                value["run"] = dict.fromkeys(_SIGHT) | value["run"]
             _same_shape(value["run"])
             bookies = value["coverage"]["bookies"]
             return cls(

@@ -25,22 +25,15 @@ class UnreadBookie:
 class RunView:
     """``unread`` are bookies that were not read whole, a bounded number of them, the most needed first.
 
-    ``directories`` of bookies were found, 0 where bookies were only asked. ``marks_listed`` is whether all
-    under-replication marks could be listed, ``witness`` whether bookies could be asked for entries: on a live
-    store, where ``--witness`` allows it. ``fail_on`` and ``fail_on_suspect`` are the options that the exit
-    code came from; None where the run does not say. ``standings`` are those of the report's findings, by
-    fingerprint. ``bookies_hidden`` is why not all cookies and registrations could be listed,
-    ``unclear_bookies`` are those of which alone one could not be read.
+    ``directories`` of bookies were found, 0 where bookies were only asked. ``fail_on`` and
+    ``fail_on_suspect`` are the options that the exit code came from; None where the run does not say.
+    ``standings`` are those of the report's findings, by fingerprint.
     """
 
     path: str
     report: Report
     directories: int
-    marks_listed: bool
-    witness: bool = True
     unread: tuple[UnreadBookie, ...] = ()
-    bookies_hidden: str | None = None
-    unclear_bookies: tuple[str, ...] = ()
     fail_on: Severity | Literal["new"] | None = None
     fail_on_suspect: bool = False
     standings: Mapping[str, Standing] = field(default_factory=dict)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from auditor.model.space_gauges import SpaceGauges
     from auditor.notebook.frames import Frames
     from auditor.notebook.plots import Plots
+    from auditor.reports.blind_spots import BlindSpot
     from auditor.runs.leaks import Leaks
     from auditor.runs.owner_totals import OwnerTotals
 
@@ -55,6 +56,13 @@ class Run(RunReader):
         from auditor.runs.figures import figures_of
 
         return figures_of(self)
+
+    @property
+    def blind_spots(self) -> list[BlindSpot]:
+        """What checks could not see, and why: where they found nothing there, that means nothing."""
+        from auditor.reports.blind_spots import Sight, blind_spots
+
+        return blind_spots(Sight.of(self.report))
 
     @property
     def frames(self) -> Frames:

@@ -16,6 +16,7 @@ from auditor.model.ledger_view import LedgerView
 from auditor.model.report import Report
 from auditor.reports import bookie as bookie_text
 from auditor.reports import ledger as ledger_text
+from auditor.reports.blind_spots import blind_sentence
 from auditor.reports.first_screen import verdict
 from auditor.reports.plain_text import printable, subject
 from auditor.reports.stripes import Cell, replicas_of, stripes_of
@@ -52,6 +53,7 @@ def run_cell(report: Report) -> str:
             f"{seen.bookies.read:,} of {seen.bookies.expected:,} read"
             + (f"; not read: {unread}" if unread else ""),
         ),
+        *([("blind", blind)] if (blind := blind_sentence(report)) else []),
     ]
     return _block(f"<b>{_text(verdict(report))}</b>", _severities(report), _table((), facts))
 

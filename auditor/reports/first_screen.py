@@ -19,6 +19,7 @@ from auditor.model.history import about_comparison
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report, Tally
 from auditor.model.states import Verdict
+from auditor.reports.blind_spots import blind_sentence, saw_nothing
 from auditor.reports.folding import columns_of, fold_text
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import printable
@@ -201,6 +202,8 @@ def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
         *(_no_bookies(seen.bookies.expected, width) if report.metadata_only else covered),
         *_names("read only", "", "", made or ["nothing was asked of a live store"], width, limits.operations),
     ]
+    if (blind := blind_sentence(report)) is not None:
+        lines += _names("blind", blind, ": ", saw_nothing(report), width, limits.unread)
     if (accepted := accepted_gaps(report)) is not None:
         lines += _line("accepted", accepted, width, None)
     if run.resumed is not None:

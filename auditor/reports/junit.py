@@ -1,8 +1,9 @@
 """A report as JUnit XML, for build servers: a test case for each check.
 
 A check fails with findings of `warning` or worse that no suppression names: what makes a verdict not
-healthy. A check without such findings is skipped where what it rests on was not looked at whole: a check of
-metadata where the metadata has gaps, one of copies or disks where a bookie was not read.
+healthy. A check without such findings is skipped where it did not see all that it looks at
+(`auditor.reports.blind_spots`): a check of metadata where the metadata has gaps, one of copies or disks where
+a bookie was not read, one of marks where the store keeps none.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from itertools import islice
 from xml.etree import ElementTree as ET
 
 from auditor.checks import ALL, BY_ID
-from auditor.checks.check import Basis, Check, Need
+from auditor.checks.check import Check
 from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report, Tally
 from auditor.model.standing import Standing, Standings, no_standing
-from auditor.reports.blind_spots import unread_sources
+from auditor.reports.blind_spots import BlindSpot, blind_checks
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 
 SHOWN = 20
@@ -29,7 +30,8 @@ def render(report: Report, standings: Standings = no_standing) -> str:
     """The whole document; its size is bounded by the number of checks."""
     run = report.run
     seconds = f"{max(0, run.finished - run.started) / 1000:.3f}"
-    cases = [_case(report, check, standings) for check in ALL]
+    blind = blind_checks(report)
+    cases = [_case(report, check, blind.get(check.id), standings) for check in ALL]
     totals = {
         "tests": str(len(cases)),
         "failures": str(sum(case.find("failure") is not None for case in cases)),
@@ -60,7 +62,7 @@ def _facts(report: Report) -> dict[str, str]:
     }
 
 
-def _case(report: Report, check: Check, standings: Standings) -> ET.Element:
+def _case(report: Report, check: Check, blind: BlindSpot | None, standings: Standings) -> ET.Element:
     case = ET.Element("testcase", classname=f"bookkeeper.{check.group}", name=check.id)
     found = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
     failing = sum(
@@ -73,26 +75,11 @@ def _case(report: Report, check: Check, standings: Standings) -> ET.Element:
         summary = f"{failing:,} {'finding' if failing == 1 else 'findings'}: {check.title}"
         failure = ET.SubElement(case, "failure", message=summary, type=str(worst))
         failure.text = _text(report, check, found, standings)
-    elif (why := _not_looked_at(report, check)) is not None:
-        ET.SubElement(case, "skipped", message=why)
+    elif blind is not None:
+        ET.SubElement(case, "skipped", message=printable(f"saw {blind.sentence}"))
     if found and not failing:
         ET.SubElement(case, "system-out").text = _text(report, check, found, standings)
     return case
-
-
-def _not_looked_at(report: Report, check: Check) -> str | None:
-    """Why a run that found nothing of a check cannot say that there is nothing; None where it can."""
-    if report.cluster.layout == "etcd" and check.needs & {Need.MARKS, Need.TIMES}:
-        return "etcd keeps no marks, locks and times"
-    for need, why in unread_sources(report):
-        if need in check.needs:
-            return why
-    if report.complete:
-        return None
-    if check.rests_on is Basis.METADATA and not check.needs & {Need.COPIES, Need.DISKS, Need.WITNESS}:
-        whole = not report.run.gaps and report.run.in_doubt is None
-        return None if whole else "not all of the metadata could be read: see the gaps"
-    return "not everything could be decided: see the coverage"
 
 
 def _text(report: Report, check: Check, found: list[Tally], standings: Standings) -> str:

@@ -13,6 +13,7 @@ from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
+from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 from auditor.reports.reuse_sentence import reuse_sentence
@@ -98,6 +99,10 @@ def _coverage(report: Report) -> str:
             f"{seen.bookies.read:,} of {seen.bookies.expected:,} read"
             + (f"; not read: {unread}" if unread else ""),
         ),
+    ]
+    rows += [
+        ("blind", f"{escape_markdown(spot.sentence)}; it concerns {', '.join(spot.ids)}")
+        for spot in blind_spots(Sight.of(report))
     ]
     if run.reused:
         rows.append(("not read again", escape_markdown(reuse_sentence(run.reused))))

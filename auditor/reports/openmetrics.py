@@ -8,7 +8,7 @@ ledgers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from auditor.checks import ALL
@@ -18,6 +18,7 @@ from auditor.model.report import Report, Tally
 from auditor.model.space_gauges import SpaceGauges
 from auditor.model.states import Verdict
 from auditor.reports import namespace_metrics, space_metrics
+from auditor.reports.blind_spots import BlindSpot, blind_checks
 
 METRICS = {
     "bkaudit_run_info": "The last run: program version and layout of the metadata; always 1.",
@@ -31,7 +32,8 @@ METRICS = {
     "bkaudit_replicas": "Replicas (a ledger on a bookie), by whether they could be decided.",
     "bkaudit_bookies": "Bookies that the cluster names, by whether they were read.",
     "bkaudit_gaps": "Places of the metadata that could not be listed or read, at least.",
-    "bkaudit_findings": "Findings, suppressed ones among them.",
+    "bkaudit_check_blind": "1 for a check that did not see all it looks at; absent for one that did.",
+    "bkaudit_findings": "Findings, suppressed ones among them; absent for a check that saw nothing at all.",
     "bkaudit_findings_suppressed": "Those of the findings that a suppression names.",
     "bkaudit_findings_new": "Findings that the run before did not have, not suppressed.",
     "bkaudit_findings_worse": "Findings that were less bad in the run before, not suppressed.",
@@ -52,6 +54,7 @@ LABELS = {
     "bkaudit_ledgers": ("state",),
     "bkaudit_replicas": ("state",),
     "bkaudit_bookies": ("state",),
+    "bkaudit_check_blind": ("id", "extent"),
     "bkaudit_findings": _OF_A_TALLY,
     "bkaudit_findings_suppressed": _OF_A_TALLY,
     "bkaudit_findings_new": _OF_A_TALLY,
@@ -125,7 +128,11 @@ def _samples(
     yield Sample("bkaudit_bookies", {"state": "read"}, seen.bookies.read)
     yield Sample("bkaudit_bookies", {"state": "unread"}, seen.bookies.expected - seen.bookies.read)
     yield Sample("bkaudit_gaps", {}, len(run.gaps))
-    for tally in [*run.tally, *_nothing_found(run.tally)]:
+    blind = blind_checks(report)
+    for id, spot in blind.items():
+        yield Sample("bkaudit_check_blind", {"id": id, "extent": _extent(spot)}, 1)
+    seen_in_part = {check.id for check in ALL if check.id not in blind or _extent(blind[check.id]) == "part"}
+    for tally in [*run.tally, *_nothing_found(run.tally, seen_in_part)]:
         labels = {"id": tally["id"], "severity": tally["severity"], "confidence": tally["confidence"]}
         yield Sample("bkaudit_findings", labels, tally["count"])
         yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
@@ -145,8 +152,16 @@ def _samples(
     yield from (Sample(*each) for each in namespace_metrics.namespace_samples(namespaces))
 
 
-def _nothing_found(tallies: list[Tally]) -> list[Tally]:
-    """A zero for every check without findings: a line that falls to 0 says more than one that ends."""
+def _extent(spot: BlindSpot) -> str:
+    """How much of what it looks at a check did not see: all, part, or unknown."""
+    return "unknown" if not spot.known else "part" if spot.where else "all"
+
+
+def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
+    """A zero for every check without findings: a line that falls to 0 says more than one that ends.
+
+    Only of those that are ``seeing``: of one that saw nothing, 0 would say that all is well.
+    """
     found = {tally["id"] for tally in tallies}
     return [
         Tally(
@@ -159,7 +174,7 @@ def _nothing_found(tallies: list[Tally]) -> list[Tally]:
             suppressed=0,
         )
         for check in ALL
-        if check.id not in found
+        if check.id not in found and check.id in seeing
     ]
 
 

@@ -18,7 +18,7 @@ from auditor.model.run_view import RunView
 from auditor.model.states import BookieRead, Verdict
 from auditor.reports import first_screen
 from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when
-from auditor.reports.blind_spots import blind_spots
+from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.folding import fold_text
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import printable
@@ -136,10 +136,9 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
 
 def _blind(run: RunView, width: int) -> list[str]:
     lines = []
-    for spot in blind_spots(run):
-        where = f"of {spot.where}" if spot.where else "at all"
+    for spot in blind_spots(Sight.of(run.report)):
         ids = first_names(spot.ids, IDS_SHOWN)
-        lines += fold_text(f"nothing {where}: {spot.why}; it concerns {ids}", width, "  ", "    ")
+        lines += fold_text(f"{spot.sentence}; it concerns {ids}", width, "  ", "    ")
     return ["could not be seen", *lines] if lines else []
 
 

@@ -16,6 +16,7 @@ from auditor.model.finding import Finding, Severity
 from auditor.model.report import Report
 from auditor.model.standing import Standing, Standings, no_standing
 from auditor.model.states import Change
+from auditor.reports.blind_spots import BlindSpot, blind_checks
 from auditor.reports.plain_text import missing_text, printable
 
 VERSION = "2.1.0"
@@ -72,7 +73,8 @@ def _run_object(report: Report) -> dict[str, Any]:
                 "startTimeUtc": _time(run.started),
                 "endTimeUtc": _time(run.finished),
                 "toolExecutionNotifications": [
-                    {"level": "warning", "message": _message(text)} for text in _not_seen(report)
+                    *({"level": "warning", "message": _message(text)} for text in _not_seen(report)),
+                    *(_blind(id, spot) for id, spot in blind_checks(report).items()),
                 ],
             }
         ],
@@ -91,6 +93,12 @@ def _not_seen(report: Report) -> list[str]:
         if total != decided:
             parts.append(f"{total - decided:,} of {total:,} {label} undecided")
     return parts
+
+
+def _blind(id: str, spot: BlindSpot) -> dict[str, Any]:
+    """That a check did not see all it looks at: having no result of it means nothing."""
+    message = _message(f"{id} saw {spot.sentence}")
+    return {"level": "note", "message": message, "associatedRule": {"id": id, "index": _RULES[id]}}
 
 
 def _rule(id: str) -> dict[str, Any]:

@@ -267,8 +267,38 @@ def _run_schema() -> dict[str, Any]:
                 "anyOf": [{"type": "null"}, _reuse_schema()],
                 "description": "what was taken from an earlier run (--since); null: all was read",
             },
+            **_sight_schema(),
         }
     )
+
+
+def _sight_schema() -> dict[str, Any]:
+    """What the store keeps and what was asked; null where an earlier version wrote the run."""
+
+    def known(what: str) -> dict[str, Any]:
+        return {"type": ["boolean", "null"], "description": what}
+
+    hidden = {"type": ["string", "null"], "description": "a place where any bookie's could be, and why"}
+    listed = _object({"hidden": hidden, "unclear": {**_list(_TEXT), "description": "bookies"}})
+    return {
+        "keeps_marks": known("whether the metadata store keeps under-replication marks"),
+        "keeps_times": known("whether it keeps when something was made and changed"),
+        "marks_listed": known("whether all its marks could be listed"),
+        "bookies_listed": {
+            "anyOf": [{"type": "null"}, listed],
+            "description": "cookies and registrations that could not be read",
+        },
+        "directories_read": {
+            **_COUNT,
+            "type": ["integer", "null"],
+            "description": "directories of bookies that were found; 0: bookies were only asked, or none was",
+        },
+        "witness_asked": known("whether bookies could be asked for entries"),
+        "blind": {
+            "anyOf": [{"type": "null"}, _list(_CHECK)],
+            "description": "checks that saw nothing at all: that they found nothing means nothing",
+        },
+    }
 
 
 def _in_doubt() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.model.amounts import duration, format_time
+from auditor.model.amounts import duration, format_time, plural
 from auditor.model.finding import Severity
 from auditor.model.report import Report
 from auditor.reports.plain_text import printable
@@ -27,6 +27,8 @@ def render(report: Report, run: str, now: int) -> str:
         _changes(report),
         f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} ledgers decided",
         f"{seen.bookies.read:,} of {seen.bookies.expected:,} bookies read",
+        *([f"{plural(len(facts.blind), 'check')} saw nothing"] if facts.blind else []),
+        *(["what its checks saw is not known"] if facts.blind is None else []),
         f"{duration(max(0, now - facts.finished) / 1000)} old ({format_time(facts.finished)})",
         printable(run),
     ]

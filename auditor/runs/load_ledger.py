@@ -59,7 +59,7 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
             with_answers(replica, answers, unknown) for replica in _replicas(row, indexes, unequal, bookies)
         ),
         answers=answers,
-        queue=queue_view(run.path, run.report.cluster.layout, ledger_id, scope_id),
+        queue=queue_view(run.path, run.report.run.keeps_marks, ledger_id, scope_id),
         **{name: row.get(name) for name in _SAME},
     )
 

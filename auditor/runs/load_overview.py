@@ -8,12 +8,11 @@ from typing import Any, Literal, NamedTuple
 from auditor.errors import RunError
 from auditor.model.finding import Severity
 from auditor.model.run_view import RunView, UnreadBookie
-from auditor.model.states import BookieRead, MarkRow
+from auditor.model.states import BookieRead
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
 from auditor.runs.tables import RunTables
 from auditor.sources.file_systems import require_file
-from auditor.tables.cluster_state import UNLISTED_BOOKIES
 
 UNREAD_SHOWN = 10
 MANIFEST = "manifest.json"
@@ -28,24 +27,14 @@ def run_view(run: RunReader) -> RunView:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    gaps = run.table("marks", ["kind"], ds.field("kind") == MarkRow.GAP)
     wanted = (ds.field("named") | ds.field("found")) & (ds.field("read") != BookieRead.READ)
     options = _options(run)
-    hidden = run.table(
-        "cluster", ["value", "path", "damage"], ds.field("fact") == UNLISTED_BOOKIES
-    ).to_pylist()
     unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], wanted)
     order = pc.sort_indices(unread, [("replicas", "descending"), ("bookie_id", "ascending")])
     return RunView(
         path=run.path,
         report=run.report,
         directories=run.table("directories", ["path"]).num_rows,
-        marks_listed=gaps.num_rows == 0,
-        witness=run.report.run.live and options.witness,
-        bookies_hidden=next(
-            (f"{row['path']}: {row['damage']}" for row in hidden if row["value"] is None), None
-        ),
-        unclear_bookies=tuple(sorted(row["value"] for row in hidden if row["value"] is not None)),
         unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
         fail_on=options.fail_on,
         fail_on_suspect=options.fail_on_suspect,
@@ -56,12 +45,10 @@ def run_view(run: RunReader) -> RunView:
 class _Options(NamedTuple):
     fail_on: Severity | Literal["new"]
     fail_on_suspect: bool
-    witness: bool
 
 
 def _options(run: RunReader) -> _Options:
-    """Those that the exit code comes from, and whether bookies might be asked: a run of an older version has
-    the first alone, and asked nobody."""
+    """Those that the exit code comes from: a run of an older version has the first alone."""
     files, base = RunTables(run.path).files
     try:
         require_file(files, f"{base}/{MANIFEST}")
@@ -72,7 +59,6 @@ def _options(run: RunReader) -> _Options:
         return _Options(
             "new" if value == "new" else Severity(value),
             bool(options.get("fail_on_suspect", False)),
-            options.get("witness", "no") == "yes",
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{run.path}/{MANIFEST}: {type(error).__name__}: {error}") from error

@@ -10,10 +10,13 @@ from auditor.model.states import MarkRow
 from auditor.runs.tables import RunTables
 
 NONE_KEPT = "this store keeps no replication queue"
+NOT_SAID = "not known: this run does not say whether its store keeps a replication queue; audit again"
 
 
-def queue_view(run: str, layout: str, ledger_id: int, scope_id: int) -> tuple[str, ...]:
+def queue_view(run: str, keeps_marks: bool | None, ledger_id: int, scope_id: int) -> tuple[str, ...]:
     """What the marks and locks of a run say of one ledger; nothing where a run has not read them.
+
+    ``keeps_marks`` is whether its store keeps any, None where the run does not say.
 
     Raises `RunError` where the table cannot be read.
     """
@@ -22,12 +25,14 @@ def queue_view(run: str, layout: str, ledger_id: int, scope_id: int) -> tuple[st
     tables = RunTables(run)
     if "marks" not in tables.names("tables"):
         return ()
-    if layout == "etcd":
+    if keeps_marks is False:
         return (NONE_KEPT,)
     wanted = (ds.field("ledger_id") == ledger_id) | (ds.field("kind") == MarkRow.GAP)
     rows = tables.read("tables/marks", filter=wanted)
     found = rows.to_pylist()
     its = [row for row in found if row["kind"] != MarkRow.GAP] if scope_id == 0 else []
+    if keeps_marks is None and not its:
+        return (NOT_SAID,)
     return _sentences(its, gaps=len(found) > len(its) and scope_id == 0)
 
 

@@ -30,7 +30,7 @@ def run_files(path: str) -> tuple[Any, str]:
         trimmed = f"{path}/".replace("s3a://", "s3://", 1).rstrip("/")
         files, base = fs.FileSystem.from_uri(f"{trimmed}///" if trimmed.endswith(":") else trimmed)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise RunUsageError(f"{path}: no file system for it: {error}") from error
+        raise RunUsageError(f"{path}: no file system for it: {_reason(path, error)}") from error
     return files, base
 
 
@@ -55,6 +55,16 @@ def parent_of(path: str) -> str | None:
         return None
     # With a host nothing is left of "s3://bucket" but the bucket; without one the root keeps its slash.
     return f"{scheme}{separator}{above or '/'}"
+
+
+def _reason(path: str, error: Exception) -> str:
+    """Why there is none, in one line: of libhdfs pyarrow lists every place where it looked."""
+    if path.startswith("hdfs://"):
+        return (
+            "hdfs:// needs Java and the libhdfs.so of a Hadoop: set JAVA_HOME, HADOOP_HOME, and "
+            'CLASSPATH="$(hadoop classpath --glob)" (docs/operate.md, Object stores)'
+        )
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _has_password(uri: str) -> bool:

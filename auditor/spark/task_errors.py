@@ -68,6 +68,51 @@ _GONE_TEXT = re.compile(
 )
 
 
+HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
+"""Hadoop's classes for S3, of the version of Hadoop's client that is part of PySpark 4.3."""
+_NO_SCHEME = re.compile(r'No FileSystem for scheme "?(\w+)')
+_NO_CLASS = re.compile(r"Class (org\.apache\.hadoop\.fs\.[\w.$]+) not found")
+_DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException: (.*)")
+
+
+@contextmanager
+def file_system_errors(path: str) -> Iterator[None]:
+    """Turn Spark's failure to use the file system of ``path`` into an error with a way out.
+
+    pyarrow has file systems and credentials of its own: that it can use ``path`` says nothing of Spark.
+
+    Raises:
+        UsageError: Spark has no classes for it, or is not let in.
+    """
+    try:
+        yield
+    except AuditorError:
+        raise
+    except Exception as error:
+        text = str(error)
+        if (lacking := _NO_CLASS.search(text) or _NO_SCHEME.search(text)) is not None:
+            raise UsageError(
+                f"{path}: Spark has no file system for it: {_way_to_classes(lacking[1])}"
+            ) from error
+        if (denied := _DENIED.search(text)) is not None:
+            raise UsageError(
+                f"{path}: Spark is not let in: {denied[1]}; Spark takes its own credentials "
+                "(docs/operate.md, Object stores)"
+            ) from error
+        raise
+
+
+def _way_to_classes(lacking: str) -> str:
+    if lacking == "s3":
+        return "Spark calls it s3a://; name it so"
+    if ".s3a." in lacking:
+        return (
+            f"it needs the package {HADOOP_AWS} (spark.jars.packages; docs/operate.md, Object stores); give "
+            "the same command again with it"
+        )
+    return f"{lacking} is not among its classes; spark.jars.packages names packages that have it"
+
+
 @contextmanager
 def run_errors(run: str) -> Iterator[None]:
     """Turn what ends a whole run into an error with a way out: a full disk, or the end of Spark's process.
@@ -75,9 +120,11 @@ def run_errors(run: str) -> Iterator[None]:
     Raises:
         DiskFullError: no space is left for the run or for Spark's scratch files.
         SparkError: Spark's Java process has ended; what it said is in the run's spark.log.
+        UsageError: Spark cannot use the file system that the run lies on.
     """
     try:
-        yield
+        with file_system_errors(run):
+            yield
     except AuditorError:
         raise
     except OSError as error:

@@ -12,8 +12,9 @@ class ClusterFacts:
     """The cluster that was audited, and the clock that ages are counted from.
 
     ``scan_time`` is milliseconds since 1970: the server's clock on a live store, the largest ctime or mtime
-    in a saved one, so that the same input gives the same findings. ``has_marks`` is false where a store
-    keeps no under-replication marks at all (etcd): their absence then means nothing. ``instance_id_missing``:
+    in a saved one, so that the same input gives the same findings. ``has_marks`` is false where the store
+    keeps no under-replication marks (``keeps_marks``), or not all of them could be listed: their absence then
+    means nothing. ``instance_id_missing``:
     the cluster surely has no instance id; false where it could not be read. ``bare``: the store surely has
     neither a LAYOUT nor an id generator, as if no cluster had ever used it.
     ``has_sources``: bookies' indexes could be looked for, as an audit of metadata alone does not.
@@ -34,6 +35,7 @@ class ClusterFacts:
     two_scans: bool
     stuck_after_ms: int = _DAY_MS
     has_marks: bool = True
+    keeps_marks: bool = True
     instance_id_missing: bool = False
     bare: bool = False
     bookies_listed: bool = True

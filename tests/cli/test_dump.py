@@ -119,3 +119,9 @@ def test_a_line_is_said_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
         progress(records)
     assert isinstance(sys.stderr, io.StringIO)
     assert sys.stderr.getvalue() == "bkaudit: 1,200 records so far\n"
+
+
+def test_a_directory_that_is_not_there_is_said_before_the_store_is_read(tmp_path: Path) -> None:
+    done = bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(tmp_path / "none" / "a.jsonl"))
+    said = f"bkaudit: {tmp_path}/none: there is no such directory; make it, or name another FILE\n"
+    assert (done.exit_code, done.output) == (2, said)

@@ -23,7 +23,7 @@ from auditor.cli.interruption import OF_THE_GATEWAY
 from auditor.errors import DiskFullError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.spark.master import check_master
-from auditor.spark.task_errors import run_errors
+from auditor.spark.task_errors import HADOOP_AWS, run_errors
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
 
@@ -123,6 +123,23 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
             "/r/x: No space left on device;",
         ),
         (RuntimeError("java.io.IOException: No space left on device\n\tat"), DiskFullError, "in /r, or in"),
+        (
+            RuntimeError(
+                "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
+            ),
+            UsageError,
+            f"^/r: Spark has no file system for it: it needs the package {HADOOP_AWS} ",
+        ),
+        (
+            RuntimeError('UnsupportedFileSystemException: No FileSystem for scheme "s3"'),
+            UsageError,
+            "Spark calls it s3a://; name it so$",
+        ),
+        (
+            RuntimeError("x\n: java.nio.file.AccessDeniedException: s3a://b/r: no credentials\n\tat y"),
+            UsageError,
+            "^/r: Spark is not let in: s3a://b/r: no credentials; Spark takes its own credentials ",
+        ),
         (RuntimeError("Answer from Java side is empty"), SparkError, "/r/spark.log has what it said last"),
         (OSError(13, "Permission denied"), OSError, "Permission denied"),
         (UsageError("mine"), UsageError, "^mine$"),
@@ -132,6 +149,15 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
 def test_what_ends_a_run_names_the_way_out(error: Exception, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind, match=said), run_errors("/r"):
         raise error
+
+
+def test_the_package_for_s3_is_of_the_hadoop_that_pyspark_has() -> None:
+    import pyspark
+
+    [client] = Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar")
+    assert HADOOP_AWS.endswith(client.stem.removeprefix("hadoop-client-api-"))
+    operate = (Path(__file__).parents[2] / "docs" / "operate.md").read_text("utf-8")
+    assert f"spark.jars.packages          {HADOOP_AWS}" in operate
 
 
 def broken_off(name: str, metadata: str, age_s: float, **options: Any) -> Path:

@@ -7,7 +7,6 @@ brute force stands for them.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -144,8 +143,10 @@ def test_what_etcd_does_not_keep_is_null_or_nothing(audited: Audited) -> None:
     assert {row["ctime"] for row in audited.table("registrations")} == {None}
     assert audited.table("marks") == []
     assert all(row["doubts"] == [] for row in audited.table("judged"))
-    notes = json.loads((audited.out / "report.json").read_text())["run"]["notes"]
-    assert any("no under-replication marks" in note for note in notes)
+    run = audited.report.run
+    assert any("no under-replication marks" in note for note in run.notes)
+    assert (run.keeps_marks, run.keeps_times, run.witness_asked) == (False, False, False)
+    assert {"mark-stuck", "recovery-stuck", "index-incomplete"} <= {*(run.blind or ())}
 
 
 def test_versions_are_revisions(corpus: Corpus, audited: Audited) -> None:

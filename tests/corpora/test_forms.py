@@ -8,6 +8,7 @@ from collections import Counter
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import jsonschema
 import pyarrow.parquet as pq
@@ -16,7 +17,9 @@ from click.testing import CliRunner
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser
 
+from auditor.checks import ALL
 from auditor.cli import main
+from auditor.reports.blind_spots import Sight, blind_checks, blind_spots, saw_nothing
 from auditor.reports.forms import FORMS
 from tests.corpora.audited import Audited
 
@@ -78,6 +81,23 @@ def test_sarif_follows_the_official_schema(audited: Audited, forms: dict[str, Pa
     found = [result["fingerprints"]["bookkeeperAuditor/v1"] for result in run["results"]]
     assert found == fingerprints(audited)
     assert {result["baselineState"] for result in run["results"]} == {"new"}
+
+
+def test_every_form_calls_the_same_checks_blind(audited: Audited, forms: dict[str, Path]) -> None:
+    run, blind = audited.report.run, blind_checks(audited.report)
+    assert run.directories_read == len(audited.table("directories"))
+    assert run.blind == [check.id for check in ALL if check.id in saw_nothing(audited.report)] != []
+    cases = {case.get("name"): case for case in ET.parse(forms["junit"]).iter("testcase")}
+    for id, case in cases.items():
+        assert (case.find("skipped") is not None) == (id in blind and case.find("failure") is None), id
+    [invocation] = json.loads(forms["sarif"].read_text("utf-8"))["runs"][0]["invocations"]
+    rules = [each.get("associatedRule") for each in invocation["toolExecutionNotifications"]]
+    assert {rule["id"] for rule in rules if rule} == {*blind}
+    told = CliRunner().invoke(main, ["explain", "run", str(audited.out)]).stdout
+    page = forms["html"].read_text("utf-8")
+    for spot in blind_spots(Sight.of(audited.report)):
+        assert spot.sentence in " ".join(told.split())
+        assert ", ".join(spot.ids) in page
 
 
 def test_metrics_count_the_findings(audited: Audited, forms: dict[str, Path]) -> None:

@@ -50,6 +50,11 @@ def test_it_is_the_same_and_its_owners_are_judged_alike(spark: SparkSession, tmp
     assert found == [old, old | leaks], "etcd keeps no times: a leak's age is known when it is seen again"
     assert confirmed == [set(), {"confirmed"}]
     assert report.cluster.layout == "hierarchical"
+    assert (report.run.keeps_marks, report.run.keeps_times, report.run.marks_listed) == (True, False, True)
+    blind = {*(report.run.blind or ())}
+    assert {"recovery-stuck", "lock-without-mark"} <= blind
+    assert "mark-stale" in blind, "no bookie was read"
+    assert "mark-of-deleted-ledger" not in blind, "its marks were read"
     assert any("pulsar:etcd-snapshot://" in note for note in report.run.notes)
 
 

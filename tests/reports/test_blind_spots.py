@@ -1,17 +1,20 @@
-"""What a run could not see."""
+"""What a run could not see, and that every form says the same of it."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from auditor.checks import BY_ID, Basis, Need
+from auditor.checks import ALL, BY_ID, Basis, Need
 from auditor.findings.basis import of_marks
 from auditor.model.report import BookiesRead, Report
-from auditor.model.run_view import RunView, UnreadBookie
-from auditor.reports.blind_spots import blind_spots, checks_that_need
+from auditor.reports import cells, first_screen, junit, markdown, openmetrics, sarif, status
+from auditor.reports.blind_spots import Sight, blind_checks, blind_spots, checks_that_need, saw_nothing
 from tests.reports.samples import TALLIES, coverage, report, tally
 
 COPIES = checks_that_need(Need.COPIES, Need.DISKS)
@@ -19,20 +22,24 @@ DISKS = checks_that_need(Need.DISKS)
 MARKS = checks_that_need(Need.MARKS)
 
 WHOLE = report(coverage=coverage(True))
-SEEN = RunView("runs/1", WHOLE, directories=9, marks_listed=True)
+UNKNOWN = "an earlier version wrote this run, which does not say whether "
 
 
-def of(run: RunView) -> dict[str, set[str]]:
+def of(report: Report) -> dict[str, set[str]]:
     """Why, and what is blind for that."""
-    return {spot.why: set(spot.ids) for spot in blind_spots(run)}
+    return {spot.why: set(spot.ids) for spot in blind_spots(Sight.of(report))}
 
 
 def changed(of: Report = WHOLE, **run: Any) -> Report:
     return replace(of, run=replace(of.run, **run))
 
 
+def unlisted(hidden: str | None = None, *unclear: str) -> Report:
+    return changed(bookies_listed={"hidden": hidden, "unclear": [*unclear]})
+
+
 def test_a_run_that_saw_all_has_no_blind_spot() -> None:
-    assert blind_spots(SEEN) == []
+    assert blind_spots(Sight.of(WHOLE)) == blind_spots(Sight()) == []
 
 
 def test_what_a_check_rests_on_it_needs() -> None:
@@ -42,6 +49,7 @@ def test_what_a_check_rests_on_it_needs() -> None:
             assert (Need.OBJECTS in check.needs) == (check.rests_on is Basis.OBJECTS), check.id
         elif check.rests_on is not Basis.METADATA:
             assert check.needs & {Need.COPIES, Need.DISKS, Need.ENTRY_LOGS}, check.id
+        assert Need.METADATA not in check.needs, check.id
 
 
 def test_checks_of_marks_and_of_storage_say_so() -> None:
@@ -50,38 +58,45 @@ def test_checks_of_marks_and_of_storage_say_so() -> None:
     assert {each.id for each in BY_ID.values() if each.group == "storage"} <= {*COPIES} | of_logs
 
 
+def test_checks_that_use_times_say_so() -> None:
+    assert {"lock-without-mark", "mark-directory-empty"} <= {*checks_that_need(Need.TIMES)}
+
+
 def test_entry_logs_that_were_not_read_say_nothing() -> None:
-    unread = replace(SEEN, report=changed(entry_logs=False))
-    assert of(unread) == {
+    assert of(changed(entry_logs=False)) == {
         "entry logs were not read: --entry-logs reads them": {*checks_that_need(Need.ENTRY_LOGS)}
     }
 
 
 def test_entries_that_were_not_read_whole_say_nothing_of_their_digests() -> None:
-    shallow = replace(SEEN, report=changed(operations={"open": 340}))
+    shallow = changed(operations={"open": 340})
     assert of(shallow) == {"no entry was read whole: --deep does": {*checks_that_need(Need.DIGESTS)}}
 
 
 def test_without_owners_nobody_leaks_and_without_a_listing_no_copy_is_missed() -> None:
-    nobody = replace(SEEN, report=changed(owners=False, offload_listing=False))
-    [(why, ids)] = of(nobody).items()
+    [(why, ids)] = of(changed(owners=False, offload_listing=False)).items()
     assert "--owners" in why
     assert {"ledger-unowned", "owner-dangling", "object-orphan"} <= ids
-    [(why, ids)] = of(replace(SEEN, report=changed(offload_listing=False))).items()
+    [(why, ids)] = of(changed(offload_listing=False)).items()
     assert "--offload-listing" in why
     assert ids == {"object-orphan", "offload-object-missing"}
 
 
-def test_etcd_keeps_neither_marks_nor_times() -> None:
-    etcd = replace(WHOLE, cluster=replace(WHOLE.cluster, layout="etcd"))
-    found = of(replace(SEEN, report=etcd, marks_listed=False))
-    assert found["etcd keeps no under-replication marks and no locks"] == set(MARKS)
-    assert found["etcd keeps no times, so no age is known"] == {"index-incomplete", "recovery-stuck"}
-    assert len(found) == 2
+@pytest.mark.parametrize("layout", ["etcd", "hierarchical"])
+def test_what_a_store_does_not_keep_is_its_own_fact_and_not_its_layout(layout: str) -> None:
+    etcd = replace(WHOLE, cluster=replace(WHOLE.cluster, layout=layout))
+    found = of(changed(etcd, keeps_marks=False, keeps_times=False, marks_listed=False))
+    times = set(checks_that_need(Need.TIMES))
+    assert found == {
+        "the store keeps no under-replication marks and no locks": set(MARKS),
+        "the store keeps no times, so no age is known": times,
+    }
+    # Pulsar's metadata-store:etcd keeps ZooKeeper's paths, marks among them, and no times.
+    assert of(changed(etcd, keeps_times=False)) == {"the store keeps no times, so no age is known": times}
 
 
 def test_marks_that_could_not_be_listed_say_nothing_by_being_absent() -> None:
-    assert of(replace(SEEN, marks_listed=False)) == {
+    assert of(changed(marks_listed=False)) == {
         "not all under-replication marks could be listed": {
             "mark-missing",
             "mark-directory-empty",
@@ -93,13 +108,13 @@ def test_marks_that_could_not_be_listed_say_nothing_by_being_absent() -> None:
 def test_bookies_that_could_not_be_listed_are_none_of_the_checks_that_ask_who_is_absent() -> None:
     absent = set(checks_that_need(Need.ALL_BOOKIES))
     assert {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "mark-missing"} <= absent
-    assert of(replace(SEEN, bookies_hidden="the dump is cut")) == {"the dump is cut": absent}
-    [spot] = blind_spots(replace(SEEN, unclear_bookies=("a:1", "b:1")))
+    assert of(unlisted("the dump is cut")) == {"the dump is cut": absent}
+    [spot] = blind_spots(Sight.of(unlisted(None, "a:1", "b:1")))
     assert (set(spot.ids), spot.where) == (absent, "a:1, b:1")
 
 
 def test_bookies_that_were_only_asked_show_no_disk() -> None:
-    [spot] = blind_spots(replace(SEEN, directories=0))
+    [spot] = blind_spots(Sight.of(changed(directories_read=0)))
     assert (spot.ids, spot.where) == (DISKS, "")
     assert "rpc:" in spot.why
 
@@ -112,45 +127,107 @@ def test_bookies_that_were_only_asked_show_no_disk() -> None:
     ],
 )
 def test_where_nobody_could_be_asked_no_index_is_known_to_be_incomplete(live: bool, why: str) -> None:
-    unasked = replace(SEEN, report=changed(live=live), witness=False)
+    unasked = changed(live=live, witness_asked=False)
     assert of(unasked) == {why: {"index-incomplete"}}
-    assert of(replace(unasked, directories=0)).keys() == of(replace(SEEN, directories=0)).keys()
+    assert of(changed(unasked, directories_read=0)) == of(changed(directories_read=0))
 
 
 def test_without_any_bookie_nothing_is_known_of_copies_once() -> None:
     none = replace(WHOLE.coverage, bookies=BookiesRead(3, 0, ("a:1", "b:1", "c:1")))
-    unread = (UnreadBookie("a:1", "unread", None, 7),)
-    found = of(replace(SEEN, report=replace(WHOLE, coverage=none), directories=0, unread=unread))
-    assert found == {"no bookie was read": set(COPIES)}
-    only = replace(changed(bookie_sources=[]), coverage=none)
-    assert of(replace(SEEN, report=only, directories=0, unread=unread)) == {
-        "no --bookies was given": set(COPIES)
-    }
+    unread = replace(changed(directories_read=0), coverage=none)
+    of_bookies = {*COPIES, *checks_that_need(Need.ENTRY_LOGS)}
+    assert of(unread) == {"no bookie was read": of_bookies}
+    assert of(changed(unread, bookie_sources=[])) == {"no --bookies was given": of_bookies}
 
 
 def test_a_bookie_that_was_not_read_is_a_blind_spot_by_name() -> None:
-    unread = (UnreadBookie("bk-c:3181", "unread", "not mounted", 20),)
-    [spot] = blind_spots(replace(SEEN, report=report(), unread=unread))
-    assert (spot.ids, spot.where) == (COPIES, "bk-c:3181")
+    of_bookies = checks_that_need(Need.COPIES, Need.DISKS, Need.ENTRY_LOGS)
+    [spot] = blind_spots(Sight.of(report()))
+    assert (spot.ids, spot.where) == (of_bookies, "bk-c:3181")
     many = replace(coverage(), bookies=BookiesRead(40, 3, tuple(f"b{n}:1" for n in range(37))))
-    [spot] = blind_spots(replace(SEEN, report=report(coverage=many), unread=unread))
+    [spot] = blind_spots(Sight.of(report(coverage=many)))
     assert spot.where == "37 bookies that were not read whole"
 
 
 def test_one_scan_cannot_see_a_change() -> None:
-    [spot] = blind_spots(replace(SEEN, report=changed(positions=["0x16f"])))
-    assert spot.ids == ("orphan-ledger-deleting", "registered-twice")
+    [spot] = blind_spots(Sight.of(changed(positions=["0x16f"])))
+    assert set(spot.ids) == {"orphan-ledger-deleting", "registered-twice"}
 
 
-def test_ids_in_doubt_hide_marks_of_deleted_ledgers_and_no_orphan() -> None:
+def test_ids_in_doubt_hide_marks_of_deleted_ledgers_and_what_records_say_and_no_orphan() -> None:
     holed = changed(in_doubt={"ids": "1", "reasons": ["/ledgers/L5: not at the path of a ledger"]})
-    assert of(replace(SEEN, report=replace(holed, coverage=coverage(True)))) == {
-        "a part of the ledger tree could not be read, or lies in the wrong place": {"mark-of-deleted-ledger"}
-    }
-    misplaced = report([*TALLIES, tally("metadata-misplaced", "error")])
-    assert of(replace(SEEN, report=replace(misplaced, coverage=coverage(True)))) == {}
+    [(why, ids)] = of(holed).items()
+    assert why == "a part of the ledger tree could not be read, or lies in the wrong place"
+    assert {"mark-of-deleted-ledger", "segment-gap"} <= ids
+    assert not ids & {"orphan-ledger", "entry-lost"}
+    misplaced = report([*TALLIES, tally("metadata-misplaced", "error")], coverage=coverage(True))
+    assert of(misplaced) == {}
+
+
+def test_a_gap_of_the_metadata_could_hide_what_any_check_looks_at() -> None:
+    [(why, ids)] = of(changed(gaps=["/ledgers/00: no children"])).items()
+    assert why == "not all of the metadata could be read"
+    assert {"segment-gap", "owner-dangling", "entry-lost", "orphan-ledger"} <= ids
 
 
 def test_without_an_instance_id_nothing_differs_from_it() -> None:
     unnamed = replace(WHOLE, cluster=replace(WHOLE.cluster, instance_id=None))
-    assert list(of(replace(SEEN, report=unnamed)).values()) == [{"instance-mismatch"}]
+    assert list(of(unnamed).values()) == [{"instance-mismatch"}]
+
+
+def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown() -> None:
+    value = json.loads(WHOLE.to_json())
+    value["schema"] = "bookkeeper-auditor/report/4"
+    for name in ("keeps_marks", "keeps_times", "marks_listed", "bookies_listed", "directories_read"):
+        del value["run"][name]
+    del value["run"]["witness_asked"], value["run"]["blind"]
+    old = Report.from_json(json.dumps(value))
+    assert (old.run.keeps_marks, old.run.directories_read) == (None, None)
+    spots = blind_checks(old)
+    assert {*spots} == {
+        *MARKS,
+        *DISKS,
+        *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.WITNESS),
+    }
+    assert not any(spot.known for spot in spots.values())
+    assert spots["recovery-stuck"].sentence == f"not known: {UNKNOWN}the store keeps times"
+    assert saw_nothing(old) == ()
+    assert f"of {len(spots)} checks it is not known whether they saw anything" in cells.run_cell(old)
+    assert "; what its checks saw is not known; " in status.render(old, "r", 0)
+
+
+BLIND = {
+    "rpc: alone": changed(directories_read=0),
+    "metadata alone": replace(
+        changed(bookie_sources=[], directories_read=0, entry_logs=False, witness_asked=False),
+        coverage=replace(WHOLE.coverage, bookies=BookiesRead(3, 0, ("a:1", "b:1", "c:1"))),
+    ),
+    "saved": changed(live=False, witness_asked=False, positions=["0x16f"]),
+    "metadata-store:etcd": changed(keeps_times=False),
+    "no instance id": replace(WHOLE, cluster=replace(WHOLE.cluster, instance_id=None)),
+    "in part": report(gaps=["/ledgers/00: no children"]),
+    "all": WHOLE,
+}
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_every_form_calls_the_same_checks_blind(name: str) -> None:
+    run = replace(BLIND[name], run=replace(BLIND[name].run, tally=[]))
+    blind, nothing = {*blind_checks(run)}, {*saw_nothing(run)}
+    assert nothing <= blind
+    cases = ET.fromstring(junit.render(run)).iter("testcase")
+    assert {case.get("name") for case in cases if case.find("skipped") is not None} == blind
+    [invocation] = json.loads("".join(sarif.render(run, ())))["runs"][0]["invocations"]
+    rules = [each.get("associatedRule") for each in invocation["toolExecutionNotifications"]]
+    assert {rule["id"] for rule in rules if rule} == blind
+    metrics = openmetrics.render(run)
+    assert {*re.findall(r'^bkaudit_check_blind{.*id="([^"]+)"', metrics, re.MULTILINE)} == blind
+    seeing = {*re.findall(r'^bkaudit_findings{.*id="([^"]+)"', metrics, re.MULTILINE)}
+    assert seeing == {check.id for check in ALL} - nothing
+    rows = [line for line in markdown.render(run).splitlines() if line.startswith("| blind |")]
+    assert {id for id in BY_ID if any(re.search(rf"[ ,]{id}[ ,]", row) for row in rows)} == blind
+    said = f"{len(nothing)} of {len(ALL)} checks saw nothing"
+    for text in (first_screen.render(run), cells.run_cell(run)):
+        assert (said in text) == bool(nothing)
+    audited = changed(run, blind=[*saw_nothing(run)])  # as an audit writes it
+    assert (f"; {len(nothing)} checks saw nothing; " in status.render(audited, "r", 0)) == (len(nothing) > 1)

@@ -25,7 +25,7 @@ SAID = "29,700 of 30,000 indexes and 0 of 10,000 ledgers as in monday"
 
 
 def explained(of: Report) -> str:
-    return run.render(RunView("runs/2", of, 6, True), 100)
+    return run.render(RunView("runs/2", of, 6), 100)
 
 
 def page(of: Report) -> str:

@@ -31,7 +31,6 @@ RUN = RunView(
     "runs/20261121T050749Z",
     report(),
     directories=6,
-    marks_listed=True,
     unread=(UnreadBookie("bk-c:3181", "unread", "no source covers it", 20),),
     fail_on=Severity.ERROR,
     standings={LOST.fingerprint: Standing("same", 1_795_000_000_000)},
@@ -57,7 +56,7 @@ not looked at
 could not be seen
   nothing of bk-c:3181: what is not in a readable index is neither there nor
     missing; it concerns entry-lost, below-ack-quorum, below-write-quorum,
-    replication-undecided, copy-lagging, mark-stale, orphan-ledger and 24 more
+    replication-undecided, copy-lagging, mark-stale, orphan-ledger and 31 more
 
 in doubt
   below-ack-quorum, 1 suspect: """
@@ -94,7 +93,7 @@ def test_commands_are_filled_in_and_say_their_risk() -> None:
 
 def test_a_healthy_run_has_nothing_to_do() -> None:
     clean = report([], (), coverage(True), changes=None, suppressions=[], impact=[])
-    told = render(RunView("runs/1", clean, 6, True, fail_on=Severity.WARNING), 80)
+    told = render(RunView("runs/1", clean, 6, fail_on=Severity.WARNING), 80)
     assert "why        all of it was looked at and decided, and nothing worse than a note" in told
     assert "exit code  0, with --fail-on warning: " in told
     assert told.endswith("\n\nnothing has to be done")

@@ -8,17 +8,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auditor.runs.queue_view import NONE_KEPT, queue_view
+from auditor.runs.queue_view import NONE_KEPT, NOT_SAID, queue_view
 from auditor.sources.metadata.mark_rows import MARKS
 
 MARK = {"kind": "mark", "ledger_id": 7, "replicas": ["bk-a", "bk-b"], "ctime": 1_795_237_669_000}
 LOCK = {"kind": "lock", "ledger_id": 7, "owner": "worker1", "ctime": 1_795_237_670_000}
 
 
-def said(below: Path, *rows: dict[str, Any], layout: str = "flat", scope: int = 0) -> tuple[str, ...]:
+def said(
+    below: Path, *rows: dict[str, Any], keeps_marks: bool | None = True, scope: int = 0
+) -> tuple[str, ...]:
     (below / "tables" / "marks").mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(list(rows), schema=MARKS), below / "tables/marks/part-0.parquet")
-    return queue_view(str(below), layout, 7, scope)
+    return queue_view(str(below), keeps_marks, 7, scope)
 
 
 def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
@@ -36,7 +38,12 @@ def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
 def test_what_could_not_be_listed_is_not_known_and_other_stores_keep_none(tmp_path: Path) -> None:
     gap = {"kind": "gap", "path": "/l/underreplication", "damage": "cut"}
     assert said(tmp_path, gap) == ("not known: not all marks could be listed",)
-    assert said(tmp_path, MARK, layout="etcd") == (NONE_KEPT,)
+    assert said(tmp_path, MARK, keeps_marks=False) == (NONE_KEPT,)
     assert said(tmp_path, MARK, gap, scope=1) == ("not marked for replication",)
     (tmp_path / "none" / "tables").mkdir(parents=True)
-    assert queue_view(str(tmp_path / "none"), "flat", 7, 0) == ()
+    assert queue_view(str(tmp_path / "none"), True, 7, 0) == ()
+
+
+def test_a_run_that_does_not_say_whether_its_store_has_a_queue_leaves_it_open(tmp_path: Path) -> None:
+    assert said(tmp_path, keeps_marks=None) == (NOT_SAID,)
+    assert said(tmp_path, MARK, keeps_marks=None)[1] == "no worker holds it"

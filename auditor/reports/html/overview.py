@@ -9,6 +9,7 @@ from typing import Any
 from auditor.checks import BY_ID
 from auditor.model.finding import Confidence, Severity
 from auditor.model.report import Report
+from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.html.words import shorten
 from auditor.reports.reuse_sentence import reuse_sentence
 
@@ -46,6 +47,7 @@ def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
         "changes": run.changes,
         "suppressions": run.suppressions,
         "gaps": _some(run.gaps),
+        "blind": blind_spots(Sight.of(report)),
         "notes": _some([*run.notes, *notes]),
         "reused": shorten(reuse_sentence(run.reused), _TEXT) if run.reused else None,
         "read_again": _some(run.reused["notes"] if run.reused else []),

@@ -79,8 +79,10 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """A file that is at ``path`` once the block has ended, and not at all where it did not end well.
 
     Raises:
-        UsageError: there is something at ``path``.
+        UsageError: there is something at ``path``, or no directory that it could lie in.
     """
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent}: there is no such directory; make it, or name another FILE")
     if path.exists():
         raise UsageError(f"{path}: it is there already, and is not written over")
     descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

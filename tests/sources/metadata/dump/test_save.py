@@ -191,6 +191,11 @@ def test_nothing_is_left_of_a_dump_that_broke_off(zookeeper: EmbeddedZooKeeper, 
         save(wanted(f"zk://{zookeeper.hosts}/nowhere"), out)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "a").write_text("mine")
+    with (
+        pytest.raises(UsageError, match="none: there is no such directory; make"),
+        new_file(tmp_path / "none/a"),
+    ):
+        pytest.fail("the store would be read")
     with pytest.raises(UsageError, match="there already"), new_file(tmp_path / "a"):
         pass
     assert (tmp_path / "a").read_text() == "mine"
