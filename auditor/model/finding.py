@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -98,3 +99,65 @@ def fingerprint(
     parts = (id, instance_id, scope_id, ledger_id, bookie_id)
     text = "\0".join("" if part is None else str(part) for part in parts)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def finding_to_json(finding: Finding) -> dict[str, Any]:
+    """A finding as every JSON of this program shows it.
+
+    >>> finding_to_json(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 2**60))["ledger_id"]
+    '1152921504606846976'
+    """
+    return {
+        "id": finding.id,
+        "severity": str(finding.severity),
+        "confidence": str(finding.confidence),
+        "scope_id": _decimal(finding.scope_id),
+        "ledger_id": _decimal(finding.ledger_id),
+        "ledger_qualified_name": finding.ledger_qualified_name,
+        "bookie_id": finding.bookie_id,
+        "missing": [
+            {
+                "bookie_id": part.bookie_id,
+                "groups": [list(group) for group in part.groups],
+                "count": part.count,
+            }
+            for part in finding.missing
+        ],
+        "unknown": list(finding.unknown),
+        "message": finding.message,
+        "evidence": finding.evidence,
+        "fingerprint": finding.fingerprint,
+    }
+
+
+def finding_from_json(value: Mapping[str, Any]) -> Finding:
+    """Undo `finding_to_json`; KeyError, ValueError or TypeError where a key is not as it should be."""
+    return Finding(
+        id=value["id"],
+        severity=Severity(value["severity"]),
+        confidence=Confidence(value["confidence"]),
+        scope_id=_number(value["scope_id"]),
+        ledger_id=_number(value["ledger_id"]),
+        bookie_id=value["bookie_id"],
+        missing=tuple(
+            Missing(part["bookie_id"], tuple(_group(group) for group in part["groups"]), part["count"])
+            for part in value["missing"]
+        ),
+        unknown=tuple(value["unknown"]),
+        message=value["message"],
+        evidence=value["evidence"],
+        fingerprint=value["fingerprint"],
+    )
+
+
+def _group(value: list[int]) -> tuple[int, int, int, int]:
+    first, last, size, period = value
+    return first, last, size, period
+
+
+def _decimal(id: int | None) -> str | None:
+    return None if id is None else str(id)
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)

@@ -26,7 +26,7 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
     """The ids of the checks that cannot do without any of some things, in the order of the catalogue.
 
     >>> checks_that_need(Need.TIMES)
-    ('index-incomplete', 'recovery-stuck', 'mark-directory-empty', 'lock-without-mark')
+    ('mark-directory-empty', 'lock-without-mark', 'index-incomplete', 'recovery-stuck')
     """
     return tuple(check.id for check in ALL if check.all_needs & {*needs})
 

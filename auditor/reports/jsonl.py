@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from auditor.model.finding import Finding
-from auditor.model.report import finding_to_json
+from auditor.model.finding import Finding, finding_to_json
 
 
 def render(findings: Iterable[Finding]) -> Iterator[str]:

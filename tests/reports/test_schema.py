@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from auditor.model.finding import Finding, fingerprint
-from auditor.model.report import RunFacts, finding_to_json
+from auditor.model.finding import Finding, finding_to_json, fingerprint
+from auditor.model.report import RunFacts
 from auditor.reports import jsonl
 from auditor.reports.schema import comparison_schema, diff_schema, finding_schema, report_schema
 from tests.reports.samples import LOST, UNREAD, coverage, report
