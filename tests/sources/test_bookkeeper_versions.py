@@ -1,0 +1,291 @@
+"""What bookies of several versions of BookKeeper wrote, read as their own classes read it.
+
+The directories tests/data/bookkeeper-VERSION have a README; ``oracle.json.gz`` is what that version's Java
+said.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import lzma
+import tarfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from auditor.codecs.bookie import cookie, index_file, ledger_data
+from auditor.codecs.bookie.entry_log_records import EntryLogRecords
+from auditor.codecs.bookie.journal import Journal
+from auditor.codecs.ledger_metadata.one import decode
+from auditor.keys import index_path, long_hierarchical
+from auditor.model.cookie import Cookie
+from auditor.sources.bookies.entry_logs.locations import located_batches
+from auditor.sources.bookies.entry_logs.metadata_cache import open_cache
+from auditor.sources.bookies.entry_logs.reader import read_contents
+from auditor.sources.bookies.journal.last_marks import read_marks
+from auditor.sources.bookies.journal.replay import JournalDirectory
+from auditor.sources.bookies.journal.tails import TailPart, read_tail
+from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart, plan_parts
+from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
+from tests.sources.rocksdb_databases import entries
+
+DATA = Path(__file__).parents[1] / "data"
+VERSIONS = sorted(path.name for path in DATA.glob("bookkeeper-4*"))
+
+
+class Golden(NamedTuple):
+    """One version's bookies on disk, and what its Java said."""
+
+    bookies: Path
+    oracle: dict[str, Any]
+    metadata: dict[str, bytes]
+
+    def each(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+        for name, said in self.oracle["bookies"].items():
+            yield self.bookies / name, said
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Golden:
+    source = DATA / request.param
+    target = tmp_path_factory.mktemp(request.param)
+    with tarfile.open(source / "bookies.tar.xz") as archive:
+        archive.extractall(target, filter="data")
+    lines = gzip.decompress((source / "metadata.jsonl.gz").read_bytes()).splitlines()
+    znodes = [record for record in map(json.loads, lines) if "path" in record]
+    return Golden(
+        target / "bookies",
+        json.loads(gzip.decompress((source / "oracle.json.gz").read_bytes())),
+        {record["path"]: base64.b64decode(record["data"]) for record in znodes},
+    )
+
+
+def part_of(place: Path) -> IndexPart:
+    """The whole index of a bookie as one task reads it."""
+    current = place / "ledgers" / "current"
+    storage = ROCKSDB if (current / "locations").is_dir() else IDX
+    directory = IndexDirectory.seen(str(place / "ledgers"), (current / "VERSION").read_bytes(), storage)
+    (part,) = plan_parts([(place.name, [directory])], 1)
+    return part
+
+
+def held_by(place: Path) -> dict[int, list[int]]:
+    rows = [row for batch in read_part(part_of(place)) for row in batch.to_pylist()]
+    assert {row["state"] for row in rows} == {"ok"}
+    return {row["ledger_id"]: entries(row["groups"]) for row in rows}
+
+
+def tail_of(place: Path) -> dict[int, list[int]]:
+    directory = place / "journal"
+    seen = hashlib.sha256((directory / "current" / "VERSION").read_bytes()).hexdigest()
+    mark = read_marks(str(place / "ledgers"))["lastMark"]
+    journal = JournalDirectory(str(directory), seen, *mark)
+    rows = [row for batch in read_tail(TailPart("bk", (journal,))) for row in batch.to_pylist()]
+    assert {row["state"] for row in rows} == {"ok"}
+    return {row["ledger_id"]: entries(row["groups"]) for row in rows if row["ledger_id"] is not None}
+
+
+def test_cookies_say_what_they_say_to_java(golden: Golden) -> None:
+    for place, said in golden.each():
+        for directory, fields in said["cookies"].items():
+            found = cookie.decode((place / directory / "current" / "VERSION").read_bytes())
+            index = fields.get("indexDirs")
+            assert found == Cookie(
+                fields["layoutVersion"],
+                fields["bookieId"],
+                fields["journalDirs"],
+                cookie.directories(fields["ledgerDirs"]),
+                index and cookie.directories(index),
+                fields["instanceId"],
+            )
+
+
+def test_marks_are_those_that_java_replays_from(golden: Golden) -> None:
+    for place, said in golden.each():
+        assert list(read_marks(str(place / "ledgers"))["lastMark"]) == said["mark"]
+
+
+def test_journals_have_the_records_that_java_scans(golden: Golden) -> None:
+    versions = set()
+    for place, said in golden.each():
+        for name, file in said["journals"].items():
+            data = (place / "journal" / "current" / name).read_bytes()
+            journal = Journal.open(lambda at, length, data=data: data[at : at + length], len(data))  # type: ignore[misc]
+            rows = [
+                list(row)
+                for found in journal.records()
+                for row in zip(
+                    *(column.tolist() for column in (found.ledger_ids, found.entry_ids, found.offsets)),
+                    strict=True,
+                )
+            ]
+            assert rows == file["records"]
+            assert (journal.version, journal.cut) == (file["version"], False)
+            versions.add(journal.version)
+    assert versions == {4, 5, 6}
+
+
+def test_the_tail_is_what_java_scans_after_the_mark(golden: Golden) -> None:
+    for place, said in golden.each():
+        file_id, offset = said["mark"]
+        expected = defaultdict(set)
+        for name, file in said["journals"].items():
+            begins = (int(name.removesuffix(".txn"), 16), 0)
+            for ledger, entry, at in file["records"]:
+                if (begins[0], at) >= (file_id, offset) and entry >= 0:
+                    expected[ledger].add(entry)
+        assert tail_of(place) == {ledger: sorted(held) for ledger, held in expected.items()}
+        assert {7, 8, 9} <= expected.keys()
+
+
+def test_entry_logs_have_the_entries_and_the_ledgers_that_java_has(golden: Golden) -> None:
+    by, direct = set(), set()
+    for place, said in golden.each():
+        for name, file in said["logs"].items():
+            path = place / "ledgers" / "current" / name
+            data = path.read_bytes()
+            if not data:
+                assert file == {"entries": [], "ledgers": {}}
+                continue
+            records = EntryLogRecords(lambda at, length, data=data: data[at : at + length], len(data))  # type: ignore[misc]
+            rows = [
+                [ledger, entry, offset, size - 4]
+                for found in records.entries()
+                for ledger, entry, offset, size in zip(
+                    *(column.tolist() for column in (found.ledger_ids, found.entry_ids)),
+                    *(column.tolist() for column in (found.offsets, found.sizes)),
+                    strict=True,
+                )
+            ]
+            assert rows == file["entries"]
+            for verify in (False, True):
+                contents = read_contents(str(path), verify=verify)
+                assert contents.damage is contents.map_damage is None
+                sizes = zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True)
+                assert {str(ledger): size for ledger, size in sizes} == file["ledgers"]
+                by.add(contents.counted)
+            direct.add((place.name, contents.direct))
+    assert by == {"map", "scan"}
+    is_known = golden.oracle["version"] >= "4.16"
+    assert {name for name, is_direct in direct if is_direct} == ({"bk4_3181"} if is_known else set())
+
+
+def test_a_ledgers_map_of_two_records_is_one_map(tmp_path: Path) -> None:
+    """The same bytes come of 4.14.7, 4.15.4, 4.16.6, 4.17.3 and 4.18.0: an entry of 16 bytes a ledger."""
+    path = tmp_path / "0.log"
+    path.write_bytes(lzma.decompress((DATA / "bookkeeper-4.18.0" / "several-maps.log.xz").read_bytes()))
+    for verify in (False, True):
+        found = read_contents(str(path), verify=verify)
+        assert found.damage is found.map_damage is None
+        assert sorted(found.ledger_ids.tolist()) == list(range(10_003))
+        assert set(found.bytes.tolist()) == {20}
+        assert found.map_bytes == 2 * 24 + 16 * 10_003
+        assert found.size == found.header_bytes + found.entry_bytes + found.map_bytes
+
+
+def test_indexes_have_the_entries_and_locations_that_java_has(golden: Golden) -> None:
+    for place, said in golden.each():
+        java = said.get("locations") or {
+            str(int(name.removesuffix(".idx"), 16)): row["entries"] for name, row in said["index"].items()
+        }
+        found: dict[str, dict[str, int]] = defaultdict(dict)
+        for located in located_batches(part_of(place)):
+            for ledger, entry, location in zip(
+                *(each.tolist() for each in (located.ledger_ids, located.entry_ids, located.locations)),
+                strict=True,
+            ):
+                found[str(ledger)][str(entry)] = location
+        assert found == java
+        assert held_by(place) == {int(ledger): sorted(map(int, held)) for ledger, held in java.items()}
+
+
+def test_index_headers_say_what_they_say_to_java(golden: Golden) -> None:
+    seen = set()
+    for place, said in golden.each():
+        for name, row in said.get("index", {}).items():
+            file = index_path.to_path(int(name.removesuffix(".idx"), 16))
+            header = index_file.decode_header((place / "ledgers" / "current" / file).read_bytes())
+            assert (header.fenced, header.explicit_lac) == (row["fenced"], row["explicit_lac"])
+            assert header.has_master_key
+            seen.add((header.version, header.fenced, header.explicit_lac is not None))
+    assert {version for version, _, _ in seen} == {0, 1}
+    assert (0, True, False) in seen
+    assert (1, False, True) in seen
+
+
+def test_the_index_of_ledgers_says_what_it_says_to_java(golden: Golden) -> None:
+    flags = set()
+    for place, said in golden.each():
+        if "ledgers" not in said:
+            continue
+        path = str(place / "ledgers" / "current" / "ledgers")
+        found = {}
+        with open_rocksdb(path) as database:
+            for rows in scan(database, path):
+                for row in range(len(rows.keys.offsets) - 1):
+                    number = int.from_bytes(rows.keys.item(row), "big", signed=True)
+                    if number >= 0:
+                        found[str(number)] = ledger_data.decode(rows.values.item(row))
+        assert found.keys() == said["ledgers"].keys()
+        for ledger, data in found.items():
+            java = said["ledgers"][ledger]
+            assert (data.exists, data.fenced, data.has_master_key) == (java["exists"], java["fenced"], True)
+            assert data.limbo == bool(java["limbo"])  # versions before 4.15 have none
+            flags.add(data.fenced)
+    assert flags == {False, True}
+
+
+def test_the_collectors_cache_agrees_with_the_logs(golden: Golden) -> None:
+    place = golden.bookies / "bk3_3181"
+    cached = {}
+    with open_cache(str(place / "ledgers")) as cache:
+        for name, log in golden.oracle["bookies"][place.name]["logs"].items():
+            path = place / "ledgers" / "current" / name
+            if path.stat().st_size:
+                log_id = int(name.removesuffix(".log"), 16)
+                found = cache.of(log_id, read_contents(str(path)))
+                cached[name] = found.state
+                sizes = (
+                    None
+                    if found.ledgers is None
+                    else {str(each): size for each, size in found.ledgers.items()}
+                )
+                assert sizes in (None, log["ledgers"])
+    # 4.14 does not know the setting.
+    assert set(cached.values()) == {None if golden.oracle["version"] < "4.15" else "ok"}
+
+
+def test_ledgers_are_what_the_client_wrote_and_every_copy_is_there(golden: Golden) -> None:
+    held = {place.name.removesuffix("_3181"): held_by(place) for place, _ in golden.each()}
+    tails = {place.name.removesuffix("_3181"): tail_of(place) for place, _ in golden.each()}
+    stored = {
+        long_hierarchical.from_path(path.removeprefix("/ledgers/")): data
+        for path, data in golden.metadata.items()
+    }
+    for ledger, wrote in golden.oracle["ledgers"].items():
+        metadata = decode(stored[int(ledger)])
+        assert metadata.state.name == wrote["state"]
+        assert (metadata.ensemble_size, metadata.write_quorum, metadata.ack_quorum) == (
+            wrote["ensemble"],
+            wrote["write_quorum"],
+            wrote["ack_quorum"],
+        )
+        last = wrote["last_add_confirmed"]
+        if wrote["state"] == "CLOSED":
+            assert (metadata.last_entry_id, metadata.length) == (last, wrote["length"])
+        ((_, members),) = wrote["ensembles"].items()
+        for position, member in enumerate(members):
+            striped = {
+                entry
+                for entry in range(last + 1)
+                if (position - entry) % wrote["ensemble"] < wrote["write_quorum"]
+            }
+            there = {*held[member].get(int(ledger), []), *tails[member].get(int(ledger), [])}
+            assert there == striped, (ledger, member)
