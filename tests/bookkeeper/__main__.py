@@ -32,7 +32,7 @@ def main() -> None:
         pack(root / "bookies", given.out / "bookies.tar.xz")
         log = (root / "several-maps" / "current" / "0.log").read_bytes()
         (given.out / "several-maps.log.xz").write_bytes(lzma.compress(log))
-        shutil.copy(root / "metadata.jsonl.gz", given.out)
+        shutil.copy(root / "dump.jsonl.gz", given.out)
         text = json.dumps(oracle, separators=(",", ":"), sort_keys=True)
         (given.out / "oracle.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     for file in sorted(given.out.iterdir()):

@@ -147,7 +147,7 @@ def make(version: str, root: Path) -> dict[str, Any]:
             time.sleep(4)  # some flushes, and a look of the collector
         with _running(java, bookies, uri, signal.SIGKILL, "flushInterval=3600000\n"):
             written |= java.answer("Writer", "WRITTEN", uri, "second")
-        with new_file(root / "metadata.jsonl.gz") as dump:
+        with new_file(root / "dump.jsonl.gz") as dump:
             save(SaveRequest(parse_metadata_uri(uri), (), False, StoreOptions()), dump)
         java.answer("org.apache.bookkeeper.bookie.SeveralMaps", "", str(root / "several-maps"))
     copied = Path(shutil.copytree(bookies, root / "copied"))

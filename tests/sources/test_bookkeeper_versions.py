@@ -58,7 +58,7 @@ def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     target = tmp_path_factory.mktemp(request.param)
     with tarfile.open(source / "bookies.tar.xz") as archive:
         archive.extractall(target, filter="data")
-    lines = gzip.decompress((source / "metadata.jsonl.gz").read_bytes()).splitlines()
+    lines = gzip.decompress((source / "dump.jsonl.gz").read_bytes()).splitlines()
     znodes = [record for record in map(json.loads, lines) if "path" in record]
     return Golden(
         target / "bookies",

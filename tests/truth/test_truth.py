@@ -36,7 +36,7 @@ BYTES = {"bytes", "memoryview", "BinaryIO", "ByteColumn", "Sequence[bytes]", "ND
 OPENS = {
     *("open", "pread", "preadv", "fromfile", "mmap", "read_text", "read_bytes", "open_input_file"),
     *("open_input_stream", "ParquetFile", "PyRocksDB", "KazooClient", "secure_channel", "insecure_channel"),
-    *("create_connection", "connect"),
+    *("create_connection", "connect", "open_regular", "open_descriptor", "read_regular"),
 }
 
 
