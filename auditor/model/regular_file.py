@@ -30,6 +30,10 @@ class NotRegularError(OSError):
 
     strerror: str
 
+    def __str__(self) -> str:
+        """Without a number, which would say less, and the path, which every message has."""
+        return self.strerror
+
 
 def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
     """An open file and its state; to be closed by hand. Raises OSError."""
@@ -70,7 +74,7 @@ def require_regular(path: StrPath) -> None:
 
     >>> require_regular("/dev/null")
     Traceback (most recent call last):
-    auditor.model.regular_file.NotRegularError: [Errno 22] a character device, not a regular file: '/dev/null'
+    auditor.model.regular_file.NotRegularError: a character device, not a regular file
     """
     state = Path(os.fsdecode(path)).stat()
     if not stat.S_ISREG(state.st_mode):

@@ -33,6 +33,7 @@ from auditor.sources.bookies.journal.replay import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart, plan_parts
+from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
 from tests.sources.rocksdb_databases import entries
 
@@ -105,6 +106,19 @@ def test_cookies_say_what_they_say_to_java(golden: Golden) -> None:
                 index and cookie.directories(index),
                 fields["instanceId"],
             )
+
+
+def test_a_kill_shows_from_4_15_on(golden: Golden) -> None:
+    places = find_places([str(golden.bookies)])
+    found = {
+        (place.name, directory.inside[-1]): directory.unclean
+        for place in places
+        for directory in place.directories
+        if directory.has_current
+    }
+    shows = golden.oracle["version"] >= "4.15"
+    assert {is_unclean for (_, role), is_unclean in found.items() if role == "ledgers"} == {shows}
+    assert {is_unclean for (_, role), is_unclean in found.items() if role == "journal"} == {False}
 
 
 def test_marks_are_those_that_java_replays_from(golden: Golden) -> None:
