@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 UNREAD = "bookie-unread"
 
 EXPLAINING = frozenset(
-    {UNREAD, "replication-undecided", "index-unreadable", "ledger-not-indexed"}
+    {
+        UNREAD,
+        "replication-undecided",
+        "index-unreadable",
+        "ledger-not-indexed",
+        "ledgers-in-limbo",
+        "ledgers-in-wrong-directory",
+    }
     | {check.id for check in ALL if check.group == "metadata"}
 )
 """The checks that say why something is undecided: a suppression of any other accepts no gap."""

@@ -48,11 +48,12 @@ def bookie_rows(
 
 
 def start_rows(indexes: Indexes, metadata: ClusterMetadata) -> list[dict[str, Any]]:
-    """Rows of the table starts: what each bookie would say of its cookies if it were started now."""
+    """Rows of the table starts: what each bookie would say if it were started now."""
     instance_id = metadata.source.instance_id
     known = instance_id is not None or metadata.instance_id_missing()
     attribution = indexes.bookies.attribution
-    return starts(attribution.found, metadata.cookies(), instance_id) if known else []
+    replays = indexes.refused_replays()
+    return starts(attribution.found, metadata.cookies(), instance_id, replays) if known else []
 
 
 def _row(

@@ -20,6 +20,7 @@ from auditor.audit.metadata_scan import FirstScan
 from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import ReuseCount
+from auditor.model.start_refusal import Refusal
 from auditor.model.states import OF_PLACES, BookieRead, IndexState, TailRead
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.bytes_on_disk import COPIED_BYTES, indexes_fit
@@ -121,6 +122,11 @@ class Indexes:
             return self.replicas
         collected = sorted({owner.bookie_id for owner in self.bookies.settled.owner_of_piece.values()})
         return self.replicas.withColumn("mtime", F.when(F.col("bookie_id").isin(collected), F.col("mtime")))
+
+    def refused_replays(self) -> dict[str, Refusal]:
+        """The bookies that lack the journal file from which they would be replayed."""
+        running = {name for name in self.tails.of if self._running(name)}
+        return journal_scan.refused_replays(self.tails.of, running)
 
     def notes(self) -> list[str]:
         """What a reader of the report should know of the sources."""
@@ -263,7 +269,8 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
     odd = {
         each.bookie_id
         for each in counts
-        if each.state == IndexState.UNREADABLE and each.storage == index_parts.ROCKSDB
+        if each.state in (IndexState.UNREADABLE, IndexState.WRONG_DIRECTORY)
+        and each.storage == index_parts.ROCKSDB
     }
     return sorted(odd.union(bookies.settled.overlapping))
 

@@ -7,12 +7,15 @@ an index that was read already is still in the journal after the earlier mark.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.audit.landing import Landing
+from auditor.codecs.bookie.last_mark import LastMark
+from auditor.model import start_refusal
 from auditor.model.columns import REPLICA
+from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, TailRead, TailState
 from auditor.sources.bookies.bytes_on_disk import journals_fit
 from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
@@ -39,12 +42,26 @@ BROADCAST_BYTES = 32 << 20
 """Up to so many bytes on disk the table is sent whole to every task of the join."""
 
 
+class LostJournal(NamedTuple):
+    """A journal directory that lacks the file that its mark names; how many older and newer ones it has."""
+
+    path: str
+    file_id: int
+    older: int
+    newer: int
+
+
 class Tail(NamedTuple):
-    """What is known of one bookie's tail: ``reason`` says why not all of it; times are in ms."""
+    """What is known of one bookie's tail: ``reason`` says why not all of it; times are in ms.
+
+    ``files`` is how many journal files were seen, ``lost`` which directories lack the one of their mark.
+    """
 
     reason: str | None
     read_at: int
     modified: int | None
+    files: int = 0
+    lost: tuple[LostJournal, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,12 +138,18 @@ def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFra
 
 def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
     """What the rows of a bookie's journal directories say, one of each directory."""
-    reasons = [_gap_reason(row) for row in rows if row["state"] == TailState.GAP]
+    reasons = [_gap_reason(row) for row in rows if row["state"] != TailState.OK]
     modified = [row["modified"] for row in rows if row["modified"] is not None]
     return Tail(
         "; ".join(dict.fromkeys(reasons)) or None,
         min(row["read_at"] for row in rows),
         max(modified, default=None),
+        sum((row["files"] or 0) + (row["files_below"] or 0) for row in rows),
+        tuple(
+            LostJournal(row["path"], row["mark_file_id"], row["files_below"], row["files"])
+            for row in rows
+            if row["state"] == TailState.GONE
+        ),
     )
 
 
@@ -135,10 +158,12 @@ def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) ->
         return Tail(NOT_COLLECTED, 0, None)
     tail = _tail(rows)
     if bookie.journals.trouble is not None:
-        return tail._replace(reason=bookie.journals.trouble)
+        return tail._replace(reason=bookie.journals.trouble, lost=())
     marks = {(each.mark_file_id, each.mark_offset) for each in bookie.journals.directories}
     same = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
-    return tail if tail.reason or same else tail._replace(reason=OTHER_MARK)
+    if not same:
+        return tail._replace(reason=tail.reason or OTHER_MARK, lost=())
+    return tail
 
 
 def _gap_reason(row: Mapping[str, Any]) -> str:
@@ -172,6 +197,24 @@ def index_time(bookie: AttributedBookie, tail: Tail | None, running: bool) -> in
         return bookie.index_time
     times = (bookie.index_time, bookie.journals.marked, tail.modified)
     return tail.read_at if running else max((at for at in times if at is not None), default=None)
+
+
+def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict[str, Refusal]:
+    """Which bookies would not start, for a journal lacks the file of its mark.
+
+    The mark of a running bookie may have moved to a newer file since it was read. In copies journals are
+    often left out: where no bookie has any, that says nothing, and a bookie without one beside others is not
+    sure to have lost it.
+    """
+    copied = any(tail.files for tail in tails.values())
+    refusals = {}
+    for name, tail in tails.items():
+        if not tail.lost or not (copied or name in running):
+            continue
+        certain = not any(each.newer for each in tail.lost) if name in running else tail.files > 0
+        files = [(each.path, LastMark(each.file_id, 0).file_name) for each in tail.lost]
+        refusals[name] = start_refusal.unreplayable(files, certain)
+    return refusals
 
 
 def unread_note(reasons: Sequence[tuple[str, str | None]]) -> list[str]:

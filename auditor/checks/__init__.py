@@ -45,6 +45,8 @@ from auditor.checks.instance_mismatch import instance_mismatch
 from auditor.checks.ledger_misattributed import ledger_misattributed
 from auditor.checks.ledger_not_indexed import ledger_not_indexed
 from auditor.checks.ledger_unowned import ledger_unowned
+from auditor.checks.ledgers_in_limbo import ledgers_in_limbo
+from auditor.checks.ledgers_in_wrong_directory import ledgers_in_wrong_directory
 from auditor.checks.lock_without_mark import lock_without_mark
 from auditor.checks.manual import SECTIONS
 from auditor.checks.mark_directory_empty import mark_directory_empty
@@ -113,6 +115,8 @@ ALL: tuple[Check, ...] = (
     index_unreadable,
     index_incomplete,
     ledger_not_indexed,
+    ledgers_in_limbo,
+    ledgers_in_wrong_directory,
     metadata_suspect,
     gc_would_delete_live,
     stray_file,

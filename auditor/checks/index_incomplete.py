@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import finding_rows, quantity, words
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from auditor.tables import Tables
 
@@ -26,18 +26,20 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.
 
     What it finds:
-        Bookies that were asked, on a live store, for entries which their index lacks, and served them. Only
-        closed ledgers count, whose metadata last changed more than `--grace` seconds before the moment that
-        the index shows, and stayed as it was between the two scans. One finding per bookie, with the number
-        of ledgers and of entries that were asked for.
+        Bookies that were asked, on a live store, for entries which their index lacks, and served them. With
+        `rpc:` beside the disk also entries that the bookie lists and the disk lacks: these are asked for.
+        Only closed ledgers count, whose metadata last changed more than `--grace` seconds before the moment
+        that the index shows, and stayed as it was between the two scans. One finding per bookie, with the
+        number of ledgers, of entries that it served, and of entries that it lists and that were not asked
+        for.
 
     Why it matters:
         What the bookie serves from memory, or from a file that it holds open and somebody deleted, is gone
         when it stops. Its next start then finds what the disk has, and these copies are lost.
 
     How sure:
-        Confirmed: the entries were read from the bookie while its disk was known not to have them. A listing
-        (`rpc:`), whose gaps are known, never leads to it.
+        Confirmed: the entries were read from the bookie while its disk was known not to have them. Suspect
+        where it only lists them and was not asked for them, or did not answer.
 
     What to do:
         Do not stop the bookie. `bkaudit explain ledger ID` shows what it was asked for and what it said. See
@@ -59,17 +61,29 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    rows = with_ledgers(tables.unindexed, "bookie_id", F.sum("count").alias("entries"))
+    def number(served: bool) -> Column:
+        return F.sum(F.when(F.col("served") == served, F.col("count")).otherwise(0))
+
+    totals = (number(True).alias("entries"), number(False).alias("listed"))
+    rows = with_ledgers(tables.unindexed, "bookie_id", *totals)
+    only_listed = F.col("entries") == 0
+    verb = F.when(only_listed, " lists ").otherwise(" serves ")
     return finding_rows(
         rows,
         bookie_id="bookie_id",
+        confidence=suspect_if(only_listed),
         message=words(
             F.col("bookie_id"),
-            " serves ",
-            quantity(F.col("entries"), "entry", "entries"),
+            verb,
+            quantity(F.when(only_listed, F.col("listed")).otherwise(F.col("entries")), "entry", "entries"),
             " of ",
             quantity(F.col("total"), "ledger", "ledgers"),
             " that its index on disk lacks",
         ),
-        evidence={"ledgers": "total", "entries_served": "entries", "sample": "sample"},
+        evidence={
+            "ledgers": "total",
+            "entries_served": "entries",
+            "entries_listed": "listed",
+            "sample": "sample",
+        },
     )

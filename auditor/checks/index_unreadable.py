@@ -61,7 +61,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
     read = tables.availability.where("storage <> 'rpc'").select(
         *LEDGER, "bookie_id", "state", "path", "offset", "reason"
     )
-    rows = read.where("state in ('cut', 'unreadable')").withColumn("total", F.lit(1))
+    rows = read.where("state in ('cut', 'unreadable', 'misplaced')").withColumn("total", F.lit(1))
     # A disk that failed takes several databases along: one fact, told by the first of them.
     first = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
     damaged = read.where("state = 'damaged'").groupBy("bookie_id").agg(first, F.count("*").alias("total"))

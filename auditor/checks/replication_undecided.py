@@ -20,11 +20,15 @@ _SAID = {
     UnknownCopy.UNREADABLE: "its index cannot be read on ",
     UnknownCopy.LIMBO: "it is in limbo on ",
     UnknownCopy.NOT_INDEXED: "it is not in the index of ledgers on ",
+    UnknownCopy.MISPLACED: "its index lies outside its place on ",
+    UnknownCopy.WRONG_DIRECTORY: "it is in the wrong directory on ",
     UnknownCopy.DENIED: "an entry that its index shows is denied by ",
     UnknownCopy.INDEX_INCOMPLETE: "the index lacks entries that are served by ",
     UnknownCopy.NOT_ASKED: "the index is too old, and not all was asked of ",
     UnknownCopy.UNREAD: "not read: ",
 }
+_OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTORY)
+"""What a finding of the bookie says, once for all of its ledgers."""
 
 
 @check(Severity.NOTE, group="replication", rests_on=Basis.COPIES, needs={Need.COPIES}, asks="undecided")
@@ -33,11 +37,11 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers that could be in a worse class than they are in, where a bookie was read and does not say what
-        it has of just this ledger: its index is damaged or cut; the ledger is in limbo, which is how a bookie
-        marks what its data integrity check has still to fill; or its locations are there and its index of
-        ledgers lacks it, so that it is not served. Also where bookies of a live store were asked for a sample
-        of what their index lacks, and it serves some of that, or denies an entry that its index shows: the
-        rest of that replica is unknown then. The finding names those bookies and the worse class.
+        it has of just this ledger: its index is damaged or cut, or lies where the bookie does not look; or
+        its locations are there and its index of ledgers lacks it, so that it is not served. Also where
+        bookies of a live store were asked for a sample of what their index lacks, and it serves some of that,
+        or denies an entry that its index shows: the rest of that replica is unknown then. The finding names
+        those bookies and the worse class.
 
     Why it matters:
         What could not be read is neither there nor missing. The ledger may be healthy, and may be losing its
@@ -47,18 +51,20 @@ def replication_undecided(tables: Tables) -> DataFrame:
         Always unknown: what cannot be read is neither there nor missing.
 
     What to do:
-        Repair the index (see the index-unreadable or ledger-not-indexed finding of that bookie), or wait for
-        the data integrity check to end where the ledger is in limbo, and audit again.
+        Repair the index (see the index-unreadable or ledger-not-indexed finding of that bookie), and audit
+        again.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Bookies that were not read at all are told once each (bookie-unread), not once per ledger.
+        What a whole bookie explains is one finding of the bookie, not one per ledger: it was not read
+        (bookie-unread), has the ledger in limbo (ledgers-in-limbo) or in a directory where it does not look
+        (ledgers-in-wrong-directory).
     """
     from pyspark.sql import functions as F
 
-    untold = F.exists("unknown", lambda copies: copies["why"] != UnknownCopy.UNREAD)
+    untold = F.exists("unknown", lambda copies: ~copies["why"].isin(*_OF_BOOKIES))
     rows = judged_with_class(tables).where(untold & (F.col("class") != F.col("potential_class")))
     return finding_rows(
         rows,

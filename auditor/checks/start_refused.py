@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 @roster_check(Severity.ERROR, group="identity", rests_on=Basis.DISKS, needs={Need.DISKS})
 def start_refused(roster: Roster) -> Iterator[Row]:
-    """A bookie would refuse its next start because of its cookies.
+    """A bookie would refuse its next start because of its cookies, or of a journal file that is gone.
 
     What it finds:
         Bookies that the cluster knows and whose cookies, in the store and on their disks, would end their
         next start with an exception (LegacyCookieValidation). The evidence has the exception, what is the
         matter and with which directories, the same with allowStorageExpansion, and where the configured
-        directories were inferred from. It is the consequence, and stands besides the finding that is its
+        directories were inferred from. Also bookies whose cookies are right and whose journal lacks the file
+        that lastMark points at (`journal-gone`): 4.17.2 ends with "Recovery log ... is missing", after a
+        clean stop too. With cookies it is the consequence, and stands besides the finding that is its
         cause: disk-id-mismatch, disk-version-missing, instance-mismatch, cookie-key-mismatch and the others.
         It is left out where that finding says the same of the bookie's start: cookie-missing, and
         instance-id-missing for the whole cluster.
@@ -33,11 +35,15 @@ def start_refused(roster: Roster) -> Iterator[Row]:
 
     How sure:
         Confirmed by the server's own rules, followed on what was read; the configuration is inferred from the
-        cookies.
+        cookies. Suspect where a running bookie has a newer journal file than the one that is gone, for its
+        mark may have moved there, and where a bookie's copy has no journal file at all while others have:
+        they may have been left out. Where no copy has any, nothing is said.
 
     What to do:
         Mend the cause before the restart; do not restart the bookie until then. Never copy VERSION from one
-        directory to another to make a bookie start.
+        directory to another to make a bookie start. A journal file that is gone: put it back. If it is lost,
+        so are the entries that were only in it: have the bookie's ledgers copied, and set it up anew. Without
+        lastMark it starts, replays all journals that are left, and does not say what it lost.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
@@ -71,6 +77,7 @@ def start_refused(roster: Roster) -> Iterator[Row]:
                 "with_expansion": grown if grown["error"] is not None else None,
                 "configuration": configuration,
             },
+            confidence=suspect_where(row["certain"] is False),
         )
 
 

@@ -31,7 +31,7 @@ from auditor.errors import DecodeError, UsageError
 from auditor.model.columns import column
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
-from auditor.model.states import BookieRead, EntryLogState, IndexState, LogFileKind, TailState
+from auditor.model.states import ELSEWHERE, BookieRead, EntryLogState, IndexState, LogFileKind, TailState
 from auditor.model.version import program_version
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections import place_rows
@@ -66,7 +66,13 @@ TOLD = 20
 """So many things that could not be read are told by name; all are counted, and all are in the tables."""
 
 NOT_READ = {
-    "availability": (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexState.DAMAGED),
+    "availability": (
+        IndexState.CUT,
+        IndexState.UNREADABLE,
+        *ELSEWHERE,
+        IndexState.GAP,
+        IndexState.DAMAGED,
+    ),
     "entry_logs": (EntryLogState.UNREADABLE,),
 }
 """The states that say so."""
@@ -264,7 +270,7 @@ def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Seque
     unclean = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
     paths = [f"{target.base}/{file.path}" for file in tables["journal_tails"]]
     found = dataset.dataset(paths, filesystem=target.files, format="parquet")
-    wanted = (dataset.field("state") == TailState.GAP) & dataset.field("piece").isin(unclean)
+    wanted = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unclean)
     for batch in found.to_batches(columns=["bookie_id", "path", "reason"], filter=wanted):
         yield from (
             f"journal of {row['path'] or row['bookie_id']}: {row['reason']}" for row in batch.to_pylist()

@@ -33,6 +33,9 @@ class TailState(StrEnum):
 
     OK = "ok"  # the entries of one ledger
     GAP = "gap"  # something of what follows the mark is not known
+    GONE = (
+        "gone"  # the file that the mark names is not there: nothing is known, and the bookie does not start
+    )
 
 
 class IndexState(StrEnum):
@@ -41,17 +44,22 @@ class IndexState(StrEnum):
     OK = "ok"
     CUT = "cut"  # ends inside a page: what it shows is there, the rest is unknown
     UNREADABLE = "unreadable"
-    LIMBO = "limbo"  # the bookie itself does not know yet what it should have
+    LIMBO = "limbo"  # the bookie itself does not know yet what it should have, and serves nothing of it
     NOT_INDEXED = (
         "not-indexed"  # locations without an entry in the ledger index: the bookie does not serve it
     )
+    MISPLACED = "misplaced"  # a file outside its place: the bookie does not look there
+    WRONG_DIRECTORY = "wrong-directory"  # the same of a ledger in RocksDB, in another of the directories
     ABSENT = "absent"  # of a replica only: the index has no row of it
     STRAY = "stray"  # a file that is not one of the bookie's
     GAP = "gap"  # a place that could not be listed
     DAMAGED = "damaged"  # a part of the index that belongs to no one ledger
 
 
-ON_DISK = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO)
+ELSEWHERE = (IndexState.MISPLACED, IndexState.WRONG_DIRECTORY)
+"""States of a replica that lies where the bookie does not look for it."""
+
+ON_DISK = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, *ELSEWHERE)
 """States of a replica that the bookie keeps and counts as its own."""
 
 OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
@@ -60,7 +68,13 @@ OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
 OF_PLACES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
 """States of rows that are a place in the index and no replica."""
 
-NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED)
+NOT_WHOLE = (
+    IndexState.CUT,
+    IndexState.UNREADABLE,
+    IndexState.LIMBO,
+    IndexState.NOT_INDEXED,
+    *ELSEWHERE,
+)
 """States of a replica of which what the index does not show is unknown."""
 
 
@@ -75,6 +89,8 @@ class UnknownCopy(StrEnum):
     UNREADABLE = "unreadable"  # its index of the ledger is damaged or cut
     LIMBO = "limbo"
     NOT_INDEXED = "not-indexed"
+    MISPLACED = "misplaced"
+    WRONG_DIRECTORY = "wrong-directory"
     # Once the bookie was asked for entries: see `auditor.tables.testimony`.
     DENIED = "denied"  # it does not have an entry that its index shows
     INDEX_INCOMPLETE = "index-incomplete"  # it serves entries that its index lacks

@@ -28,6 +28,8 @@ _LEAST_KNOWN = (
     IndexState.CUT,
     IndexState.NOT_INDEXED,
     IndexState.LIMBO,
+    IndexState.MISPLACED,
+    IndexState.WRONG_DIRECTORY,
     IndexState.OK,
 )
 
@@ -41,7 +43,8 @@ def merge_answers(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()
     is damaged, in limbo or not served: a bookie that starts a spoiled index anew says the same.
 
     A listing proves what is held, not what is absent. Of bookies that were read ``whole``, and whose file is
-    ok or absent, the file says that: such a row keeps no time of the answer.
+    ok or absent, the file says that: such a row keeps no time of the answer, and what the listing alone has
+    is in a column ``listed``.
 
     Meant for the comparison. Files that are damaged stay so, whatever their bookie answers.
     """
@@ -65,8 +68,10 @@ def merge_answers(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()
     }  # fmt: skip
     by_file = F.col("bookie_id").isin(list(whole)) & (index.isNull() | (index["state"] == IndexState.OK))
     chosen["answered"] = F.when(~by_file, chosen["answered"]).alias("answered")
-    rows = both.select(*REPLICA, *chosen.values(), _sets(index, answer, settles).alias("sets"))
-    return _unite_sets(rows, columns)
+    beyond = by_file & (F.length(answer["groups"]) > 0) & ~answer["groups"].eqNullSafe(index["groups"])
+    listed = F.when(beyond, answer["groups"]).alias("listed")
+    rows = both.select(*REPLICA, *chosen.values(), listed, _sets(index, answer, settles).alias("sets"))
+    return _unite_sets(rows, [*columns, "listed"])
 
 
 def combine_pieces(availability: DataFrame, bookies: Sequence[str]) -> DataFrame:
@@ -129,11 +134,14 @@ def _unite_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         table = batch.to_pydict()
-        for row, sets in enumerate(table.pop("sets")):
+        for row, groups in enumerate(table.pop("sets")):
+            sets = [groups_of(each) for each in groups]
             try:
-                table["groups"][row] = coverage.union([groups_of(groups) for groups in sets]).tobytes()
+                table["groups"][row] = coverage.union(sets).tobytes()
+                if table.get("listed", {row: None})[row] is not None:
+                    table["listed"][row] = coverage.difference(sets[1], sets[0]).tobytes() or None
             except CoverageLimitError as limit:
                 # What the one says is there; the rest is more than can be put together, so it is not known.
-                table["state"][row], table["reason"][row] = IndexState.LIMBO, str(limit)
+                table["state"][row], table["reason"][row] = IndexState.CUT, str(limit)
         schema = pa.schema([field for field in batch.schema if field.name != "sets"])
         yield pa.RecordBatch.from_pydict(table, schema=schema)

@@ -39,6 +39,7 @@ UNEQUAL = pa.schema(
         ("held", pa.binary()),
         ("index_state", pa.string()),
         ("answered", pa.int64()),
+        ("listed", pa.binary()),
     ]
 )
 _ROWS = 1 << 16
@@ -145,5 +146,6 @@ def _rows(side: Side, should: Longs, held: Longs) -> pa.RecordBatch:
         "held": side.groups.column(held, pa.binary()),
         "index_state": side.states.column(held, pa.string()).fill_null(IndexState.ABSENT),
         "answered": pa.array(answered, mask=answered == NO_ANSWER),
+        "listed": pa.nulls(len(either), pa.binary()),  # of answers, which are not compared here
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in UNEQUAL.names], schema=UNEQUAL)

@@ -36,6 +36,8 @@ _WHY: Mapping[str, UnknownCopy | None] = {
     IndexState.UNREADABLE: UnknownCopy.UNREADABLE,
     IndexState.LIMBO: UnknownCopy.LIMBO,
     IndexState.NOT_INDEXED: UnknownCopy.NOT_INDEXED,
+    IndexState.MISPLACED: UnknownCopy.MISPLACED,
+    IndexState.WRONG_DIRECTORY: UnknownCopy.WRONG_DIRECTORY,
 }
 
 
@@ -65,7 +67,10 @@ class Testimony:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One bookie's unequal replica: what it should hold of what is judged, and what it holds."""
+    """One bookie's unequal replica: what it should hold of what is judged, and what it holds.
+
+    ``listed`` is what of that only the bookie itself listed: its index was read whole and lacks it.
+    """
 
     bookie_id: str
     expected: Groups
@@ -73,6 +78,7 @@ class Pair:
     index_state: str  # an `IndexState`
     answered: int | None = None  # ms; when the bookie itself listed its entries, and no index speaks for it
     testimony: Testimony | None = None
+    listed: Groups = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,7 @@ class Judgement:
     past_end_last: int | None = None
     foreign: list[tuple[str, int]] = field(default_factory=list)
     unindexed: list[tuple[str, Groups]] = field(default_factory=list)  # served, and not in a whole index
+    listed: list[tuple[str, Groups]] = field(default_factory=list)  # the same, listed and not asked for
     doubts: set[Doubt] = field(default_factory=set)
 
 
@@ -128,17 +135,17 @@ def judge(
     """
     answer = Judgement()
     members = {member for _, ensemble in ledger.segments for member in ensemble}
-    pairs = [_as_served(pair) for pair in pairs]
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
         state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
         if pair.bookie_id not in members:
             if pair.index_state != IndexState.NOT_INDEXED:
                 answer.foreign.append((pair.bookie_id, coverage.count(pair.held)))
             continue
-        _weigh(ledger, pair, state, grace_ms, answer)
-        _excess(ledger, pair, answer)
+        _weigh(ledger, _as_served(pair), state, grace_ms, answer)
+        if pair.index_state != IndexState.NOT_INDEXED:
+            _excess(ledger, pair, answer)
     if not ledger.closed:
-        _lagging(ledger, {pair.bookie_id: pair for pair in pairs}, bookies, answer)
+        _lagging(ledger, {pair.bookie_id: _as_served(pair) for pair in pairs}, bookies, answer)
     missing = [groups for _, groups in answer.missing]
     unknown = [groups for _, groups, _ in answer.unknown]
     if missing or unknown:
@@ -147,8 +154,12 @@ def judge(
 
 
 def _as_served(pair: Pair) -> Pair:
-    """A bookie does not serve what its index of ledgers lacks: whatever its locations show is unknown."""
-    return replace(pair, held=NOTHING) if pair.index_state == IndexState.NOT_INDEXED else pair
+    """A bookie does not serve what its index of ledgers lacks, or has in limbo: all of that is unknown.
+
+    Of a ledger in limbo it refuses every entry. Where it gave one, the ledger is in limbo no more.
+    """
+    refuses = pair.index_state == IndexState.LIMBO and not (pair.testimony and len(pair.testimony.served))
+    return replace(pair, held=NOTHING) if refuses or pair.index_state == IndexState.NOT_INDEXED else pair
 
 
 def _weigh(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement) -> None:
@@ -158,6 +169,9 @@ def _weigh(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, a
     if pair.testimony is not None and not state.foreign:
         _weigh_testimony(ledger, pair, pair.testimony, lacking, state, grace_ms, answer)
         return
+    if len(pair.listed) and _is_accountable(ledger, pair, state, grace_ms):
+        listed = coverage.intersection(pair.expected, pair.listed)
+        answer.listed += [(pair.bookie_id, listed)] if len(listed) else []
     if not len(lacking):
         return
     why = why_unknown(state, pair)
@@ -179,12 +193,14 @@ def _weigh_testimony(
 ) -> None:
     """The same where the bookie was asked for some of it: the cases of `auditor.tables.testimony`."""
     why = why_unknown(state, pair)
-    unindexed = coverage.intersection(lacking, said.served)
+    listed = coverage.intersection(pair.expected, pair.listed)
+    unindexed = coverage.intersection(coverage.union([lacking, listed]), said.served)
     rest = coverage.difference(lacking, said.served)
     denied = pair.expected if said.no_ledger else said.denied
     missing, unknown = NOTHING, coverage.difference(coverage.intersection(pair.expected, denied), lacking)
     because = UnknownCopy.DENIED
-    if why in (None, UnknownCopy.UNREAD):
+    # Where it does not look for the index, its own word is all there is.
+    if why in (None, UnknownCopy.UNREAD, UnknownCopy.MISPLACED):
         missing = coverage.intersection(rest, denied)
         rest = coverage.difference(rest, denied)
     if len(missing):
@@ -202,13 +218,16 @@ def _weigh_testimony(
         answer.missing.append((pair.bookie_id, missing))
     if len(unknown):
         answer.unknown.append((pair.bookie_id, unknown, because))
-    if len(unindexed) and why is None and not ageing and not state.suspect and _is_settled(ledger):
-        answer.unindexed.append((pair.bookie_id, unindexed))
+    if _is_accountable(ledger, pair, state, grace_ms):
+        listed = coverage.difference(listed, coverage.union([said.served, denied]))
+        answer.unindexed += [(pair.bookie_id, unindexed)] if len(unindexed) else []
+        answer.listed += [(pair.bookie_id, listed)] if len(listed) else []
 
 
-def _is_settled(ledger: LedgerFacts) -> bool:
-    """Whether an index can be held to what it lacks of a ledger: closed, at a time that is known."""
-    return ledger.closed and ledger.mtime is not None
+def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
+    """Whether an index is held to what it lacks: it was read whole, and is newer than a closed ledger."""
+    settled = ledger.closed and ledger.mtime is not None and not state.suspect
+    return settled and why_unknown(state, pair) is None and not ageing_doubts(ledger, pair, state, grace_ms)
 
 
 def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
@@ -216,7 +235,8 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
 
     unread: the bookie was not read whole; unreadable: its index of the ledger is damaged; limbo: the bookie
     itself does not know yet what it should have (data integrity check); not-indexed: it does not serve the
-    ledger. A bookie that answered of this ledger said all of it, however much of its disks was read.
+    ledger; misplaced, wrong-directory: it does not look there. A bookie that answered of this ledger said all
+    of it, however much of its disks was read.
 
     >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NOTHING, NOTHING, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))

@@ -46,7 +46,8 @@ JUDGED = schema_of(
     (
         "unknown",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
-        "bookies whose copies are unknown; why: unread, unreadable, limbo, not-indexed; "
+        "bookies whose copies are unknown; why: unread, unreadable, limbo, not-indexed, misplaced, "
+        "wrong-directory; "
         "of bookies that were asked also denied, index-incomplete, not-asked",
     ),
     ("lagging", _ENTRIES, "open end: acknowledged entries not on a read member"),
@@ -60,6 +61,7 @@ JUDGED = schema_of(
         "bookies that hold entries and are in no ensemble",
     ),
     ("unindexed", _ENTRIES, "entries that a bookie served and its index lacks, which no clock explains"),
+    ("listed", _ENTRIES, "entries that a bookie listed, its index lacks and nobody asked for; the same"),
     ("doubts", pa.list_(pa.string()), "why it is no more than suspect"),
     (
         "lasting_doubts",
@@ -83,7 +85,7 @@ _AS_THEY_ARE = (
 )  # fmt: skip
 # Columns that are fields of a judgement by the same names: as they are, and as sets of entries of bookies.
 _NUMBERS = ("m", "mu", "past_end_last")
-_SETS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed")
+_SETS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed", "listed")
 
 
 def judge_ledgers(
@@ -111,7 +113,7 @@ def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
     """One row per ledger with its few unequal ``pairs``, as `pair_of` takes them."""
     from pyspark.sql import functions as F
 
-    pair = F.struct("bookie_id", "expected", "held", "index_state", "answered")
+    pair = F.struct("bookie_id", "expected", "held", "index_state", "answered", "listed")
     return unequal.groupBy(*LEDGER).agg(F.collect_list(pair).alias("pairs"))
 
 
@@ -172,6 +174,7 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
         groups_of(row["held"]),
         row["index_state"],
         row["answered"],
+        listed=groups_of(row["listed"]),
     )
 
 
@@ -227,13 +230,17 @@ def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]
 
 
 def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Entries that a bookie serves and its index lacks, of ledgers that did not move between two scans.
+    """Entries that a bookie serves or lists and its index lacks, of ledgers that did not move between scans.
 
-    Returns scope_id, ledger_id, bookie_id, groups, count.
+    Returns scope_id, ledger_id, bookie_id, groups, count, served.
     """
     from pyspark.sql import functions as F
 
-    rows = only("unindexed", judged).select(*LEDGER, F.explode("unindexed").alias("u"))
+    def each(column: str, served: bool) -> DataFrame:
+        return found.select(*LEDGER, F.explode(column).alias("u"), F.lit(served).alias("served"))
+
+    found = only("unindexed", judged)
+    rows = each("unindexed", served=True).unionByName(each("listed", served=False))
     if moved is not None:
         rows = rows.join(moved.select(*LEDGER), [*LEDGER], "left_anti")
-    return rows.select(*LEDGER, "u.*")
+    return rows.select(*LEDGER, "u.*", "served")

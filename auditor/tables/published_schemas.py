@@ -81,8 +81,17 @@ TABLES: dict[str, pa.Schema] = {
             "the entries it should hold, 24 bytes a group; null: none are judged there",
         ),
         ("held", pa.binary(), "the entries its index shows; null: no index"),
-        ("index_state", pa.string(), "ok, cut, unreadable, limbo, not-indexed or absent"),
+        (
+            "index_state",
+            pa.string(),
+            "ok, cut, unreadable, limbo, not-indexed, misplaced, wrong-directory or absent",
+        ),
         ("answered", pa.int64(), "when the bookie itself said what it holds (rpc), ms"),
+        (
+            "listed",
+            pa.binary(),
+            "of these what the bookie listed (rpc) and its disk, read whole, lacks; null: none",
+        ),
     ),
     "judged": JUDGED,
     "witness": WITNESS,

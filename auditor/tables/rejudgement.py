@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER
-from auditor.model.states import LedgerClass
+from auditor.model.states import LedgerClass, UnknownCopy
 from auditor.spark.batches import map_batches
 from auditor.tables.doubts import unasked
 from auditor.tables.judge_replicas import BookieState, groups_of
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 ANSWERS_KEPT = 12
 """So many answers a ledger's judgement keeps; the table witness has all."""
 
+_UNDECIDED = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED)
+"""Why a replica is unknown of which the bookie's own word says more than its index."""
+
 _WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
 _QUESTIONS = pa.schema(
     [
@@ -51,8 +54,11 @@ _QUESTIONS = pa.schema(
 
 
 def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
-    """The rows of ``judged`` that a witness may change: a bookie that lacks something can be asked."""
-    return judged.where(_reachable(askable))
+    """The rows of ``judged`` that a witness may change: a bookie whose word matters can be asked."""
+    from pyspark.sql import functions as F
+
+    listed = F.exists("listed", lambda part: part["bookie_id"].isin(list(askable)))
+    return judged.where(_reachable(askable) | listed | (F.size(_undecided(askable)) > 0))
 
 
 def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], reads: int) -> DataFrame:
@@ -67,7 +73,8 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
 
     names = frozenset(askable)
     worst = candidates(judged, askable).withColumn("rank", _rank())
-    chosen = worst.orderBy("rank", *LEDGER).limit(reads).select(*LEDGER, "missing", "rank")
+    columns = ("missing", "listed", _undecided(askable).alias("undecided"), "rank")
+    chosen = worst.orderBy("rank", *LEDGER).limit(reads).select(*LEDGER, *columns)
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,9 +132,12 @@ def rejudge(
 
 
 def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict[str, Any]]:
-    missing = [(part["bookie_id"], groups_of(part["groups"])) for part in row["missing"]]
+    missing, listed = (
+        [(part["bookie_id"], groups_of(part["groups"])) for part in row[name]]
+        for name in ("missing", "listed")
+    )
     try:
-        asked = questions(facts_of(row), missing, askable)
+        asked = questions(facts_of(row), missing, askable, listed, row["undecided"])
     except CoverageLimitError:
         return  # too irregular to choose: not asked about, and the row says so
     for turn, bookie_id, entry in asked:
@@ -167,8 +177,19 @@ def _reachable(askable: Sequence[str]) -> Column:
     return F.exists("missing", lambda part: part["bookie_id"].isin(list(askable)))
 
 
-def _rank() -> Column:
-    """The worst class first."""
+def _undecided(askable: Sequence[str]) -> Column:
+    """The bookies of which one answer decides a replica."""
     from pyspark.sql import functions as F
 
-    return F.array_position(F.array(*(F.lit(name) for name in _WORST_FIRST)), class_of("m")).cast("int")
+    wanted = F.filter(
+        "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED)
+    )
+    return F.transform(wanted, lambda part: part["bookie_id"])
+
+
+def _rank() -> Column:
+    """The worst class first, and what lacks nothing last."""
+    from pyspark.sql import functions as F
+
+    place = F.array_position(F.array(*(F.lit(name) for name in _WORST_FIRST)), class_of("m")).cast("int")
+    return F.when(place > 0, place).otherwise(len(_WORST_FIRST) + 1)

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, REPLICA, schema_of
-from auditor.model.states import BookieRead, EntryLogState, IndexState, LogFileKind, SpaceClass
+from auditor.model.states import (
+    ELSEWHERE,
+    ON_DISK,
+    BookieRead,
+    EntryLogState,
+    IndexState,
+    LogFileKind,
+    SpaceClass,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,7 +59,8 @@ UNFLUSHED = 3
 """So many of the newest logs of a directory may have entries that its index lacks; a flush is no larger."""
 
 _FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current")
-_HAD = [each.value for each in (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO)]
+_HAD = [each.value for each in ON_DISK]
+_UNCLEAR = [each.value for each in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
 
 
 def space(
@@ -182,7 +191,7 @@ def _class() -> Column:
     from pyspark.sql import functions as F
 
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
-    clear = F.coalesce(~F.col("state").isin(IndexState.CUT.value, IndexState.UNREADABLE.value), F.lit(True))
+    clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
     listed = F.col("members").isNotNull()
     return (
         F.when(~readable | ~clear, SpaceClass.OWNER_UNKNOWN.value)

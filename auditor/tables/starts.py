@@ -7,7 +7,7 @@ configuration is inferred (`auditor.model.bookie_configuration`), the decision i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -42,28 +42,39 @@ STARTS = schema_of(
         pa.list_(pa.string()),
         "fields in which the store's cookie differs from every VERSION of the bookie",
     ),
+    ("certain", pa.bool_(), "nothing else explains what would end its start"),
     ("store_grows", pa.bool_(), "of these lists one has all of the other: allowStorageExpansion takes them"),
 )
 
 
 def starts(
-    found: Sequence[OwnedDirectory], cookies: Iterable[StoreCookie], instance_id: str | None
+    found: Sequence[OwnedDirectory],
+    cookies: Iterable[StoreCookie],
+    instance_id: str | None,
+    replays: Mapping[str, Refusal] | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of `STARTS`, by bookie; ``found`` are all directories, each with the place in which it lies."""
+    """Rows of `STARTS`, by bookie; ``found`` are all directories, each with the place in which it lies.
+
+    ``replays`` has the bookies that their cookies let start, and that could not replay their journals then.
+    """
     stored = {each.bookie_id: each for each in cookies}
     places: dict[str, list[OwnedDirectory]] = {}
     for each in found:
         if each.place_id is not None:
             places.setdefault(each.place_id, []).append(each)
     rows = (
-        _start(name, directories, stored.get(name), instance_id)
+        _start(name, directories, stored.get(name), instance_id, (replays or {}).get(name))
         for name, directories in sorted(places.items())
     )
     return [row for row in rows if row is not None]
 
 
 def _start(
-    bookie_id: str, directories: Sequence[OwnedDirectory], stored: StoreCookie | None, instance_id: str | None
+    bookie_id: str,
+    directories: Sequence[OwnedDirectory],
+    stored: StoreCookie | None,
+    instance_id: str | None,
+    replay: Refusal | None,
 ) -> dict[str, Any] | None:
     versions = [each.cookie for each in directories if each.cookie is not None]
     store = stored.cookie if stored else None
@@ -74,8 +85,8 @@ def _start(
     there = _configured_directories(expected, directories)
     # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
     in_store = [(bookie_id, store or Unreadable(stored.damage or "damaged"))] if stored else []
-    plain = legacy_refusal(expected, in_store, there)
-    grown = legacy_refusal(expected, in_store, there, allow_expansion=True)
+    plain = legacy_refusal(expected, in_store, there) or replay
+    grown = legacy_refusal(expected, in_store, there, allow_expansion=True) or replay
     differs: tuple[str, ...] = ()
     grows = None
     if inferred.source is Source.VERSIONS and store is not None and store.bookie_id == bookie_id:
@@ -98,6 +109,7 @@ def _start(
         "stored_id": plain.stored_id if plain else None,
         **_refusal(grown, "expansion_"),
         "store_differs": list(differs),
+        "certain": plain is None or plain.certain,
         "store_grows": grows,
     }
 

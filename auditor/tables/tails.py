@@ -41,11 +41,15 @@ def _unite_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         tails, schema = batch.column("tail"), batch.drop_columns(["tail"]).schema
         columns = {name: batch.column(name) for name in schema.names}
         if tails.null_count < len(batch):
-            held, states = columns["held"].to_pylist(), columns["index_state"].to_pylist()
+            held, states, listed = (columns[name].to_pylist() for name in ("held", "index_state", "listed"))
             for row, tail in enumerate(tails.to_pylist()):
                 if tail is not None:
                     held[row], states[row] = unite_with_tail(held[row], states[row], tail)
+                    # The journal is on the disk too: what it has, the disk does not lack.
+                    beyond = coverage.difference(groups_of(listed[row]), groups_of(tail))
+                    listed[row] = beyond.tobytes() or None
             columns |= {"held": pa.array(held, pa.binary()), "index_state": pa.array(states, pa.string())}
+            columns["listed"] = pa.array(listed, pa.binary())
         yield pa.RecordBatch.from_arrays(
             [columns[field.name].cast(field.type) for field in schema], schema=schema
         )
@@ -66,5 +70,5 @@ def unite_with_tail(held: bytes | None, state: str, tail: bytes) -> tuple[bytes,
     except CoverageLimitError:
         return (
             held,
-            IndexState.LIMBO,
+            IndexState.CUT,
         )  # more than can be put together: of what the index lacks nothing is known

@@ -17,8 +17,17 @@ sample of that, so that small ledgers are decided whole. Then the ledger is judg
                      silent, bound)        no more than suspect
     was not read     served                it is held; the rest stays unknown
     was not read     no such entry/ledger  it is missing; the rest stays unknown
-    is damaged, in   served                it is held; the rest stays unknown
-    limbo, ...       no such entry/ledger  unknown still: a damaged index answers from the damage
+    lacks what a     served                it is held; a finding on the bookie if no clock explains it
+    listing has      no such entry/ledger  unknown (denied): one of the two is wrong
+                     nothing               it is held: a listing proves that. The finding is a suspect.
+    is damaged       served                it is held; the rest stays unknown
+                     no such entry/ledger  unknown still: a damaged index answers from the damage
+    has it in limbo  served                it is in limbo no more: held, as is what the index shows; the rest
+                                           stays unknown
+                     anything else         unknown, whatever the index shows
+    lies where the   served                it is held; the rest stays unknown
+    bookie does not  no such entry/ledger  it is missing: the bookie does not look there
+    look
     shows the entry  served, or nothing    it is held
     shows the entry  no such entry/ledger  unknown (denied): one of the two is wrong
 
@@ -57,12 +66,17 @@ BOUND = "the bound on reads was reached (--witness-reads)"
 
 
 def questions(
-    ledger: LedgerFacts, missing: Sequence[tuple[str, Groups]], askable: Collection[str]
+    ledger: LedgerFacts,
+    missing: Sequence[tuple[str, Groups]],
+    askable: Collection[str],
+    listed: Sequence[tuple[str, Groups]] = (),
+    undecided: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
-    """What to ask about a ledger with missing entries: (turn, bookie, entry), the most telling first.
+    """What to ask about a ledger: (turn, bookie, entry), the most telling first.
 
     Turn 0 is the entry with the most copies missing, on all of its write set; the turns after it are of what
-    each bookie lacks. Raises `CoverageLimitError` where the sets are too irregular.
+    each bookie lacks, or only lists. Of bookies whose whole replica is ``undecided`` one entry tells. Raises
+    `CoverageLimitError` where the sets are too irregular.
 
     >>> from auditor.codecs.availability.groups import GROUP
     >>> ledger = LedgerFacts(1, True, 2, 2, 1, 9, 0, [(0, ["a", "b"])])
@@ -70,14 +84,13 @@ def questions(
     [(0, 'a', 3), (0, 'b', 3), (1, 'a', 4)]
     """
     worst = most_shared_entry([groups for _, groups in missing])
-    if worst is None:
-        return []
-    found = [(0, bookie, worst) for bookie in write_set(ledger, worst) if bookie in askable]
-    for bookie, groups in missing:
-        if bookie in askable:
-            sample = [entry for entry in even_sample(groups, SAMPLE) if entry != worst]
-            found += [(turn, bookie, entry) for turn, entry in enumerate(sample, 1)]
-    return sorted(found)
+    turns = {} if worst is None else {(bookie, worst): 0 for bookie in write_set(ledger, worst)}
+    for bookie, groups in (*missing, *listed):
+        sample = [entry for entry in even_sample(groups, SAMPLE) if entry != worst]
+        turns |= {(bookie, entry): turn for turn, entry in enumerate(sample, 1)}
+    for bookie in undecided:
+        turns.setdefault((bookie, first_entry(ledger, bookie)), 1)
+    return sorted((turn, bookie, entry) for (bookie, entry), turn in turns.items() if bookie in askable)
 
 
 def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
@@ -89,6 +102,22 @@ def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
     ensemble = next(members for first, members in reversed(ledger.segments) if first <= entry)
     places = ((entry + copy) % ledger.ensemble_size for copy in range(ledger.write_quorum))
     return list(dict.fromkeys(ensemble[place] for place in places))
+
+
+def first_entry(ledger: LedgerFacts, bookie_id: str) -> int:
+    """The first entry that a bookie should have.
+
+    >>> first_entry(LedgerFacts(1, True, 3, 2, 1, 9, 0, [(0, ["a", "b", "c"])]), "b")
+    0
+    >>> first_entry(LedgerFacts(1, True, 3, 1, 1, 9, 0, [(0, ["a", "b", "c"])]), "c")
+    2
+    """
+    return next(
+        entry
+        for first, last in ledger.ranges
+        for entry in range(first, min(last + 1, first + ledger.ensemble_size))
+        if bookie_id in write_set(ledger, entry)
+    )
 
 
 def judge_again(

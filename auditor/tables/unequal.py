@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SECTOR = 512
 # In the order in which both sides are sorted: the scope, which is nearly always the same, last.
 PAIR = ("ledger_id", "bookie_id", "scope_id")
-_COLUMNS = (*REPLICA, "expected", "held", "index_state", "answered")
+_COLUMNS = (*REPLICA, "expected", "held", "index_state", "answered", "listed")
 
 
 def expected_groups(ledgers: DataFrame, tails: DataFrame | None = None) -> DataFrame:
@@ -74,24 +74,34 @@ def held_groups(
 
 
 def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> DataFrame:
-    """The pairs that differ: scope_id, ledger_id, bookie_id, expected, held, index_state, answered.
+    """The pairs that differ: scope_id, ledger_id, bookie_id, expected, held, index_state, answered, listed.
 
     ``index_state`` is the state of the index found, or absent where there is none. A pair without expected
     groups is of a ledger that is gone, that cannot be judged, or that has nothing on that bookie. An index
     that does not speak for everything (cut, limbo) stays, even where it holds all that is judged: of an open
     end, what it does not show is unknown. What ``foreign`` bookies hold is another cluster's, and equals
-    nothing. Where ``expected`` has journals' tails, what they show is held too.
+    nothing. What a listing has beyond its bookie's index makes them differ too. Where ``expected`` has
+    journals' tails, what they show is held too.
     """
     from pyspark.sql import functions as F
 
     left = expected.withColumnRenamed("groups", "expected")
-    right = held.select(*PAIR, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered")
+    right = _of_held(held)
     both = left.join(right, [*PAIR], "full_outer")
     both = both.withColumn("index_state", F.coalesce("index_state", F.lit(IndexState.ABSENT)))
     if "tail" not in expected.columns:
         return both.where(~_healthy(foreign)).select(*_COLUMNS)
     candidates = both.where(F.col("tail").isNotNull() | ~_healthy(foreign))
     return with_tails(candidates.select(*_COLUMNS, "tail")).where(~_healthy(foreign))
+
+
+def _of_held(held: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    # Only where answers were merged in does a listing say more than its index.
+    listed = F.col("listed") if "listed" in held.columns else F.lit(None).cast("binary").alias("listed")
+    groups, state = F.col("groups").alias("held"), F.col("state").alias("index_state")
+    return held.select(*PAIR, groups, state, "answered", listed)
 
 
 def _healthy(foreign: Sequence[str]) -> Column:
@@ -102,7 +112,8 @@ def _healthy(foreign: Sequence[str]) -> Column:
     same = F.coalesce("expected", F.lit(b"")) == F.coalesce("held", F.lit(b""))
     whole = F.col("index_state") == IndexState.OK
     ours = ~F.col("bookie_id").isin(list(foreign))
-    return F.coalesce(same & whole & ours & F.col("expected").isNotNull(), F.lit(False))
+    alone = F.col("listed").isNull()
+    return F.coalesce(same & whole & ours & alone & F.col("expected").isNotNull(), F.lit(False))
 
 
 def answered_ends(ledgers: DataFrame, held: DataFrame, bookies: Collection[str]) -> DataFrame:
@@ -116,7 +127,5 @@ def answered_ends(ledgers: DataFrame, held: DataFrame, bookies: Collection[str])
 
     left = expected_groups(ledgers.where("state <> 'CLOSED'")).withColumnRenamed("groups", "expected")
     answers = held.where(F.col("bookie_id").isin(list(bookies)) & F.col("answered").isNotNull())
-    right = answers.where("state = 'ok'").select(
-        *PAIR, F.col("groups").alias("held"), F.col("state").alias("index_state"), "answered"
-    )
+    right = _of_held(answers.where("state = 'ok'"))
     return left.join(right, [*PAIR]).where("expected = held").select(*_COLUMNS)

@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 # Tables that are made of landed ones while checks are asked, and lie in no run.
 _DERIVED = {
-    "unindexed": "scope_id long, ledger_id long, bookie_id string, groups binary, count long",
+    "unindexed": "scope_id long, ledger_id long, bookie_id string, groups binary, count long, served boolean",
     "empty_directories": "path string, ctime long",
     "over_replicated": """
         scope_id long, ledger_id long, bookie_id string, count long, state string, marked boolean,
@@ -72,7 +72,7 @@ _USUAL: dict[str, Row] = {
         "suspect": False, "foreign_instance": False,
     },
     "directories": {"layout": 5, "role": "ledger", "instance_id": INSTANCE, "version_absent": False},
-    "starts": {"source": "versions", "agreed": True},
+    "starts": {"source": "versions", "agreed": True, "certain": True},
     "contents": {"better": 0, "worse": 0, "rank": 1},
     "identities": {"aliases": [], "stranded": False},
     "identity_edges": {"joins": True, "evidence": "seen", "apart": False},
@@ -80,7 +80,7 @@ _USUAL: dict[str, Row] = {
     "judged": {
         "scope_id": 0, "version": 0, "state": "CLOSED", "write_quorum": 3, "ack_quorum": 2, "m": 0, "mu": 0,
         "missing": [], "unknown": [], "lagging": [], "stale": [], "surplus": [], "past_end": [],
-        "foreign": [], "doubts": [], "lasting_doubts": [], "unindexed": [], "witness": [],
+        "foreign": [], "doubts": [], "lasting_doubts": [], "unindexed": [], "listed": [], "witness": [],
     },
     "verdicts": {
         "scope_id": 0, "state": "CLOSED", "class": "healthy", "potential_class": "healthy",
@@ -89,7 +89,7 @@ _USUAL: dict[str, Row] = {
     "orphans": {"scope_id": 0, "groups": b"", "in_m0": False, "in_m1": False, "newer_than_scan": False},
     "holdings": {"orphans": 0, "in_doubt": 0, "lasting": 0},
     "vanished_ranges": {"scope_id": 0, "in_doubt": 0},
-    "unindexed": {"scope_id": 0, "count": 1},
+    "unindexed": {"scope_id": 0, "count": 1, "served": True},
     "ownership": {
         "scope_id": 0, "seen_before": False, "application": "pulsar", "tenant": "shop", "namespace": "orders",
         "borrowed": False, "state": "CLOSED",

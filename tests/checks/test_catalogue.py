@@ -48,6 +48,8 @@ CATALOGUE = {
         "index-unreadable": "error",
         "index-incomplete": "warning",
         "ledger-not-indexed": "error",
+        "ledgers-in-limbo": "warning",
+        "ledgers-in-wrong-directory": "error",
         "metadata-suspect": "critical",
         "gc-would-delete-live": "critical",
         "stray-file": "note",

@@ -103,7 +103,7 @@ def test_what_is_undecided_says_why(spark: SparkSession) -> None:
         spark,
         verdicts=[{"ledger_id": number, **classes} for number in (1, 2, 3)],
         judged=[
-            {"ledger_id": 1, "mu": 1, "unknown": [("b", 10, "limbo"), ("a", 10, "limbo")]},
+            {"ledger_id": 1, "mu": 1, "unknown": [("b", 10, "misplaced"), ("a", 10, "misplaced")]},
             {"ledger_id": 2, "mu": 1, "unknown": [("b", 10, "not-indexed")]},
             {
                 "ledger_id": 3,
@@ -112,12 +112,25 @@ def test_what_is_undecided_says_why(spark: SparkSession) -> None:
             },
         ],
     )
-    limbo, unserved, several = (found.message for found in find("replication-undecided", asked))
-    assert (
-        limbo == "ledger 1 is healthy as far as known and could be below-write-quorum: it is in limbo on a, b"
+    elsewhere, unserved, several = (found.message for found in find("replication-undecided", asked))
+    assert elsewhere == (
+        "ledger 1 is healthy as far as known and could be below-write-quorum: "
+        "its index lies outside its place on a, b"
     )
     assert unserved.endswith(": it is not in the index of ledgers on b")
     assert several.endswith(": its index cannot be read on c; it is in limbo on a; not read: b")
+
+
+def test_what_a_finding_of_the_bookie_says_is_not_said_once_a_ledger(spark: SparkSession) -> None:
+    whys = ["limbo", "wrong-directory", "unread", "unreadable"]
+    asked = tables(
+        spark,
+        verdicts=[
+            {"ledger_id": n, "class": "healthy", "potential_class": BELOW_WRITE} for n in range(len(whys))
+        ],
+        judged=[{"ledger_id": n, "mu": 1, "unknown": [("a", 1, why)]} for n, why in enumerate(whys)],
+    )
+    assert places(find("replication-undecided", asked)) == [(3, None)]
 
 
 def test_only_the_open_end_can_lag(spark: SparkSession) -> None:

@@ -92,3 +92,10 @@ def test_a_refused_start_is_told_unless_another_finding_says_it(spark: SparkSess
     assert (instance.bookie_id, instance.evidence["with_expansion"]) == ("bk4", None)
     without = tables(spark, facts(instance_id=None, instance_id_missing=True), starts=starts, bookies=bookies)
     assert places(find("start-refused", without)) == [(None, "bk1")]
+
+
+def test_a_start_that_something_else_may_explain_is_a_suspect(spark: SparkSession) -> None:
+    gone = {"error": "java.io.IOException", "fault": "journal-gone", "reason": "why", "expansion_paths": []}
+    starts: list[Row] = [{"bookie_id": f"bk{n}", "certain": n == 1, "paths": ["/j"], **gone} for n in (1, 2)]
+    asked = tables(spark, starts=starts, bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2"}])
+    assert [found.confidence for found in find("start-refused", asked)] == ["confirmed", "suspect"]

@@ -11,25 +11,44 @@ from tests.checks.tables_builder import find, tables
 
 def test_one_finding_a_bookie_with_counts_and_samples(spark: SparkSession) -> None:
     rows = [
-        {"ledger_id": ledger, "bookie_id": bookie, "groups": b"", "count": count}
+        {"ledger_id": ledger, "bookie_id": bookie, "groups": b"", "count": count, "served": True}
         for ledger, bookie, count in ((7, "a", 2), (8, "a", 3), (7, "b", 1))
     ]
     first, second = find("index-incomplete", tables(spark, unindexed=rows))
     assert (first.bookie_id, first.ledger_id, first.severity) == ("a", None, "warning")
-    assert first.evidence == {"ledgers": 2, "entries_served": 5, "sample": ["7", "8"]}
+    assert first.evidence == {"ledgers": 2, "entries_served": 5, "entries_listed": 0, "sample": ["7", "8"]}
     assert first.message == "a serves 5 entries of 2 ledgers that its index on disk lacks"
     assert second.message == "b serves 1 entry of 1 ledger that its index on disk lacks"
+
+
+def test_what_is_only_listed_is_a_suspect(spark: SparkSession) -> None:
+    rows = [
+        {"ledger_id": 7, "bookie_id": bookie, "groups": b"", "count": 1 + served, "served": served}
+        for bookie, served in (("a", False), ("b", False), ("b", True))
+    ]
+    listed, both = find("index-incomplete", tables(spark, unindexed=rows))
+    assert (listed.confidence, listed.message) == (
+        "suspect",
+        "a lists 1 entry of 1 ledger that its index on disk lacks",
+    )
+    assert (both.confidence, both.evidence["entries_served"], both.evidence["entries_listed"]) == (
+        "confirmed",
+        2,
+        1,
+    )
 
 
 def test_a_ledger_that_moved_between_the_scans_proves_nothing(spark: SparkSession) -> None:
     served = [("a", b"", 1)]
     judged = tables(
         spark,
-        judged=[{"ledger_id": ledger, "unindexed": served} for ledger in (7, 8)] + [{"ledger_id": 9}],
+        judged=[{"ledger_id": ledger, "unindexed": served} for ledger in (7, 8)]
+        + [{"ledger_id": 9}, {"ledger_id": 10, "listed": served}],
     ).judged
     moved = spark.createDataFrame([(0, 8, True, 1, 2)], ", ".join(_columns()))
-    assert [row["ledger_id"] for row in find_unindexed(judged, moved).collect()] == [7]
-    assert {row["ledger_id"] for row in find_unindexed(judged, None).collect()} == {7, 8}
+    assert {row["ledger_id"] for row in find_unindexed(judged, moved).collect()} == {7, 10}
+    found = {row["ledger_id"]: row["served"] for row in find_unindexed(judged, None).collect()}
+    assert found == {7: True, 8: True, 10: False}
 
 
 def _columns() -> list[str]:

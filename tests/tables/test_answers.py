@@ -23,8 +23,9 @@ def test_a_pair_that_one_side_alone_has_keeps_that_row(spark: SparkSession) -> N
     held = availability(spark, index(1, "bk1", {0, 1}, path="1.idx", mtime=5))
     answers = availability(spark, index(2, "bk1", {3}, **ASKED), index(3, "bk1", state="unreadable", **ASKED))
     both = merge_answers(held, answers)
-    assert both.columns == held.columns
-    assert set(both.collect()) == {*held.collect(), *answers.collect()}
+    assert both.columns == [*held.columns, "listed"]
+    assert {row["listed"] for row in both.collect()} == {None}
+    assert set(both.drop("listed").collect()) == {*held.collect(), *answers.collect()}
 
 
 def test_what_either_a_file_or_its_bookie_shows_is_held(spark: SparkSession) -> None:
@@ -89,6 +90,18 @@ def test_a_disk_that_was_read_whole_says_what_is_absent_and_not_a_listing(spark:
         5: None,  # no file on a bookie that was read
     }
     assert unpack(rows[1]["groups"]) == {0, 1}
+    # What the disk lacks, which is the listing's alone there: it is asked for.
+    assert {ledger: unpack(row["listed"]) for ledger, row in rows.items() if row["listed"]} == {
+        1: {1},
+        5: {1},
+    }
+
+
+def test_a_listing_that_shows_no_more_than_the_disk_adds_nothing(spark: SparkSession) -> None:
+    files = [index(1, "bk1", {0, 1}), index(2, "bk1", {0, 1})]
+    answers = [index(1, "bk1", {0}, **ASKED), index(2, "bk1", {0, 1}, **ASKED)]
+    rows = merge_answers(availability(spark, *files), availability(spark, *answers), ["bk1"]).collect()
+    assert [(unpack(row["groups"]), row["listed"]) for row in rows] == [({0, 1}, None)] * 2
 
 
 def test_what_a_bookie_serves_of_a_ledger_that_is_not_indexed_it_said_itself(spark: SparkSession) -> None:

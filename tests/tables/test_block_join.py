@@ -86,6 +86,7 @@ def one_by_one(should: Sequence[Replica], held: Sequence[Replica], foreign: Sequ
                 "held": theirs[3] if theirs else None,
                 "index_state": theirs[4] if theirs else "absent",
                 "answered": theirs[5] if theirs else None,
+                "listed": None,
             }
         )
     return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.sources.bookies.rpc.read_rows import WITNESS
@@ -13,7 +14,7 @@ from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.rejudgement import ANSWERS_KEPT, rejudge, requests
 from auditor.tables.testimony import BOUND
 from auditor.tables.unequal import expected_groups, unequal
-from tests.tables.rows import availability, index, ledger, ledgers, unpack
+from tests.tables.rows import availability, index, ledger, ledgers, pack, unpack
 
 BOOKIES = ("a", "b", "c")
 ALL = set(range(10))
@@ -67,6 +68,32 @@ def test_the_worst_entries_of_the_worst_ledgers_are_asked_for_first(spark: Spark
     assert sorted(asked(requests(metadata, by_index, BOOKIES, 3))) == [(4, "a", 4), (4, "b", 4), (4, "c", 4)]
     assert len(asked(requests(metadata, by_index, ["a"], 4))) == 2  # half of all for one bookie
     assert len(asked(requests(metadata, by_index, ["a"], 1))) == 1
+
+
+def test_what_is_listed_and_whole_replicas_that_are_undecided_are_asked_for_last(spark: SparkSession) -> None:
+    metadata = ledgers(spark, *(ledger(n, dict.fromkeys(BOOKIES, ALL), ack_quorum=2) for n in range(1, 7)))
+    states = {2: "limbo", 3: "misplaced", 4: "unreadable", 5: "wrong-directory"}
+    lacking = {(6, "b"): ALL - {4}} | {(n, "a"): set() for n in (3, 4, 5)}
+    held = [
+        index(n, bookie, lacking.get((n, bookie), ALL), state=states.get(n, "ok") if bookie == "a" else "ok")
+        for n in range(1, 7)
+        for bookie in BOOKIES
+    ]
+    rows = availability(spark, *held).withColumn(
+        "listed", F.when(F.expr("ledger_id = 1 and bookie_id = 'a'"), F.lit(pack({8, 9})))
+    )
+    by_index = judge_ledgers(metadata, unequal(expected_groups(metadata), rows, []), STATES, 0)
+    wanted = asked(requests(metadata, by_index, BOOKIES, 1000))
+    # A damaged index answers from the damage, and of a wrong directory the bookie's finding says all.
+    assert [(n, entry) for n, bookie, entry in wanted if bookie == "a"] == [
+        (6, 4),
+        (1, 8),
+        (2, 0),
+        (3, 0),
+        (1, 9),
+    ]
+    assert [(n, bookie) for n, bookie, _ in wanted if bookie != "a"] == [(6, "b"), (6, "c")]
+    assert asked(requests(metadata, by_index, ["c"], 1000)) == []
 
 
 def again(

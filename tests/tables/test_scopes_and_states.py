@@ -127,22 +127,30 @@ def test_marks_of_ledgers_made_since_are_found_by_scope(spark: SparkSession) -> 
     assert [row["ledger_id"] for row in of_first_scan(marks, find_moves(first, second)).collect()] == [1]
 
 
-@pytest.mark.parametrize(("state", "why"), [("limbo", "limbo"), ("cut", "unreadable")])
-def test_what_is_there_is_held_and_the_rest_unknown(spark: SparkSession, state: str, why: str) -> None:
+def test_what_a_cut_index_shows_is_held_and_the_rest_unknown(spark: SparkSession) -> None:
     both = {"bk1": {0, 1, 2}, "bk2": {0, 1, 2}}
     metadata = [ledger(1, both), ledger(2, both)]
     indexes = [
-        index(1, "bk1", {0, 1, 2}, state=state),
+        index(1, "bk1", {0, 1, 2}, state="cut"),
         index(1, "bk2", {0, 1, 2}),
-        index(2, "bk1", {0}, state=state),
+        index(2, "bk1", {0}, state="cut"),
         index(2, "bk2", {0, 1}),
     ]
     rows = judged_of(spark, metadata, indexes)
     whole, part = rows[0, 1], rows[0, 2]
     assert (whole["m"], whole["mu"], whole["unknown"]) == (0, 0, [])
     assert (part["m"], part["mu"]) == (1, 2)
-    assert [(u["bookie_id"], u["count"], u["why"]) for u in part["unknown"]] == [("bk1", 2, why)]
+    assert [(u["bookie_id"], u["count"], u["why"]) for u in part["unknown"]] == [("bk1", 2, "unreadable")]
     assert [(entry["bookie_id"], unpack(entry["groups"])) for entry in part["missing"]] == [("bk2", {2})]
+
+
+def test_all_copies_in_limbo_are_unknown_and_what_lies_elsewhere_is_still_seen(spark: SparkSession) -> None:
+    both = {"bk1": {0, 1, 2}, "bk2": {0, 1, 2}}
+    indexes = [index(1, "bk1", {0, 1, 2, 7}, state="limbo"), index(1, "bk2", {0, 1, 2})]
+    row = judged_of(spark, [ledger(1, both)], indexes)[0, 1]
+    assert (row["m"], row["mu"], row["missing"]) == (0, 1, [])
+    assert [(u["bookie_id"], u["count"], u["why"]) for u in row["unknown"]] == [("bk1", 3, "limbo")]
+    assert [(entry["bookie_id"], unpack(entry["groups"])) for entry in row["surplus"]] == [("bk1", {7})]
 
 
 def test_an_open_end_does_not_lag_on_a_member_in_limbo(spark: SparkSession) -> None:

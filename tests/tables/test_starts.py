@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from auditor.model.start_refusal import unreplayable
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.places import find_places
 from auditor.sources.metadata.store import ClusterNodes, Znode
@@ -47,6 +48,18 @@ def test_a_bookie_whose_cookies_agree_would_start(tmp_path: Path) -> None:
     [row] = _starts(tmp_path, _stored(bk1=cookie))
     assert (row["bookie_id"], row["error"], row["expansion_error"]) == ("bk1", None, None)
     assert (row["source"], row["agreed"], row["store_differs"]) == ("versions", True, [])
+
+
+def test_a_journal_that_cannot_be_replayed_refuses_what_cookies_let_start(tmp_path: Path) -> None:
+    cookie = _cookie("bk1", "l0", "l1")
+    _lay(tmp_path / "good", journal=cookie, l0=cookie, l1=cookie)
+    _lay(tmp_path / "wiped", journal=cookie, l0=cookie, l1=None)
+    replays = {"bk1": unreplayable([("/j", "1a.txn")], certain=False)}
+    for place, fault, certain in (("good", "journal-gone", False), ("wiped", "version-missing", True)):
+        found = attribute(find_places([str(tmp_path / place)]), {"bk1"}, {}, CLUSTER).found
+        [row] = starts(found, _stored(bk1=cookie), CLUSTER, replays)
+        assert (row["fault"], row["certain"]) == (fault, certain)
+    assert row["expansion_fault"] == "wiped"
 
 
 def test_a_wiped_disk_refuses_the_start_whatever_is_allowed(tmp_path: Path) -> None:

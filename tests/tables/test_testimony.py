@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,7 +104,7 @@ def test_a_bookie_that_nobody_registered_is_judged_by_its_index() -> None:
 
 
 @pytest.mark.parametrize("answer", ["no-such-entry", "no-such-ledger"])
-@pytest.mark.parametrize("index", ["cut", "unreadable", "limbo", "not-indexed"])
+@pytest.mark.parametrize("index", ["cut", "unreadable", "limbo", "not-indexed", "wrong-directory"])
 def test_a_damaged_index_is_not_trusted_in_what_its_bookie_denies(answer: str, index: str) -> None:
     found = judged(said(A, answer, 3), index=index)
     assert missing(found) == set()
@@ -114,6 +115,51 @@ def test_a_damaged_index_does_not_hide_what_is_served() -> None:
     found = judged(said(A, "served", 3), held={0, 1}, index="cut")
     assert unknown(found) == {"a unreadable": ALL - {0, 1, 3}}
     assert not found.unindexed
+
+
+def test_all_copies_in_limbo_are_unknown_until_the_bookie_serves_one() -> None:
+    """4.17.2 answers each read of them with EUNKNOWNLEDGERSTATE, whatever its locations show."""
+    refused = judged(said(A, "unknown", 0, reason="EUNKNOWNLEDGERSTATE"), held=ALL, index="limbo")
+    for answer in (refused, judged([], held=ALL, index="limbo")):
+        assert unknown(answer) == {"a limbo": ALL}
+        assert (missing(answer), answer.m, answer.mu) == (set(), 0, 1)
+    healed = judged(said(A, "served", 0), held=ALL, index="limbo")
+    assert (unknown(healed), missing(healed)) == ({}, set())
+    in_part = judged(said(A, "served", 0), held={1}, index="limbo")
+    assert unknown(in_part) == {"a limbo": ALL - {0, 1}}
+
+
+def test_where_a_bookie_does_not_look_for_an_index_its_word_decides() -> None:
+    assert unknown(judged([], index="misplaced")) == {"a misplaced": ALL}
+    denied = judged(said(A, "no-such-ledger", 0), index="misplaced")
+    assert (missing(denied), unknown(denied), denied.doubts) == (ALL, {}, set())
+    still_open = judged(said(A, "served", 0), index="misplaced")
+    assert (missing(still_open), unknown(still_open)) == (set(), {"a misplaced": ALL - {0}})
+    assert not still_open.unindexed
+
+
+def test_what_only_a_listing_has_is_held_and_asked_for() -> None:
+    def by(answers: list[dict[str, Any]] | None, state: BookieState = FRESH) -> Judgement:
+        pair = Pair(A, groups(ALL), groups(ALL), "ok", listed=groups({8, 9}))
+        return judge_again(
+            LEDGER, [pair], answers or [], [A, B] if answers is not None else [], {A: state}, 0
+        )
+
+    def of(found: list[tuple[str, Any]]) -> dict[str, set[int]]:
+        return {bookie: entries(some) for bookie, some in found}
+
+    unasked, silent = by(None), by(said(A, "unknown", 8, 9, reason="silence"))
+    for answer in (unasked, silent, by([])):
+        assert (of(answer.listed), answer.unindexed, answer.m, answer.mu) == ({A: {8, 9}}, [], 0, 0)
+    served = by(said(A, "served", 8, 9))
+    assert (served.listed, of(served.unindexed), served.m, served.mu) == ([], {A: {8, 9}}, 0, 0)
+    half = by(said(A, "served", 8))
+    assert (of(half.listed), of(half.unindexed)) == ({A: {9}}, {A: {8}})
+    denied = by(said(A, "no-such-entry", 8))
+    assert (of(denied.listed), denied.unindexed, unknown(denied)) == ({A: {9}}, [], {"a denied": {8}})
+    for state in (STALE, BookieState("read"), replace(FRESH, suspect=True)):
+        answer = by(said(A, "served", 8, 9), state)
+        assert (answer.listed, answer.unindexed, answer.m, answer.mu) == ([], [], 0, 0)
 
 
 def test_a_bookie_that_was_not_read_is_known_as_far_as_it_was_asked() -> None:
@@ -188,6 +234,22 @@ def test_questions_are_bounded_and_begin_with_the_worst_entry(
         assert len(sampled) <= SAMPLE + 1
         if bookie in askable and len(lost) <= SAMPLE:
             assert lost <= sampled
+
+
+@settings(deadline=None)
+@given(ledgers(), st.data())
+def test_one_entry_that_should_be_there_is_asked_of_a_replica_that_is_undecided(
+    ledger: LedgerFacts, data: st.DataObject
+) -> None:
+    due = {b: striped(ledger, b, 40, judged_only=True) for b in ("bk0", "bk1", "bk2")}
+    undecided = [bookie for bookie, entries in due.items() if entries]
+    first = {bookie: min(striped(ledger, bookie, 40, judged_only=False)) for bookie in undecided}
+    asked = questions(ledger, [], ["bk0", "bk1"], undecided=undecided)
+    assert asked == [(1, bookie, first[bookie]) for bookie in undecided if bookie != "bk2"]
+    if due["bk0"]:
+        listed = data.draw(st.sets(st.sampled_from(sorted(due["bk0"])), min_size=1, max_size=SAMPLE))
+        asked = questions(ledger, [], ["bk0"], [("bk0", groups(listed))], ["bk0"])
+        assert {entry for _, _, entry in asked} == listed | {first["bk0"]}
 
 
 @settings(deadline=None)

@@ -26,15 +26,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.bookie.entry import DIGESTS
 from auditor.codecs.bookie.entry_log import HEADER_BYTES
 from auditor.codecs.bookie.length_prefixed import (
     HEAD,
     LENGTH,
     RECORD_IDS,
+    V2_BEFORE,
+    V2_HEAD,
+    V2_HEADER,
     Longs,
     ReadAt,
     alike,
+    has_v2_flags,
     heads_at,
     next_block,
 )
@@ -44,10 +47,6 @@ NO_ENTRY = -1
 """The ledger id of what is not an entry."""
 
 _WHAT = "entry log"
-_V2_IDS = 25  # flags, scope, ledger, entry
-_V2_HEADER = 41
-_BEFORE = LENGTH.size + _V2_IDS
-_V2_HEAD = np.dtype([("size", ">i4"), ("flags", "u1"), ("scope", ">i8"), ("ledger", ">i8"), ("entry", ">i8")])
 _SAME = 8  # records of one length after which it is worth to look for more of them at once
 # The next place where four bytes are a size above 0: neither negative nor four zeros.
 _SIZE_AHEAD = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
@@ -108,14 +107,14 @@ class EntryLogRecords:
         block = self.read_at(at, wanted)
         if len(block) < wanted:
             self.size = at + len(block)  # the file became shorter while it was read
-        return block if at + len(block) < self.size else block + bytes(_BEFORE)
+        return block if at + len(block) < self.size else block + bytes(V2_BEFORE)
 
     def _walk(self, block: bytes, base: int) -> tuple[Longs, int]:
         """Where whole records start in a block, and where to go on."""
         pieces: list[Longs] = []
         starts: list[int] = []
         add, unpack = starts.append, LENGTH.unpack_from
-        at, last, rest = 0, len(block) - _BEFORE, self.size - base
+        at, last, rest = 0, len(block) - V2_BEFORE, self.size - base
         before = same = 0
         while at <= last:
             (length,) = unpack(block, at)
@@ -180,12 +179,12 @@ def _others(found: LogEntries, block: bytes, starts: Longs) -> tuple[NDArray[np.
     _, sizes, scopes, ledgers, entries = found
     other = ledgers == NO_ENTRY
     second = ledgers < NO_ENTRY
-    wide = heads_at(block, starts, _V2_HEAD)
+    wide = heads_at(block, starts, V2_HEAD)
     flags = wide["flags"]
     for column, name in ((scopes, "scope"), (ledgers, "ledger"), (entries, "entry")):
         column[second] = wide[name][second]
-    known = np.isin(flags >> 4 & 7, (0, 2)) & np.isin(flags & 15, list(DIGESTS))
-    short = sizes < np.where(second, _V2_HEADER, np.where(other, 8, RECORD_IDS))
+    known = has_v2_flags(flags)
+    short = sizes < np.where(second, V2_HEADER, np.where(other, 8, RECORD_IDS))
     wrong = np.flatnonzero(short | second & ~known | ~second & ~other & (entries < 0))
     if not wrong.size:
         return other, None

@@ -16,6 +16,9 @@ entry id below 0 is not an entry: -4096 a ledger's master key (version 3 on), -8
 -32768 an explicit LAC (6 on); others are skipped, as the server does (``Journal.scanJournal``,
 ``BookieImpl.readJournal``).
 
+An entry of BP-35 (format v2) begins with flags, from 0x80 on; scope, ledger and entry follow as int64
+(`auditor.codecs.bookie.entry`). No server has written one yet.
+
 Payloads are never looked at, and those larger than a block are not read either.
 """
 
@@ -29,12 +32,15 @@ from typing import NamedTuple
 import numpy as np
 
 from auditor.codecs.bookie.length_prefixed import (
-    BEFORE,
     HEAD,
     LENGTH,
     RECORD_IDS,
+    V2_BEFORE,
+    V2_HEAD,
+    V2_HEADER,
     Longs,
     ReadAt,
+    has_v2_flags,
     heads_at,
     next_block,
 )
@@ -60,11 +66,12 @@ class Records(NamedTuple):
     offsets: Longs
     ledger_ids: Longs
     entry_ids: Longs
+    scope_ids: Longs
 
     def entries(self) -> Records:
-        """Those that are entries; BP-35's, whose ids begin elsewhere, no server has written."""
-        kept = (self.entry_ids >= 0) & (self.ledger_ids >= 0)
-        return Records(self.offsets[kept], self.ledger_ids[kept], self.entry_ids[kept])
+        """Those that are entries. In scopes other than 0 ledger ids may be negative."""
+        kept = (self.entry_ids >= 0) & ((self.ledger_ids >= 0) | (self.scope_ids != 0))
+        return Records(*(column[kept] for column in self))
 
 
 @dataclass
@@ -109,8 +116,7 @@ class Journal:
         while self.end is None:
             block = self._block(at, wanted)
             starts, stop, reason = self._walk(block, at)
-            records, lengths = _block_records(block, at, starts)
-            fault = _fault(records, lengths, self.version)
+            records, fault = _block_records(block, at, starts, self.version)
             if fault is not None:
                 yield Records(*(column[: fault[0]] for column in records))
                 raise DecodeError(_WHAT, int(records.offsets[fault[0]]), fault[1])
@@ -127,14 +133,14 @@ class Journal:
         block = self.read_at(at, wanted) if wanted else b""
         if len(block) < wanted:
             self.size = at + len(block)  # the file became shorter while it was read
-        return block if at + len(block) < self.size else block + bytes(BEFORE)
+        return block if at + len(block) < self.size else block + bytes(V2_BEFORE)
 
     def _walk(self, block: bytes, base: int) -> tuple[list[int], int, str | None]:
         """Where records start in a block, where to go on, and why that is impossible in a damaged file."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         add, unpack = starts.append, LENGTH.unpack_from
-        at, last = 0, len(block) - BEFORE
+        at, last = 0, len(block) - V2_BEFORE
         while at <= last:
             (length,) = unpack(block, at)
             if length > 0:
@@ -160,14 +166,30 @@ class Journal:
         return starts, at, None
 
 
-def _block_records(block: bytes, base: int, starts: list[int]) -> tuple[Records, Longs]:
-    """The records that start in a block, and their lengths."""
+def _block_records(
+    block: bytes, base: int, starts: list[int], version: int
+) -> tuple[Records, tuple[int, str] | None]:
+    """The records that start in a block, and the first that no server can have written, with the reason."""
     positions = np.array(starts, np.int64)
     heads = heads_at(block, positions, HEAD)
     lengths, ledger_ids, entry_ids = (
         heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
     )
-    return Records(base + positions, ledger_ids, entry_ids), lengths
+    records = Records(base + positions, ledger_ids, entry_ids, np.zeros(len(positions), np.int64))
+    second = np.flatnonzero(ledger_ids < 0)
+    wide = heads_at(block, positions[second], V2_HEAD)
+    columns = ((records.scope_ids, "scope"), (ledger_ids, "ledger"), (entry_ids, "entry"))
+    for column, name in columns:
+        column[second] = wide[name]
+    odd = np.flatnonzero(~has_v2_flags(wide["flags"]) | (lengths[second] < V2_HEADER))
+    fault = _fault(records, lengths, version)
+    if odd.size and (fault is None or second[odd[0]] < fault[0]):
+        flags, length = int(wide["flags"][odd[0]]), lengths[second[odd[0]]]
+        fault = (
+            int(second[odd[0]]),
+            f"a record of {length} bytes that begins with {flags:#04x}: no entry of a known format",
+        )
+    return records, fault
 
 
 def _fault(records: Records, lengths: Longs, version: int) -> tuple[int, str] | None:

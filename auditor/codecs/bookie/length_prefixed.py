@@ -4,9 +4,10 @@
          length  ledger id   entry id    rest        length counts from byte 4
          int32   int64       int64
 
-Records follow each other, so where one starts is known from the one before: that walk is a loop. What stands
-at the starts is then taken for a whole block at once. Payloads are not looked at, and those that are larger
-than a block are not read either.
+An entry of BP-35 has flags, from 0x80 on, in byte 4; scope, ledger and entry follow as int64. Records follow
+each other, so where one starts is known from the one before: that walk is a loop. What stands at the starts
+is then taken for a whole block at once. Payloads are not looked at, and those that are larger than a block
+are not read either.
 """
 
 from __future__ import annotations
@@ -17,16 +18,24 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.codecs.bookie.entry import DIGESTS
+
 LENGTH = struct.Struct(">i")
 RECORD_IDS = 16
 """Bytes that a record begins with, after its length: ledger id and entry id."""
 BEFORE = LENGTH.size + RECORD_IDS
 """Bytes from a record's start to the end of its ids."""
 
+V2_HEADER = 41
+"""Bytes of the header of an entry of BP-35 (`auditor.codecs.bookie.entry`)."""
+V2_BEFORE = LENGTH.size + 25
+"""Bytes from a record's start to the end of its ids, where it may be such an entry."""
+
 BLOCK = 1 << 20
 """Bytes read at once where records are small."""
 
 HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
+V2_HEAD = np.dtype([("size", ">i4"), ("flags", "u1"), ("scope", ">i8"), ("ledger", ">i8"), ("entry", ">i8")])
 
 Longs = NDArray[np.int64]
 ReadAt = Callable[[int, int], bytes]
@@ -55,6 +64,15 @@ def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np
     """
     every = np.ndarray((len(block) - head.itemsize + 1,), head, block, strides=(1,))
     return every[starts]
+
+
+def has_v2_flags(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which first bytes of entries, from 0x80 on, are flags that BP-35 has.
+
+    >>> has_v2_flags(np.array([0xA3, 0x81, 0xB3, 0xFF], np.uint8)).tolist()
+    [True, True, False, False]
+    """
+    return np.isin(flags >> 4 & 7, (0, 2)) & np.isin(flags & 15, list(DIGESTS))
 
 
 def alike(block: bytes, start: int, length: int) -> int:

@@ -10,6 +10,9 @@
       response  0: version u8, 1: operation u8, 2: 0, 4: status i32, 8: ledger i64, 16: entry i64, 24: body
                 an answer has no number: ledger and entry say what it is for
 
+    Of a ledger in limbo, version 3 refuses every entry (EUNKNOWNLEDGERSTATE) and sends what it has all the
+    same; version 2 gives what it has.
+
     body        0: ledger i64, 8: entry i64, then the rest of the entry, which is nobody's business here
 
 The server's read request can also fence a ledger, with a flag and a master key. Neither has a place here: the
@@ -137,7 +140,8 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
     inner = proto_wire.parse(pb.ReadResponse, head, _WHAT, start, end if entry is None else entry[0])
     if inner.status != response.status:
         raise DecodeError(_WHAT, tag, f"status {response.status} outside and {inner.status} inside")
-    if (entry is not None) != (response.status == Status.EOK):
+    unasked = entry is not None and response.status == Status.EUNKNOWNLEDGERSTATE
+    if not unasked and (entry is not None) != (response.status == Status.EOK):
         found = "without" if entry is None else "with"
         raise DecodeError(_WHAT, tag, f"status {response.status} {found} an entry")
     if entry is not None:

@@ -18,7 +18,8 @@ SCHEMA = schema_of(
     (
         "state",
         pa.string(),
-        "ok, cut, unreadable, limbo, not-indexed, stray, gap or damaged, as this file alone shows it; a file "
+        "ok, cut, unreadable, limbo, not-indexed, misplaced (a file outside its place), wrong-directory "
+        "(RocksDB: of another index directory), stray, gap or damaged, as this file alone shows it; a file "
         "that ends inside a page of the bookie's page_size is cut too",
     ),
     ("reason", pa.string(), "why the state is not ok"),

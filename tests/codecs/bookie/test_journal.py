@@ -106,6 +106,49 @@ def test_entries_are_the_records_whose_ids_are_not_negative() -> None:
     ]
 
 
+# BP-35 (formats 8.2): digest DUMMY, scope 1, ledger 2, entry 3. No server has written one yet.
+V2 = bytes.fromhex(
+    "a4 0000000000000001 0000000000000002 0000000000000003 0000000000000002 0000000000000007656e7472792d33"
+)
+
+
+def v2_record(data: bytes = V2) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+def test_an_entry_of_another_scope_is_read_with_its_scope() -> None:
+    negative = bytearray(V2)
+    negative[9:17] = struct.pack(">q", -5)  # an id may be any number there
+    data = header() + record(7, 0) + v2_record() + v2_record(bytes(negative)) + record(7, 1)
+    for spare in (0, 64):
+        journal_read = opened(data + bytes(spare))
+        [found] = journal_read.records()
+        kept = found.entries()
+        assert list(zip(*(column.tolist() for column in kept), strict=True)) == [
+            (512, 7, 0, 0),
+            (512 + 27, 2, 3, 1),
+            (512 + 27 + 52, -5, 3, 1),
+            (512 + 27 + 52 + 52, 7, 1, 0),
+        ]
+        assert (journal_read.end, journal_read.cut) == (len(data), False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        pytest.param(b"\xb4" + V2[1:], "begins with 0xb4", id="a version that nobody defined"),
+        pytest.param(b"\xa9" + V2[1:], "begins with 0xa9", id="an unknown digest type"),
+        pytest.param(V2[:40], "a record of 40 bytes", id="shorter than its header"),
+    ],
+)
+def test_what_begins_like_a_v2_entry_and_is_none_is_damage(changed: bytes, reason: str) -> None:
+    journal_read = opened(header() + record(7, 0) + v2_record(changed) + bytes(64))
+    found: list[list[int]] = []
+    with pytest.raises(DecodeError, match=reason) as caught:
+        found.extend(records.entry_ids.tolist() for records in journal_read.records())
+    assert (caught.value.offset, found) == (512 + 27, [[0]])
+
+
 # the file, what is read of it, where it ends, whether it is cut there
 WHOLE = journal([(1, 0)], 4, spare=0)
 ENDS = {
@@ -205,7 +248,7 @@ pairs_written = st.lists(
 )
 
 
-@given(pairs_written, st.lists(st.integers(0, 3000), min_size=30, max_size=30), st.integers(20, 700))
+@given(pairs_written, st.lists(st.integers(0, 3000), min_size=30, max_size=30), st.integers(29, 700))
 def test_every_journal_that_is_written_is_read_back_whatever_the_block(
     pairs: list[tuple[int, int]], payloads: list[int], block: int
 ) -> None:

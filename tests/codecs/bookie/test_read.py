@@ -25,6 +25,12 @@ NO_ENTRY = bytes.fromhex(f"00000015 {HEADER} 109303 a20607 089303 1005 1809")
 NO_LEDGER = bytes.fromhex(f"00000015 {HEADER} 109203 a20607 089203 1063 1805")
 OTHER_VERSION = bytes.fromhex(f"00000015 {HEADER} 10f703 a20607 08f703 1005 1801")
 NOT_AUTHORISED = bytes.fromhex(f"0000000b {HEADER} 10f603")
+# Of a ledger in limbo 4.17.2 refuses an entry, and sends it all the same.
+IN_LIMBO = bytes.fromhex(
+    "00000047 0a06080310011801 10fb03 a20639 08fb03 1001 1804 2230 0000000000000001 0000000000000004"
+    "0000000000000003 000000000000003c 6efda2e8 656e7472792d303030303034"
+)
+ABSENT_IN_LIMBO = bytes.fromhex("00000015 0a06080310011801 10fb03 a20607 08fb03 1001 1807")
 SERVED_2 = bytes.fromhex(f"00000048 02020000 00000000 {IDS} {ENTRY}")
 NO_ENTRY_2 = bytes.fromhex("00000018 02020000 00000002 0000000000000005 0000000000000009")
 NO_LEDGER_2 = bytes.fromhex("00000018 02020000 00000001 0000000000000063 0000000000000005")
@@ -57,6 +63,8 @@ def entry(ledger_id: int, entry_id: int, payload: bytes) -> bytes:
         pytest.param(NO_LEDGER, 3, ReadAnswer(Status.ENOLEDGER, 99, 5, 7), id="no such ledger"),
         pytest.param(OTHER_VERSION, 3, ReadAnswer(Status.EBADVERSION, 5, 1, 7), id="another version"),
         pytest.param(NOT_AUTHORISED, 3, ReadAnswer(Status.EUA, None, None, 7), id="not authorised"),
+        pytest.param(IN_LIMBO, 3, ReadAnswer(Status.EUNKNOWNLEDGERSTATE, 1, 4, 1), id="in limbo"),
+        pytest.param(ABSENT_IN_LIMBO, 3, ReadAnswer(507, 1, 7, 1), id="in limbo, and not there"),
         pytest.param(SERVED_2, 2, ReadAnswer(Status.EOK, 5, 1), id="version 2: served"),
         pytest.param(NO_ENTRY_2, 2, ReadAnswer(Status.ENOENTRY, 5, 9), id="version 2: no such entry"),
         pytest.param(NO_LEDGER_2, 2, ReadAnswer(Status.ENOLEDGER, 99, 5), id="version 2: no such ledger"),

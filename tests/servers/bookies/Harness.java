@@ -148,6 +148,7 @@ public class Harness {
             case "stop": return stop(command);
             case "forget_entries": return forgetEntries(command);
             case "forget_ledger": return forgetLedger(command);
+            case "set_limbo": return setLimbo(command);
             case "read_only": return readOnly(command);
             default: throw new IllegalArgumentException("no such command: " + command);
         }
@@ -269,6 +270,11 @@ public class Harness {
 
     private Object forgetLedger(JsonNode command) throws Exception {
         bookie(command).forgetLedger(command.get("ledger").asLong());
+        return null;
+    }
+
+    private Object setLimbo(JsonNode command) throws Exception {
+        bookie(command).setLimbo(command.get("ledger").asLong());
         return null;
     }
 

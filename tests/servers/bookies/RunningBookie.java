@@ -113,6 +113,12 @@ final class RunningBookie {
         }
     }
 
+    /** From now on the bookie does not know what it should have of a ledger, and serves nothing of it. */
+    void setLimbo(long ledger) throws IOException {
+        bookie().getLedgerStorage().setLimboState(ledger);
+        bookie().getLedgerStorage().flush();
+    }
+
     void setReadOnly(boolean on) throws Exception {
         StateManager state = bookie().getStateManager();
         if (on) {

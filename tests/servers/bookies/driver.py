@@ -191,6 +191,10 @@ class Bookies:
         """Take a ledger out of a stopped bookie's RocksDB ledger index; its locations stay."""
         self._do("forget_ledger", bookie=bookie, ledger=ledger)
 
+    def set_limbo(self, bookie: str, ledger: int) -> None:
+        """Let a running bookie on DbLedgerStorage put a ledger into limbo: it serves nothing of it then."""
+        self._do("set_limbo", bookie=bookie, ledger=ledger)
+
     def set_read_only(self, bookie: str, on: bool = True) -> None:
         """Let a bookie register as read-only, or as writable again."""
         self._do("read_only", bookie=bookie, on=on)

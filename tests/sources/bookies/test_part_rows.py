@@ -197,4 +197,4 @@ def test_rows_have_the_scope_of_their_ledger(tmp_path: Path) -> None:
         if row["state"] == "ok"
     } == held
     others = {row["state"]: (row["scope_id"], row["ledger_id"]) for row in rows if row["state"] != "ok"}
-    assert others == {"unreadable": (1, 4), "stray": (None, None)}
+    assert others == {"misplaced": (1, 4), "stray": (None, None)}

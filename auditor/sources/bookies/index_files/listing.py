@@ -382,7 +382,7 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Key
         if Path(directory, "current", home).exists():
             return SkippedPath(None, path, IndexState.STRAY, f"the server opens {directory}/current/{home}")
     why = f"lies outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _LISTED)
-    return SkippedPath(ledger, path, IndexState.UNREADABLE, why, scope_id=keys.scope_id)
+    return SkippedPath(ledger, path, IndexState.MISPLACED, why, scope_id=keys.scope_id)
 
 
 def _empty_directory(path: str) -> bool:

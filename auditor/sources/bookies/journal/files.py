@@ -36,6 +36,7 @@ class JournalEntries(NamedTuple):
     is what no server can have written, after everything that is here; None in a sound file.
     """
 
+    scope_ids: Longs
     ledger_ids: Longs
     entry_ids: Longs
     master_keys: int
@@ -77,6 +78,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
     Memory follows the entries, 16 bytes each. Raises OSError; `DecodeError` where the file is shorter than
     ``start`` or has more than `MOST_ENTRIES` entries.
     """
+    scopes: list[Longs] = []
     ledgers: list[Longs] = []
     entries: list[Longs] = []
     count = keys = 0
@@ -89,13 +91,16 @@ def read_entries(path: str, start: int) -> JournalEntries:
             journal = Journal.open(lambda offset, length: os.pread(descriptor, length, offset), size)
             for records in journal.records(start):
                 keys += int((records.entry_ids == MASTER_KEY).sum())
-                _, ledger_ids, entry_ids = records.entries()
+                _, ledger_ids, entry_ids, scope_ids = records.entries()
+                scopes.append(scope_ids)
                 ledgers.append(ledger_ids)
                 entries.append(entry_ids)
                 count += len(entry_ids)
-                if count > _COMPACTED and len(ledgers) > 1 and count > 2 * len(ledgers[0]):
+                full = count > _COMPACTED and len(ledgers) > 1 and count > 2 * len(ledgers[0])
+                if full and not any(each.any() for each in scopes):  # no server writes other scopes
                     pair = distinct(np.concatenate(ledgers), np.concatenate(entries))
                     ledgers, entries, count = [pair[0]], [pair[1]], len(pair[0])
+                    scopes = [np.zeros(count, np.int64)]
                 if count > MOST_ENTRIES:
                     raise DecodeError(
                         "journal", int(records.offsets[-1]), f"more than {MOST_ENTRIES} entries"
@@ -104,9 +109,10 @@ def read_entries(path: str, start: int) -> JournalEntries:
         except DecodeError as error:
             damage, cut = error, False
     nothing = np.empty(0, np.int64)
-    return JournalEntries(
-        np.concatenate([nothing, *ledgers]), np.concatenate([nothing, *entries]), keys, cut, damage
+    scope_ids, ledger_ids, entry_ids = (
+        np.concatenate([nothing, *each]) for each in (scopes, ledgers, entries)
     )
+    return JournalEntries(scope_ids, ledger_ids, entry_ids, keys, cut, damage)
 
 
 def first_records(path: str) -> str | None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.availability.ledger_sets import ledger_sets
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import DecodeError
@@ -48,13 +48,18 @@ NO_RECORDS = "it has no record at all, so nothing says whether entries are writt
 
 SCHEMA = schema_of(
     ("bookie_id", pa.string(), "the bookie whose journals they are"),
-    ("scope_id", pa.int64(), "0, the scope of all that servers write; null where ledger_id is"),
+    (
+        "scope_id",
+        pa.int64(),
+        "BP-35 scope of the ledger, 0 of all that servers write; null where ledger_id is",
+    ),
     ("ledger_id", pa.int64(), "a ledger with entries after the mark; null: a row about a journal directory"),
     ("groups", pa.binary(), "the entries there: BP-34 groups of 24 bytes, folded, no header"),
     (
         "state",
         pa.string(),
-        "ok; of a journal directory gap too: something of what follows the mark is not known",
+        "ok; of a journal directory gap too: something of what follows the mark is not known; or gone: the "
+        "file that the mark names is not there",
     ),
     ("reason", pa.string(), "why the state is not ok"),
     ("offset", pa.int64(), "the byte of the file at fault, where it is known"),
@@ -88,6 +93,7 @@ class _Read:
     path: str | None = None
     offset: int | None = None
     modified: int | None = None
+    gone: bool = False
     tail: list[JournalFile] = field(default_factory=list)
     below: list[JournalFile] = field(default_factory=list)
     pieces: list[JournalEntries] = field(default_factory=list)
@@ -152,6 +158,7 @@ def _read_directory(directory: JournalDirectory) -> _Read:
     journal.below = [file for file in files if file.id < mark.file_id]
     journal.tail = [file for file in files if file.id >= mark.file_id]
     if mark.file_id > 0 and (not journal.tail or journal.tail[0].id != mark.file_id):
+        journal.gone = True
         journal.wrong(f"{mark.file_name}, from which the bookie would replay it, is gone")
     for file in journal.tail:
         _read_file(journal, file, mark.offset if file.id == mark.file_id else 0)
@@ -204,10 +211,13 @@ def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[p
     """A row per ledger, whichever of the journals it is in."""
     if not pieces:
         return
-    ids, sets = ledger_sets(
-        np.concatenate([piece.ledger_ids for piece in pieces]),
-        np.concatenate([piece.entry_ids for piece in pieces]),
-    )
+    scopes, ledgers, entries = (np.concatenate(column) for column in list(zip(*pieces, strict=True))[:3])
+    for scope_id in np.unique(scopes).tolist():
+        of_scope = scopes == scope_id
+        yield from _rows_of_scope(bookie_id, scope_id, *ledger_sets(ledgers[of_scope], entries[of_scope]))
+
+
+def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) -> Iterator[pa.RecordBatch]:
     data, ends = sets.tobytes(), sets.offsets * GROUP.itemsize
     at = 0
     while at < len(ids):
@@ -218,7 +228,7 @@ def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[p
         count = stop - at
         columns = {
             "bookie_id": pa.repeat(pa.scalar(bookie_id, pa.string()), count),
-            "scope_id": pa.repeat(pa.scalar(0, pa.int64()), count),
+            "scope_id": pa.repeat(pa.scalar(scope_id, pa.int64()), count),
             "ledger_id": pa.array(ids[at:stop]),
             "groups": pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), groups]),
             "state": pa.repeat(pa.scalar(TailState.OK), count),
@@ -234,7 +244,7 @@ def _summary(bookie_id: str, journal: _Read, began: int) -> dict[str, Any]:
     return {
         "bookie_id": bookie_id,
         "groups": b"",
-        "state": TailState.OK if journal.reason is None else TailState.GAP,
+        "state": TailState.GONE if journal.gone else TailState.GAP if journal.reason else TailState.OK,
         "reason": journal.reason,
         "offset": journal.offset,
         "path": journal.path,

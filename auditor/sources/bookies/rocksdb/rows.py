@@ -183,7 +183,7 @@ class _Rows:
                     f"in index directory {directory.position + 1} of {directory.of}; "
                     f"the bookie looks for this ledger in number {place + 1}"
                 )
-                codes[places == place] = self._code(IndexState.UNREADABLE, reason)
+                codes[places == place] = self._code(IndexState.WRONG_DIRECTORY, reason)
         groups, counts = both.groups.groups(), np.diff(both.groups.offsets)
         unreadable = codes >= len(_SAID)
         if unreadable.any():

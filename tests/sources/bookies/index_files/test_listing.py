@@ -134,11 +134,11 @@ def test_an_index_outside_its_place_cannot_be_read(directories: list[Path]) -> N
     assert listed(directories) == (
         {7: "a-second:0/7/7.idx"},
         [
+            ("misplaced", "b-first:0/2/1.idx", 1),
+            ("misplaced", "b-first:0/9/4.idx.rloc", 4),
+            ("misplaced", "b-first:7/3.idx", 3),
+            ("misplaced", "b-first:zz/y/5.idx", 5),
             ("stray", "b-first:0/6/7.idx", None),
-            ("unreadable", "b-first:0/2/1.idx", 1),
-            ("unreadable", "b-first:0/9/4.idx.rloc", 4),
-            ("unreadable", "b-first:7/3.idx", 3),
-            ("unreadable", "b-first:zz/y/5.idx", 5),
         ],
     )
 
@@ -308,6 +308,7 @@ def test_a_first_step_without_its_padding_is_a_first_step(directories: list[Path
         LedgerId(11, scope=1): f"a-second:{IN_1}/0000000b/b.idx.rloc",
     }
     assert passed == [
+        ("misplaced", "b-first:0/1/0/f.idx", LedgerId(15, scope=1)),
         ("stray", "a-second:0/1/0/2/2.idx", None),
         ("stray", "b-first:0/0/0", None),
         ("stray", "b-first:0/1/0/2/3.idx", None),
@@ -317,11 +318,10 @@ def test_a_first_step_without_its_padding_is_a_first_step(directories: list[Path
         ("stray", "b-first:0/1/d/notes.txt", None),
         ("stray", "b-first:0/1/notes.txt", None),
         ("stray", "b-first:0/2/0/9/9.idx", None),
-        ("unreadable", "b-first:0/1/0/f.idx", LedgerId(15, scope=1)),
     ]
 
 
-def test_a_scoped_index_outside_its_place_is_unreadable_and_keeps_its_scope(directories: list[Path]) -> None:
+def test_a_scoped_index_outside_its_place_is_misplaced_and_keeps_its_scope(directories: list[Path]) -> None:
     put(directories[0], f"{IN_1}/00000002/3.idx", f"{IN_1}/5.idx", f"{IN_1}/00000006/7.idx", f"{IN_1}/core")
     put(directories[0], f"{IN_1}/00000008/notes.txt", "00000000/notes.txt", f"{IN_1}/00000008/deep/file")
     put(directories[0], "00000000/00000000/00000000/00000009/9.idx")  # scope 0 has its own place
@@ -332,17 +332,17 @@ def test_a_scoped_index_outside_its_place_is_unreadable_and_keeps_its_scope(dire
     files, passed = scoped(directories)
     assert files == {LedgerId(7, scope=1): f"a-second:{IN_1}/00000007/7.idx"}
     assert passed == [
+        ("misplaced", "b-first:00000000/00000000/00000000/00000009/9.idx", LedgerId(9)),
+        ("misplaced", "b-first:00000000/00000001/00000000/00000002/3.idx", LedgerId(3, scope=1)),
+        ("misplaced", "b-first:00000000/00000001/00000000/5.idx", LedgerId(5, scope=1)),
+        ("misplaced", "b-first:deadbeef/00000001/6.idx", LedgerId(6)),
+        ("misplaced", "b-first:deadbeef/7.idx", LedgerId(7)),
+        ("misplaced", "b-first:deadbeef/y/5.idx", LedgerId(5)),
         ("stray", "b-first:00000000/00000001/00000000/00000006/7.idx", None),
         ("stray", "b-first:00000000/00000001/00000000/00000008/deep", None),
         ("stray", "b-first:00000000/00000001/00000000/00000008/notes.txt", None),
         ("stray", "b-first:00000000/00000001/00000000/core", None),
         ("stray", "b-first:00000000/notes.txt", None),
-        ("unreadable", "b-first:00000000/00000000/00000000/00000009/9.idx", LedgerId(9)),
-        ("unreadable", "b-first:00000000/00000001/00000000/00000002/3.idx", LedgerId(3, scope=1)),
-        ("unreadable", "b-first:00000000/00000001/00000000/5.idx", LedgerId(5, scope=1)),
-        ("unreadable", "b-first:deadbeef/00000001/6.idx", LedgerId(6)),
-        ("unreadable", "b-first:deadbeef/7.idx", LedgerId(7)),
-        ("unreadable", "b-first:deadbeef/y/5.idx", LedgerId(5)),
     ]
 
 

@@ -28,7 +28,7 @@ from auditor.sources.bookies.journal.tails import (
     read_tail,
     to_json,
 )
-from tests.codecs.journals import EXPLICIT_LAC, FENCE, MASTER_KEY, journal, record
+from tests.codecs.journals import EXPLICIT_LAC, FENCE, MASTER_KEY, header, journal, record
 
 VERSION = b"5\n"
 DIGEST = hashlib.sha256(VERSION).hexdigest()
@@ -172,7 +172,8 @@ def test_what_is_not_all_is_said_and_what_was_read_is_held(
     tmp_path: Path,
 ) -> None:
     found, [row] = tail(directory(tmp_path, files, mark))
-    assert (found, row["state"], row["offset"]) == (held, TailState.GAP, offset)
+    state = TailState.GONE if "from which" in reason else TailState.GAP
+    assert (found, row["state"], row["offset"]) == (held, state, offset)
     assert reason in row["reason"]
 
 
@@ -195,7 +196,28 @@ def test_one_journal_of_two_that_is_not_whole_is_said_and_the_other_held(tmp_pat
     other = directory(tmp_path / "j1", {MADE + 3: journal([(3, 8)])})
     held, rows = tail(one, other)
     assert held == {2: [(0, 0, 1, 0)], 3: [(8, 8, 1, 0)]}
-    assert [row["state"] for row in rows] == [TailState.OK, TailState.GAP]
+    assert [row["state"] for row in rows] == [TailState.OK, TailState.GONE]
+    assert [(row["files_below"], row["files"]) for row in rows] == [(0, 1), (0, 1)]
+
+
+def test_entries_of_other_scopes_are_rows_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auditor.sources.bookies.journal.files._COMPACTED", 2)
+    monkeypatch.setattr("auditor.codecs.bookie.length_prefixed.BLOCK", 200)
+    second = bytes.fromhex("a4") + struct.pack(">qqqqq", 1, 2, 3, 2, 7) + b"entry-3"
+    data = header() + b"".join(
+        record(2, entry) + struct.pack(">i", len(second)) + second for entry in (0, 1, 0, 1, 0, 1)
+    )
+    part = TailPart("bk1", (directory(tmp_path, {MADE: data}),))
+    rows = [row for batch in read_tail(part) for row in batch.to_pylist()]
+    held = {
+        (row["scope_id"], row["ledger_id"]): list(struct.iter_unpack(">qqii", row["groups"]))
+        for row in rows
+        if row["ledger_id"] is not None
+    }
+    assert held == {(0, 2): [(0, 0, 2, 0)], (1, 2): [(3, 3, 1, 0)]}
+    assert rows[-1]["state"] == TailState.OK
 
 
 def test_another_disk_than_was_planned_is_not_read(tmp_path: Path) -> None:

@@ -123,10 +123,10 @@ def test_flags_that_ask_for_nothing_are_no_gap(tmp_path: Path) -> None:
     assert states(read_directory(root)) == {1: "ok"}
 
 
-def test_a_ledger_in_a_directory_where_the_bookie_does_not_look_is_unreadable(tmp_path: Path) -> None:
+def test_a_ledger_in_a_directory_where_the_bookie_does_not_look_is_in_the_wrong_one(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {ledger: [0] for ledger in (1, 2, 3, 4)})
     rows = read_directory(root, 1, 3)
-    assert states(rows) == {1: "ok", 2: "unreadable", 3: "unreadable", 4: "ok"}
+    assert states(rows) == {1: "ok", 2: "wrong-directory", 3: "wrong-directory", 4: "ok"}
     assert rows[1]["reason"] == "in index directory 2 of 3; the bookie looks for this ledger in number 3"
     assert rows[1]["groups"] == b""
 

@@ -67,7 +67,7 @@ def test_the_directory_follows_from_the_id_as_in_scope_0(tmp_path: Path) -> None
     assert {(row["scope_id"], row["ledger_id"]): row["state"] for row in rows} == {
         (0, 0): "ok",
         (1, 4): "ok",
-        (1, 5): "unreadable",
+        (1, 5): "wrong-directory",
         (1, -2): "ok",
     }
 

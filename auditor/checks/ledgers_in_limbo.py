@@ -1,0 +1,88 @@
+"""Bookies that refuse to read ledgers of which they do not know what they should have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
+from auditor.checks.samples import with_ledgers
+from auditor.model.columns import LEDGER
+from auditor.model.finding import Severity
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import DECODED
+from auditor.tables.parts import only
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(Severity.WARNING, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="in_limbo")
+def ledgers_in_limbo(tables: Tables) -> DataFrame:
+    """A bookie has ledgers in limbo, and refuses to read them.
+
+    What it finds:
+        Ledgers that DbLedgerStorage's index of ledgers marks as in limbo, and whose metadata names the
+        bookie. One finding per bookie, with the number of ledgers and how many of them are closed. A bookie
+        that is started with its data integrity check after it lost a disk puts the ledgers that were open
+        into limbo. All their copies there count as unknown, whatever its locations show.
+
+    Why it matters:
+        The bookie answers every read in protocol version 3 with "unknown ledger state", also of entries that
+        it has. Clients read elsewhere; where enough other bookies are gone too, the ledger cannot be read,
+        and replication cannot use these copies.
+
+    How sure:
+        Confirmed: its index of ledgers says so. A running bookie is asked for one entry of each such ledger,
+        and one that it serves does not count. Suspect where the directory's cookie and place name two
+        bookies.
+
+    What to do:
+        Let the data integrity check of the bookie end: it copies what is missing from the other bookies and
+        takes the ledgers out of limbo. See its log for why it does not end, and start the bookies that it
+        reads from.
+
+    Commands:
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
+        - `bookkeeper shell ledgermetadata -l ID`
+          Look at which other bookies have it.
+
+    Limits:
+        Only DbLedgerStorage knows limbo. In protocol version 2 a bookie serves what it has of such a ledger.
+    """
+    from pyspark.sql import functions as F
+
+    rows = only("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
+    members = (
+        tables.ledgers.where(F.col("status").isin(*DECODED))
+        .join(rows, [*LEDGER], "left_semi")
+        .select(*LEDGER, "state", F.explode("replicas").alias("replica"))
+        .select(*LEDGER, "state", "replica.bookie_id", (F.length("replica.groups") > 0).alias("due"))
+    )
+    unknown = (
+        tables.judged.join(rows, [*LEDGER], "left_semi")
+        .select(*LEDGER, F.explode("unknown.bookie_id").alias("bookie_id"))
+        .withColumn("unknown", F.lit(True))
+    )
+    replica = [*LEDGER, "bookie_id"]
+    # Of what is due there something is unknown, unless the bookie served it when it was asked.
+    refused = F.coalesce("unknown", ~F.col("due"))
+    limbo = rows.join(members, replica).join(unknown, replica, "left").where(refused)
+    closed = F.count_if(F.col("state") == LedgerState.CLOSED.value).alias("closed")
+    return finding_rows(
+        with_attribution(with_ledgers(limbo, "bookie_id", closed), tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("attribution_suspect")),
+        unknown=F.array("bookie_id"),
+        message=words(
+            F.col("bookie_id"),
+            " has ",
+            quantity(F.col("total"), "ledger", "ledgers"),
+            " in limbo and refuses to read what it has there; closed: ",
+            F.col("closed"),
+        ),
+        evidence={"ledgers": "total", "closed": "closed", "sample": "sample"},
+    )

@@ -1,0 +1,110 @@
+"""Bookies with ledgers in a directory where they do not look for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
+from auditor.checks.samples import with_ledgers
+from auditor.model.columns import LEDGER
+from auditor.model.finding import Severity
+from auditor.model.states import DECODED, IndexState
+from auditor.tables.parts import only
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+_INSIDE = "/current/locations(-scoped)?$"
+
+
+@check(Severity.ERROR, group="storage", rests_on=Basis.DISKS, needs={Need.DISKS}, asks="in_wrong_directory")
+def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
+    """A bookie has ledgers in another of its directories than where it looks for them.
+
+    What it finds:
+        DbLedgerStorage keeps ledger ID in the directory number ID modulo the number of directories, and looks
+        nowhere else. Ledgers in any other directory, whose metadata names the bookie: one finding per bookie,
+        with the directories and the number of ledgers. Where most ledgers of two or more directories lie in
+        another's place, the directories were exchanged, and the finding says so. Their copies count as
+        unknown.
+
+    Why it matters:
+        The bookie starts, for its cookies do not say which directory is which, and answers that it has no
+        such ledger. A recovery that hears this may close the ledger too early, and replication copies all of
+        it.
+
+    How sure:
+        Confirmed: the databases were read. Suspect where the directory's cookie and place name two bookies.
+
+    What to do:
+        Stop the bookie. Where directories were exchanged, by mount points or by hand, exchange them back; do
+        it before the bookie writes new ledgers, which it would not find afterwards. Where a directory was
+        added to or taken from ledgerDirectories, restore the list. Then audit again.
+
+    Commands:
+        - `bkaudit explain bookie BOOKIE`
+          shows its directories and what was read there. Risk: none; it reads the run.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
+
+    Limits:
+        The index files of other storages may lie in any index directory of the bookie: to exchange these
+        directories changes nothing, and is not reported.
+    """
+    from pyspark.sql import functions as F
+
+    rows = only("in_wrong_directory", tables.availability).select(*LEDGER, "bookie_id")
+    members = (
+        tables.ledgers.where(F.col("status").isin(*DECODED))
+        .join(rows, [*LEDGER], "left_semi")
+        .select(*LEDGER, F.explode("replicas.bookie_id").alias("bookie_id"))
+    )
+    found = with_ledgers(rows.join(members, [*LEDGER, "bookie_id"], "left_semi"), "bookie_id")
+    wrong = F.col("state") == IndexState.WRONG_DIRECTORY
+    directories = (
+        tables.availability.where("storage = 'rocksdb' and ledger_id is not null")
+        .join(F.broadcast(found.select("bookie_id")), "bookie_id", "left_semi")
+        .groupBy("bookie_id", F.regexp_replace("path", _INSIDE, "").alias("path"))
+        .agg(F.count_if(wrong).alias("wrong"), F.count_if(~wrong).alias("right"))
+        .where("wrong > 0")
+        .groupBy("bookie_id")
+        .agg(F.array_sort(F.collect_list(F.struct("path", "wrong", "right"))).alias("directories"))
+    )
+    most = F.forall("directories", lambda each: each["wrong"] > each["right"])
+    exchanged = most & (F.size("directories") > 1)
+    paths = comma_list(F.col("directories.path"))
+    number = quantity(F.col("total"), "ledger", "ledgers")
+    return finding_rows(
+        with_attribution(found.join(directories, "bookie_id").withColumn("exchanged", exchanged), tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("attribution_suspect")),
+        unknown=F.array("bookie_id"),
+        message=F.when(
+            F.col("exchanged"),
+            words(
+                "the directories ",
+                paths,
+                " of ",
+                F.col("bookie_id"),
+                " were exchanged: it does not find ",
+                number,
+            ),
+        ).otherwise(
+            words(
+                F.col("bookie_id"),
+                " does not find ",
+                number,
+                ", which it keeps in the wrong directory: ",
+                paths,
+            )
+        ),
+        evidence={
+            "exchanged": "exchanged",
+            "directories": "directories",
+            "ledgers": "total",
+            "sample": "sample",
+        },
+    )

@@ -1,0 +1,117 @@
+"""What a real cluster on DbLedgerStorage writes when ledgers are in limbo: ``tests/data/limbo`` made anew.
+
+    python -m tests.servers.limbo tests/data/limbo
+
+Three bookies of BookKeeper 4.17.2 with two ledger directories each. The first loses one of its disks and is
+started with its data integrity check: it puts the ledgers that were open into limbo, those too of which the
+other disk has every entry. The second is healthy, and puts two closed ledgers into limbo because it is told
+to (``DbLedgerStorage.setLimboState``), without the flag that a check is due. What each bookie answers to a
+plain read of entry 0 is in ``answers.json``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from auditor.embedded.zookeeper import EmbeddedZooKeeper
+from auditor.sources.bookies.rpc.conversation import Conversation
+from auditor.sources.bookies.rpc.reads import Entry, ReadClient
+from auditor.sources.metadata.dump.save import save
+from auditor.sources.metadata.dump.save_request import SaveRequest
+from auditor.sources.metadata.store import StoreOptions
+from auditor.sources.metadata.uri import parse_metadata_uri
+from tests.living.store import Store
+from tests.servers.bookies.driver import Bookies
+
+CLOSED, OPEN = range(1, 7), range(7, 11)
+LIMBO = (2, 3)
+ENTRIES = 5
+SETTINGS = {"dataIntegrityChecking": "true", "dataIntegrityStampMissingCookies": "true"}
+
+
+def make(target: Path) -> None:
+    """Run the cluster and write what it leaves."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        with (
+            EmbeddedZooKeeper(root / "zookeeper") as server,
+            Store(server.hosts) as store,
+            Bookies(store.uri, root, "DbLedgerStorage", ledger_dirs=2, settings=SETTINGS) as cluster,
+        ):
+            said, dump, saved = _live(cluster, store, root)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "metadata.jsonl.gz").write_bytes(gzip.compress(dump, mtime=0))
+        (target / "answers.json").write_text(json.dumps(said, indent=1) + "\n")
+        _pack(saved, target / "bookies.tar.gz")
+
+
+def _live(cluster: Bookies, store: Store, root: Path) -> tuple[dict[str, dict[int, str]], bytes, Path]:
+    first, second, third, fourth = cluster.ids
+    members = [first, second, third]
+    for ledger in CLOSED:
+        cluster.write(ledger, members, 3, 2, ENTRIES)
+    for ledger in OPEN:
+        cluster.create(ledger, members, 3, 2)
+        cluster.append(ledger, ENTRIES)
+    cluster.flush()
+    for bookie in cluster.ids:
+        cluster.stop(bookie)
+    shutil.rmtree(cluster.place(first) / "ledgers1")
+    # Alone, so that its check cannot copy from the others.
+    cluster.start(first)
+    said = {first: _answers(first, (*CLOSED, *OPEN))}
+    cluster.flush()
+    cluster.stop(first)
+    saved = root / "saved" / "bookies"
+    shutil.copytree(cluster.place(first), saved / cluster.place(first).name)
+    cluster.start(second)
+    for ledger in LIMBO:
+        cluster.set_limbo(second, ledger)
+    said[second] = _answers(second, (*CLOSED, *OPEN))
+    for bookie in (third, fourth, first):
+        cluster.start(bookie)
+    # Its writers close what they wrote: no bookie is needed for that.
+    for ledger in OPEN:
+        cluster.close(ledger)
+    out = io.BytesIO()
+    save(SaveRequest(parse_metadata_uri(store.uri), (), True, StoreOptions()), out)
+    for bookie in (second, third, fourth):
+        cluster.stop(bookie)
+        shutil.copytree(cluster.place(bookie), saved / cluster.place(bookie).name)
+    return said, out.getvalue(), saved
+
+
+def _answers(bookie: str, ledgers: Iterable[int]) -> dict[int, str]:
+    host, _, port = bookie.partition(":")
+    said: dict[int, str] = {}
+    with Conversation({bookie: (host, int(port))}, ReadClient, StoreOptions()) as conversation:
+        for ledger in ledgers:
+            for batch in conversation.ask(bookie, [Entry(ledger, 0)]):
+                said |= {each.entry.ledger_id: each.reason or each.answer.value for each in batch}
+    return said
+
+
+def _pack(saved: Path, target: Path) -> None:
+    """The directories without journals, entry logs and RocksDB's own text."""
+    with (
+        target.open("wb") as file,
+        gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as tar,
+    ):
+        for path in sorted(saved.rglob("*")):
+            text = path.name in ("LOG", "LOCK") or path.name.startswith("LOG.old")
+            log = path.suffix == ".log" and path.parent.name == "current"
+            if not (text or log or path.suffix == ".txn"):
+                tar.add(path, path.relative_to(saved.parent), recursive=False)
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))
