@@ -155,7 +155,7 @@ def test_a_ledger_that_a_log_made_in_advance_has_its_id(run: str) -> None:
 @every_run
 def test_no_cut_and_no_flipped_bit_is_more_than_a_typed_error(run: str) -> None:
     for decode, data in decoded(run):
-        if not data.startswith(MAGIC) and KEPT[run]["compression"] != "NONE":
+        if not data.startswith(MAGIC) and run != "4.2.4-NONE":
             continue  # a plain value, as that run has them
         for end in range(len(data)):
             assert within(refusal(decode, data[:end]), data[:end])
