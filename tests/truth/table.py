@@ -34,8 +34,9 @@ foreign writer. [Adding things](adding.md) says how a row is added.
 class Format:
     """One format, or one version of it, by one writer.
 
-    ``readers`` are files below ``auditor/``, or ``decode:KIND``, ``metadata:SCHEME``, ``bookies:SOURCE`` and
-    ``owners:APPLICATION``. ``bytes`` say where they lie: ``PATH``, a glob, or ``PATH!PART`` (`count_of`).
+    ``readers`` are files below ``auditor/``, or ``decode:KIND``, ``metadata:SCHEME``, ``bookies:SOURCE``,
+    ``owners:APPLICATION`` and ``form:FORM``. ``bytes`` say where they lie: ``PATH``, a glob, or ``PATH!PART``
+    (`count_of`).
     """
 
     name: str
@@ -46,6 +47,8 @@ class Format:
     live: bool = False
     """The tests start the writer."""
     tests: tuple[str, ...] = ()
+    read_by: str = ""
+    """The program that is not ours and reads in the tests what this one writes."""
     own: str = ""
     """Why nobody but this project writes it."""
     lacks: str = ""
@@ -121,6 +124,8 @@ def page() -> str:
     """docs/truth.md."""
     lines = [_TEXT, "| format | written by | how many | where | read in |", "| --- | --- | --- | --- | --- |"]
     lines += [_row(row) for row in formats() if row.is_foreign]
+    lines += ["", "## Who reads what it writes", "", "| format | read by | in |", "| --- | --- | --- |"]
+    lines += [f"| {row.name} | {row.read_by} | {_tests(row)} |" for row in formats() if row.read_by]
     lines += ["", "## What could not be had", "", "| format | why |", "| --- | --- |"]
     lines += [f"| {row.name} | {row.lacks} |" for row in formats() if row.lacks]
     lines += [
@@ -137,5 +142,9 @@ def page() -> str:
 def _row(row: Format) -> str:
     amount = f"{sum(map(count_of, row.bytes)):,}" if row.bytes else "started"
     where = ", ".join(f"`{each.removeprefix('tests/')}`" for each in row.bytes)
-    tests = ", ".join(f"`{each.partition('::')[0].removeprefix('tests/')}`" for each in row.tests)
-    return f"| {row.name} | {row.writer} | {amount} | {where} | {tests} |"
+    return f"| {row.name} | {row.writer} | {amount} | {where} | {_tests(row)} |"
+
+
+def _tests(row: Format) -> str:
+    files = dict.fromkeys(each.partition("::")[0].removeprefix("tests/") for each in row.tests)
+    return ", ".join(f"`{file}`" for file in files)

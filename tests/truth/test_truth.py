@@ -12,6 +12,7 @@ from auditor.cli.kinds import KINDS
 from auditor.codecs.bookie import entry_log, index_file, journal
 from auditor.codecs.ledger_metadata.batch import READERS
 from auditor.codecs.pulsar.compression import COMPRESSIONS
+from auditor.reports.forms import FORMS
 from auditor.sources.metadata.stores import STORES
 from auditor.sources.owners.applications import APPLICATIONS
 from tests.truth.table import PAGE, ROOT, Format, count_of, formats, page
@@ -70,6 +71,7 @@ READERS_THERE = (
     | {f"metadata:{scheme}" for scheme in STORES}
     | {f"bookies:{source}" for source in SOURCES}
     | {f"owners:{application}" for application in APPLICATIONS}
+    | {f"form:{form}" for form in FORMS}
 )
 
 
@@ -87,8 +89,9 @@ def test_every_version_has_a_row(reader: str) -> None:
 
 @pytest.mark.parametrize("row", formats(), ids=lambda row: row.name)
 def test_a_row_has_the_bytes_of_a_foreign_writer_or_says_why_not(row: Format) -> None:
-    assert [row.is_foreign, bool(row.own), bool(row.lacks)].count(True) == 1
+    assert [row.is_foreign, *map(bool, (row.read_by, row.own, row.lacks))].count(True) == 1
     assert row.readers
+    assert row.tests or not row.read_by
     if row.is_foreign:
         assert re.search(r"\d", row.writer), "which version?"
         assert not re.search("bkaudit|this project|by hand", row.writer)
