@@ -1,7 +1,7 @@
 """Records what bookies of 4.17.2 answer, byte for byte: ``python -m tests.truth.frames``.
 
 ``tests/data/frames-4.17.2``: listings and plain reads of versions 3 and 2, of what is held, lacked, and of
-a ledger that nobody has, from each kind of storage, beside what the storage itself said that it holds.
+a ledger that nobody has, from each kind of storage, beside the entries that the bookie had acknowledged.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ NOBODYS = 4242
 _README = """\
 # frames-4.17.2
 
-`frames.json.gz`: what bookies of BookKeeper 4.17.2 answered, each storage, byte for byte, beside the
-question, and which entries the storage itself said that it holds. `python -m tests.truth.frames` makes it
-again.
+`frames.json.gz`: what bookies of BookKeeper 4.17.2 answered, each storage, byte for byte, beside the question, and
+which entries of the ledger the bookie had acknowledged. `python -m tests.truth.frames` makes it again.
 """
 
 
@@ -63,7 +62,6 @@ def record(storage: str) -> Iterator[dict[str, object]]:
                 (bookie,) = cluster.ids
                 for ledger, entries in ENTRIES.items():
                     cluster.add(ledger, bookie, entries)
-                held = cluster.held()[bookie]
                 for kind, version, ledger, entry, frame in questions():
                     yield {
                         "storage": storage,
@@ -71,7 +69,7 @@ def record(storage: str) -> Iterator[dict[str, object]]:
                         "version": version,
                         "ledger": ledger,
                         "entry": entry,
-                        "held": sorted(held.get(ledger, ())),
+                        "held": sorted(ENTRIES.get(ledger, ())),
                         "request": frame.hex(),
                         "response": asked(int(bookie.rpartition(":")[2]), frame),
                     }

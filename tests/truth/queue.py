@@ -1,7 +1,7 @@
 """Has an auditor and DistributedLog of BookKeeper 4.17.2 write what they write: ``python -m
 tests.truth.queue``.
 
-``tests/data/auditor-4.17.2``: an elected auditor has checked, ledgers are marked, one is locked.
+``tests/data/auditor-4.17.2``: an auditor is elected, ledgers are marked, one is locked.
 ``tests/data/distributedlog-4.17.2``: segments of logs in every version, and allocations.
 """
 

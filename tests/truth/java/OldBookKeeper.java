@@ -56,7 +56,7 @@ public class OldBookKeeper {
         conf.setJournalDirName(new File(home, "journal").getPath());
         conf.setLedgerDirNames(new String[] {new File(home, "ledgers").getPath()});
         conf.setProperty("allowLoopback", true);
-        conf.setProperty("listeningInterface", "lo");
+        conf.setProperty("advertisedAddress", "127.0.0.1");
         conf.setProperty("journalMaxSizeMB", 1);
         conf.setProperty("journalPreAllocSizeMB", 1);
         conf.setProperty("flushInterval", 200);
