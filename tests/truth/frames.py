@@ -25,8 +25,9 @@ NOBODYS = 4242
 _README = """\
 # frames-4.17.2
 
-`frames.json.gz`: what bookies of BookKeeper 4.17.2 answered, each storage, byte for byte, beside the question, and
-which entries of the ledger the bookie had acknowledged. `python -m tests.truth.frames` makes it again.
+`frames.json.gz`: what bookies of BookKeeper 4.17.2 answered, each storage, byte for byte, beside the
+question, and which entries of the ledger the bookie had acknowledged.
+`python -m tests.truth.frames` makes it again.
 """
 
 

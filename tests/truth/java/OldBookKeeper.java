@@ -22,7 +22,17 @@ import org.apache.zookeeper.ZooKeeper;
 public class OldBookKeeper {
     static final byte[] PASSWORD = "secret".getBytes();
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        try {
+            run(args);
+        } catch (Throwable failure) {
+            failure.printStackTrace();
+        }
+        // The servers' threads would go on.
+        Runtime.getRuntime().halt(1);
+    }
+
+    static void run(String[] args) throws Exception {
         String hosts = args[1];
         CountDownLatch connected = new CountDownLatch(1);
         ZooKeeper zk = new ZooKeeper(hosts, 30000, event -> connected.countDown());
