@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from base64 import b64decode
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from google.protobuf import text_format
@@ -50,6 +54,26 @@ def test_a_lock_or_vote_may_name_nobody() -> None:
 
 def test_the_layout_of_marks_is_read() -> None:
     assert codec.decode_layout(LAYOUT) == ReplicationLayout("BASIC", 1)
+
+
+def test_what_an_auditor_and_the_queue_wrote_is_read_as_the_server_reads_it() -> None:
+    home = Path(__file__).parents[2] / "data" / "auditor-4.17.2"
+    said = json.loads(gzip.decompress((home / "oracle.json.gz").read_bytes()))
+    lines = map(json.loads, gzip.decompress((home / "znodes.jsonl.gz").read_bytes()).splitlines())
+    written = {
+        node["path"].removeprefix("/ledgers/underreplication/"): b64decode(node["data"]) for node in lines
+    }
+    for path, data in written.items():
+        if path.startswith("ledgers/0") and data:
+            mark = said["marks"][path.rpartition("/urL")[2].lstrip("0")]
+            assert codec.decode_mark(data) == Mark((*mark["replicas"],), mark["ctime"])
+    assert codec.decode_lock(written["locks/urL0000000005"]) == said["worker"]
+    assert codec.decode_vote(written["auditorelection"]) == said["auditor"]
+    votes = [codec.decode_vote(data) for path, data in sorted(written.items()) if "/V_" in path]
+    assert votes == [said["auditor"], "bk-2.rack"]
+    assert codec.decode_layout(written["LAYOUT"]) == ReplicationLayout("BASIC", 1)
+    names = ("checkallledgersctime", "placementpolicycheckctime", "replicascheckctime")
+    assert [decode(written[name]) for decode, name in zip(TIMES, names, strict=True)] == said["times"]
 
 
 @pytest.mark.parametrize("decode", TIMES)

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Enumeration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import org.apache.bookkeeper.client.BKException;
 import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.BookKeeper.DigestType;
 import org.apache.bookkeeper.client.LedgerEntry;
@@ -116,7 +117,7 @@ public class OldBookKeeper {
             long last = ledger.getLastAddConfirmed();
             List<String> sizes = new ArrayList<>();
             if (last >= 0) {
-                Enumeration<LedgerEntry> entries = ledger.readEntries(0, last);
+                Enumeration<LedgerEntry> entries = entries(ledger, last);
                 while (entries.hasMoreElements()) {
                     sizes.add("" + entries.nextElement().getEntry().length);
                 }
@@ -127,5 +128,17 @@ public class OldBookKeeper {
         try (PrintWriter out = new PrintWriter(target, "UTF-8")) {
             out.println("{\"ledgers\":[" + String.join(",\n", ledgers) + "]}");
         }
+    }
+
+    /** Of servers that are just starting. */
+    static Enumeration<LedgerEntry> entries(LedgerHandle ledger, long last) throws Exception {
+        for (int attempt = 0; attempt < 20; attempt++) {
+            try {
+                return ledger.readEntries(0, last);
+            } catch (BKException notYet) {
+                Thread.sleep(500);
+            }
+        }
+        return ledger.readEntries(0, last);
     }
 }
