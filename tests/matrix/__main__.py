@@ -8,6 +8,7 @@ not run again.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.servers import shared_spark
 def main() -> int:
     """Run the matrix; returns 1 where a rule is broken."""
     options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # its servers end too
     with tempfile.TemporaryDirectory() as scratch:
         out = options.out or Path(scratch)
         out.mkdir(parents=True, exist_ok=True)

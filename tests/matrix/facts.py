@@ -222,6 +222,8 @@ def of_text(text: str) -> Facts:
         for line in lines
         if re.match(r"(ledgers|replicas|bookies)\s+[\d,]+ of [\d,]+", line)
     }
+    if only_metadata := re.search(r"^bookies +([\d,]+), none read", text, re.MULTILINE):
+        shares["bookies"] = (0, number(only_metadata[1]))
     places = re.search(r"^not read   ([\d,]+) place", text, re.MULTILINE)
     undecided = "not everything could be decided" in last or "what could not be decided is accepted" in last
     return Facts(

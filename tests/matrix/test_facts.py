@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from auditor.cli import main
 from auditor.model.finding import Finding
 from tests.made_runs import change_row, made_run, numbered
-from tests.matrix.facts import PARSERS, Facts, of_notebook, of_parquet
+from tests.matrix.facts import PARSERS, Facts, of_notebook, of_parquet, of_text
 from tests.matrix.rules import forms_agree
 from tests.reports.samples import BELOW, LOST, ORPHAN, report, tally
 
@@ -71,3 +71,8 @@ def test_every_form_is_read_back_to_the_same_facts(tmp_path: Path) -> None:
     }
     assert found["html"].shares == {"ledgers": (118, 120), "replicas": (340, 360), "bookies": (2, 3)}
     assert found["text"].gaps == 1
+
+
+def test_a_look_at_the_metadata_alone_read_no_bookie() -> None:
+    screen = "bookies    1,203, none read: without --bookies\n\nHEALTHY: no finding\n"
+    assert of_text(screen).shares == {"bookies": (0, 1203)}
