@@ -91,6 +91,7 @@ def test_every_version_has_a_row(reader: str) -> None:
 def test_a_row_has_the_bytes_of_a_foreign_writer_or_says_why_not(row: Format) -> None:
     assert [row.is_foreign, *map(bool, (row.read_by, row.own, row.lacks))].count(True) == 1
     assert row.readers
+    assert "not made" not in row.lacks, "what error did it give?"
     assert row.tests or not row.read_by
     if row.is_foreign:
         assert re.search(r"\d", row.writer), "which version?"

@@ -45,14 +45,14 @@ public class OldBookKeeper {
         }
         List<BookieServer> servers = new ArrayList<>();
         for (int number = 3; number < 6; number++) {
-            servers.add(start(hosts, new File(args[2], "bookie" + number), Integer.parseInt(args[number]), args));
+            servers.add(start(hosts, new File(args[2], "bookie" + number), Integer.parseInt(args[number])));
         }
         BookKeeper client = new BookKeeper(hosts);
         if (args[0].equals("write")) {
-            Files.write(new File(args[7] + ".ids").toPath(), write(client).getBytes());
+            Files.write(new File(args[6] + ".ids").toPath(), write(client).getBytes());
             Runtime.getRuntime().halt(0);
         }
-        read(client, args[7]);
+        read(client, args[6]);
         Thread.sleep(1000);
         for (BookieServer server : servers) {
             server.shutdown();
@@ -60,7 +60,7 @@ public class OldBookKeeper {
         Runtime.getRuntime().halt(0);
     }
 
-    static BookieServer start(String hosts, File home, int port, String[] args) throws Exception {
+    static BookieServer start(String hosts, File home, int port) throws Exception {
         ServerConfiguration conf = new ServerConfiguration();
         conf.setZkServers(hosts);
         conf.setBookiePort(port);
@@ -71,11 +71,7 @@ public class OldBookKeeper {
         conf.setProperty("journalMaxSizeMB", 1);
         conf.setProperty("journalPreAllocSizeMB", 1);
         conf.setProperty("flushInterval", 200);
-        conf.setProperty("isForceGCAllowWhenNoSpace", true);
         conf.setProperty("pageSize", 1024);
-        if (!args[6].equals("0")) {
-            conf.setProperty("journalFormatVersionToWrite", Integer.parseInt(args[6]));
-        }
         new File(home, "journal").mkdirs();
         new File(home, "ledgers").mkdirs();
         BookieServer server = new BookieServer(conf);

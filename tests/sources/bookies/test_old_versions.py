@@ -1,0 +1,174 @@
+"""What bookies and clients of BookKeeper 4.1 and 4.2 wrote, against what their own client read after a
+restart."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from auditor.codecs.availability.groups import GROUP
+from auditor.codecs.availability.wire import expand
+from auditor.codecs.bookie import cookie, last_mark
+from auditor.codecs.bookie.entry_log import decode_header
+from auditor.codecs.bookie.entry_log_records import EntryLogRecords
+from auditor.codecs.bookie.index_file import decode_header as decode_index_header
+from auditor.codecs.bookie.journal import Journal
+from auditor.codecs.ledger_metadata import one as ledger_metadata
+from auditor.codecs.store import layout
+from auditor.demo.sample import extract
+from auditor.keys import flat, hierarchical
+from auditor.model.ledger_metadata import LedgerMetadata
+from auditor.sources.bookies.by_name import find_indexes
+from auditor.sources.bookies.part_rows import read_part
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+class Written(NamedTuple):
+    """Which version of each format a server writes."""
+
+    layout: int
+    metadata: int
+    cookie: int
+    journal: int
+    entry_log: int
+    index_file: int
+
+
+WRITTEN = {
+    "4.1.0": Written(1, 1, 3, 3, 0, 0),
+    "4.2.3": Written(2, 2, 4, 4, 0, 0),
+}
+Pairs = set[tuple[int, int]]
+old = pytest.mark.parametrize("version", WRITTEN)
+
+
+@pytest.fixture
+def bookies(version: str, tmp_path: Path) -> Path:
+    extract(DATA / f"bookkeeper-{version}" / "bookies.tar.gz", tmp_path)
+    return tmp_path / "bookies"
+
+
+@cache
+def znodes(version: str) -> dict[str, bytes]:
+    lines = gzip.decompress((DATA / f"bookkeeper-{version}" / "znodes.jsonl.gz").read_bytes()).splitlines()
+    return {node["path"]: base64.b64decode(node["data"]) for node in map(json.loads, lines)}
+
+
+def ledgers(version: str) -> dict[int, LedgerMetadata]:
+    """Where a ledger is kept was flat and later hierarchical."""
+    found = {}
+    for path, data in znodes(version).items():
+        below = path.removeprefix("/ledgers/")
+        id = flat.from_path(below) if "/" not in below else hierarchical.from_path(below)
+        if id is not None:
+            found[id] = ledger_metadata.decode(data)
+    return found
+
+
+def said(version: str) -> dict[int, dict[str, Any]]:
+    oracle = json.loads(gzip.decompress((DATA / f"bookkeeper-{version}" / "oracle.json.gz").read_bytes()))
+    return {ledger["id"]: ledger for ledger in oracle["ledgers"]}
+
+
+def held(version: str) -> dict[str, Pairs]:
+    """Which entries each bookie has: entry e of an ensemble lies on its members (e + w) mod E."""
+    found: dict[str, Pairs] = {}
+    for id, metadata in ledgers(version).items():
+        (segment,) = metadata.segments
+        # A client reads up to what is confirmed; the last entry of an open ledger is not.
+        for entry in range(len(said(version)[id]["sizes"]) + (metadata.state != "CLOSED")):
+            for copy in range(metadata.write_quorum):
+                member = segment.ensemble[(entry + copy) % metadata.ensemble_size]
+                found.setdefault(member, set()).add((id, entry))
+    return found
+
+
+@old
+def test_metadata_says_what_the_client_read(version: str) -> None:
+    read = ledgers(version)
+    assert read.keys() == said(version).keys()
+    for id, metadata in read.items():
+        assert metadata.format_version == WRITTEN[version].metadata
+        if metadata.state == "CLOSED":
+            assert (metadata.last_entry_id, metadata.length) == (
+                said(version)[id]["last"],
+                said(version)[id]["length"],
+            )
+    assert [metadata.state == "CLOSED" for _, metadata in sorted(read.items())] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
+
+
+@old
+def test_cookies_and_layout_are_read(version: str, bookies: Path) -> None:
+    kept = {path.rpartition("/")[2]: data for path, data in znodes(version).items() if "/cookies/" in path}
+    assert len(kept) == 3
+    for place in bookies.iterdir():
+        (data,) = {(place / role / "current/VERSION").read_bytes() for role in ("journal", "ledgers")}
+        read = cookie.decode(data)
+        assert cookie.decode(kept[read.bookie_id]) == read
+        assert read.layout == WRITTEN[version].cookie
+    assert layout.decode(znodes(version)["/ledgers/LAYOUT"]).format_version == WRITTEN[version].layout
+
+
+@old
+def test_indexes_have_the_entries_of_the_client(version: str, bookies: Path) -> None:
+    found: dict[str, Pairs] = {}
+    for part in find_indexes({"bookies": str(bookies)}).parts:
+        for row in (row for batch in read_part(part) for row in batch.to_pylist()):
+            assert row["state"] == "ok"
+            entries = expand(np.frombuffer(row["groups"], GROUP)).tolist()
+            found.setdefault(row["bookie_id"], set()).update((row["ledger_id"], entry) for entry in entries)
+    assert found == held(version)
+    headers = [decode_index_header(file.read_bytes()[:1024]) for file in bookies.rglob("*.idx")]
+    assert {header.version for header in headers} == {WRITTEN[version].index_file}
+
+
+@old
+def test_journals_and_entry_logs_have_them_too(version: str, bookies: Path) -> None:
+    for place in bookies.iterdir():
+        own = held(version)[cookie.decode((place / "journal/current/VERSION").read_bytes()).bookie_id]
+        journals = [journal_of(file) for file in (place / "journal/current").glob("*.txn")]
+        logs = [file.read_bytes() for file in (place / "ledgers/current").glob("*.log")]
+        assert own <= {
+            pair
+            for journal in journals
+            for records in journal.records(0)
+            for pair in pairs_of(records.entries())
+        }
+        assert own == {
+            pair
+            for log in logs
+            for found in EntryLogRecords(part_of(log), len(log)).entries()
+            for pair in pairs_of(found)
+        }
+        assert {each.version for each in journals} == {WRITTEN[version].journal}
+        assert {decode_header(log).version for log in logs} == {WRITTEN[version].entry_log}
+        assert last_mark.decode((place / "ledgers/current/lastMark").read_bytes()).file_id > 0
+
+
+def journal_of(file: Path) -> Journal:
+    data = file.read_bytes()
+    return Journal.open(part_of(data), len(data))
+
+
+def part_of(data: bytes) -> Callable[[int, int], bytes]:
+    return lambda offset, length: data[offset : offset + length]
+
+
+def pairs_of(found: Any) -> Pairs:
+    return {*zip(found.ledger_ids.tolist(), found.entry_ids.tolist(), strict=True)}
