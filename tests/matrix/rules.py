@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from auditor.checks.finding_rows import WORDLESS
 from auditor.reports.folding import columns_of
 from tests.matrix.bench import Outcome, Row
 from tests.matrix.cells import NONE, Cell
@@ -21,7 +22,9 @@ BUG = re.compile(
 )
 """A traceback, or the name of a class where a sentence belongs; the server's errors are named in full."""
 
-NULL = re.compile(r"\b(?:None|null|nan|NaN|NaT|undefined)\b|(?:^|[\s(;:,=])\?(?=$|[\s);:,.])|, copies each\b")
+NULL = re.compile(
+    r"\b(?:None|null|nan|NaN|NaT|undefined)\b|(?:^|[\s(;:,=])\?(?=$|[\s);:,.])|, copies each\b|" + WORDLESS
+)
 """What a null becomes in a sentence."""
 
 PICTURE = re.compile(r"\? unknown|^\S+ +[^\w ]+$")

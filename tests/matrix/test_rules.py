@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from auditor.checks.finding_rows import WORDLESS
 from tests.matrix import rules
 from tests.matrix.bench import Outcome, Row
 from tests.matrix.damage import Damage
@@ -64,7 +65,9 @@ def test_an_audit_ends_with_a_result_but_of_damaged_metadata() -> None:
     assert not held(rules.ends(outcome(4), damaged=True))
 
 
-@pytest.mark.parametrize("message", ["is gone; in doubt: ?", "owner None", "nan bytes", "a null of it"])
+@pytest.mark.parametrize(
+    "message", ["is gone; in doubt: ?", "owner None", "nan bytes", "a null of it", WORDLESS]
+)
 def test_a_null_in_a_message_or_a_line_is_seen(message: str) -> None:
     assert held(rules.no_nulls([row(message=message)], []))
     assert held(rules.no_nulls([], [outcome(stdout=message)]))
