@@ -132,7 +132,17 @@ class Indexes:
         """What a reader of the report should know of the sources."""
         collected = self.bookies.collected
         broken = [f"collection {path} was not used: {reason}" for path, reason in collected.broken]
-        return [*broken, *collected.notes, *journal_scan.unread_note(self._unread_tails())]
+        unmarked = [
+            f"{name} ({path})"
+            for name, each in self.bookies.attribution.bookies.items()
+            for path in each.journals.unmarked
+        ]
+        return [
+            *broken,
+            *collected.notes,
+            *journal_scan.unread_note(self._unread_tails()),
+            *journal_scan.unmarked_note(unmarked),
+        ]
 
     def _unread_tails(self) -> list[tuple[str, str | None]]:
         return [

@@ -234,6 +234,21 @@ def unread_note(reasons: Sequence[tuple[str, str | None]]) -> list[str]:
     ]
 
 
+def unmarked_note(directories: Sequence[str]) -> list[str]:
+    """What a report says of ledger directories whose lastMark cannot be read: one note, or none.
+
+    >>> unmarked_note(["bk1 (/l1)"])
+    ['a lastMark cannot be read, so journals are read from where another one says, or whole: bk1 (/l1)']
+    """
+    if not directories:
+        return []
+    more = f"; and {len(directories) - _NAMED:,} more" if len(directories) > _NAMED else ""
+    return [
+        "a lastMark cannot be read, so journals are read from where another one says, or whole: "
+        f"{'; '.join(directories[:_NAMED])}{more}"
+    ]
+
+
 def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
     """The rows of indexes without those of ledgers that only the index of ledgers lacks, as yet.
 

@@ -30,7 +30,8 @@ class Journals:
     ``trouble`` says why what they hold cannot be known whole, None where it can. ``index_time`` is the moment
     from which on entries may be in the journals only. ``stopped`` is when the bookie wrote the last of its
     marks before it went down cleanly, with all it had in its index; None where it did not. ``marked`` is when
-    the newest mark was written.
+    the newest mark was written. ``unmarked`` are the ledger directories whose lastMark cannot be read, or is
+    none: the bookie replays its journals from where another one says, or from their beginning.
     """
 
     directories: tuple[JournalDirectory, ...] = ()
@@ -38,6 +39,7 @@ class Journals:
     index_time: int | None = None
     stopped: int | None = None
     marked: int | None = None
+    unmarked: tuple[str, ...] = ()
 
 
 NONE = Journals()
@@ -68,6 +70,11 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         index_time=oldest_mark_time(marks, len(paths.journal)) if paths.journal else None,
         stopped=min(known) if clean and len(known) == len(written) else None,
         marked=max(known, default=None),
+        unmarked=tuple(
+            each.found.path
+            for each in found
+            if each is not None and each.found.marked_ms is not None and not each.found.marks
+        ),
     )
 
 

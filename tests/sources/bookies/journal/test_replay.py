@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,23 @@ def test_disks_that_name_different_journals_leave_none_to_be_read(tmp_path: Path
     trouble = journals(tmp_path).trouble
     assert trouble is not None
     assert "its VERSIONs name different journal directories" in trouble
+
+
+@pytest.mark.parametrize("spoil", [lambda mark: mark.write_bytes(b"cut"), os.mkfifo])
+def test_a_mark_that_cannot_be_read_is_named_and_the_other_one_counts(
+    spoil: Callable[[Path], object], tmp_path: Path
+) -> None:
+    two = version(A, ("ledgers0", "ledgers1"))
+    directory(tmp_path / "bk-a_3181/journal", two)
+    directory(tmp_path / "bk-a_3181/ledgers0", two, {"lastMark": (5000, 900)})
+    spoil(directory(tmp_path / "bk-a_3181/ledgers1", two) / "current/lastMark")
+    found = journals(tmp_path)
+    assert found.unmarked == (str(tmp_path / "bk-a_3181/ledgers1"),)
+    assert (found.directories[0].mark_file_id, found.index_time, found.stopped) == (5000, None, None)
+
+
+def test_a_directory_without_a_mark_is_not_named(tmp_path: Path) -> None:
+    one = version(A)
+    directory(tmp_path / "bk-a_3181/journal", one)
+    directory(tmp_path / "bk-a_3181/ledgers0", one)
+    assert journals(tmp_path).unmarked == ()
