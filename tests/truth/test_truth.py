@@ -107,6 +107,26 @@ def is_there(test: str) -> bool:
     return module.is_file() and name in functions(module)
 
 
+@pytest.mark.parametrize("row", [row for row in formats() if row.bytes], ids=lambda row: row.name)
+def test_the_tests_of_a_row_name_where_its_bytes_lie(row: Format) -> None:
+    modules: set[Path] = set()
+    for test in row.tests:
+        gather(ROOT / test.partition("::")[0], modules)
+    text = "".join(module.read_text("utf-8") for module in modules)
+    homes = {re.match("tests/data/([a-z-]*[a-z])|", where)[1] for where in row.bytes}  # type: ignore[index]
+    assert not [home for home in homes if home and home not in text]
+
+
+def gather(module: Path, found: set[Path]) -> None:
+    """A test module, its conftest, and what it takes from other modules of the tests."""
+    if module in found or not module.is_file():
+        return
+    found.add(module)
+    gather(module.parent / "conftest.py", found)
+    for name in re.findall(r"^from (tests\.[\w.]+) import", module.read_text("utf-8"), re.MULTILINE):
+        gather(ROOT / f"{name.replace('.', '/')}.py", found)
+
+
 def functions(module: Path) -> set[str]:
     """The functions of a test module, and those that it takes from another."""
     body = ast.parse(module.read_text("utf-8")).body
