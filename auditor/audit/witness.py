@@ -2,8 +2,8 @@
 
 It stands between judging by the indexes and the second scan of the metadata, so that a ledger that was
 deleted meanwhile is seen to have moved. What it asks, and what answers change, is
-`auditor.tables.testimony`; the table ``witness`` has every answer. Where no ledger lacks a copy, nobody is
-asked.
+`auditor.tables.testimony`; the table ``witness`` has every answer. Where no ledger lacks a copy, none is in
+limbo or outside its place, and no listing has more than a disk, nobody is asked.
 """
 
 from __future__ import annotations

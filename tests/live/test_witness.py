@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from auditor.codecs.bookie.read import ReadAnswer
 
-FLUSHED, UNFLUSHED, LARGE, OPEN, LOST, ABSENT = range(2**20, 2**20 + 6)
+FLUSHED, UNFLUSHED, LARGE, OPEN, LOST, ABSENT, MOVED = range(2**20, 2**20 + 7)
 IDLE = {2**20 + 10 + number: 1 + 5 * number for number in range(8)}
 """More ledgers that are in memory alone, and their entries."""
 
@@ -285,14 +285,26 @@ def test_an_index_that_went_beneath_a_running_bookie_is_a_finding_on_the_bookie(
     cluster: LiveCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     a, bookies = cluster.bookies.ids[0], cluster.bookies
+    bookies.write(MOVED, [a], 1, 1, entries=10)
     time.sleep(0.01)
     bookies.append(OPEN, 1)
     bookies.flush()  # the marks are newer than the ledger now
+    bookies.stop(a)
+    moved = cluster.index_file(a, MOVED)
+    elsewhere = moved.parent.with_name("ff")  # where no ledger of these ids belongs
+    elsewhere.mkdir()
+    moved.rename(elsewhere / moved.name)
+    bookies.start(a)
     served = ask(cluster, [(FLUSHED, 3)])  # so that the bookie has its file open
     assert set(served.values()) == {"served"}
     cluster.index_file(a, FLUSHED).unlink()
-    run = audited(cluster, spark, tmp_path / "run")
-    assert FLUSHED not in about_ledgers(run)
-    [found] = run.of("index-incomplete")
-    assert (found["bookie_id"], found["severity"], found["confidence"]) == (a, "warning", "confirmed")
-    assert found["message"] == f"{a} serves 10 entries of 1 ledger that its index on disk lacks"
+    # A listing shows what the disk lacks; it hides nothing.
+    for run in (audited(cluster, spark, tmp_path / "run"), BOTH.audit(cluster, spark, tmp_path / "both")):
+        assert FLUSHED not in about_ledgers(run)
+        [found] = run.of("index-incomplete")
+        assert (found["bookie_id"], found["severity"], found["confidence"]) == (a, "warning", "confirmed")
+        assert found["message"] == f"{a} serves 10 entries of 1 ledger that its index on disk lacks"
+        # The bookie does not look where the file lies, and says that it has no such ledger.
+        [lost] = [row for row in run.of("entry-lost") if row["ledger_id"] == MOVED]
+        assert (lost["confidence"], missing(lost)) == ("confirmed", {a: frozenset(range(10))})
+        assert [row["ledger_id"] for row in run.of("index-unreadable")] == [MOVED]
