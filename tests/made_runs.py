@@ -37,7 +37,8 @@ def made_run(
 
 def write(directory: Path, rows: Rows, schema: pa.Schema, number: int = 0) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), directory / f"part-{number:05}.parquet")
+    table, file = pa.Table.from_pylist(rows, schema=schema), directory / f"part-{number:05}.parquet"
+    pq.write_table(table, file, write_page_checksum=True)
 
 
 def finding_row(finding: Finding) -> dict[str, Any]:

@@ -115,6 +115,12 @@ class RunDirectory:
         selected = fs.FileSelector(f"{self._base}/{name}", allow_not_found=True)
         return sum(info.size or 0 for info in self._files.get_file_info(selected))
 
+    def files(self, name: str) -> dict[str, int]:
+        """The Parquet files of a table by name, and their sizes."""
+        selected = fs.FileSelector(f"{self._base}/{name}", allow_not_found=True)
+        found = sorted(self._files.get_file_info(selected), key=lambda info: info.base_name)
+        return {info.base_name: info.size for info in found if info.base_name.endswith(".parquet")}
+
     def read_table(self, name: str, columns: list[str] | None = None) -> pa.Table:
         """A table that has landed, or some columns of it, all in memory."""
         from pyarrow import parquet
@@ -325,6 +331,7 @@ class Landing:
             **(self.run.read_json(MANIFEST) or {}),
             "run": asdict(report.run),
             "coverage": asdict(report.coverage),
+            "findings": self.run.files("findings"),
         }
         self.run.write_json(MANIFEST, manifest)
         self.run.write_json(REPORT, json.loads(report.to_json()))

@@ -19,15 +19,17 @@ def diff(old: str, new: str, form: str) -> None:
     line.
     """
     from auditor.reports import diff as report
+    from auditor.runs.damage import damage_named
     from auditor.runs.difference import RunDifference
 
-    difference = RunDifference(old, new)
-    if form == "jsonl":
-        for line in report.jsonl(difference.changes()):
-            click.echo(line)
-        for warning in difference.summary.warnings:
-            click.echo(f"bkaudit: {warning}", err=True)
-        return
-    shown = report.samples(difference.changes())
-    render = {"text": report.text, "json": report.to_json, "markdown": report.markdown}[form]
-    click.echo(render(difference.summary, shown))
+    with damage_named(old, new):
+        difference = RunDifference(old, new)
+        if form == "jsonl":
+            for line in report.jsonl(difference.changes()):
+                click.echo(line)
+            for warning in difference.summary.warnings:
+                click.echo(f"bkaudit: {warning}", err=True)
+            return
+        shown = report.samples(difference.changes())
+        render = {"text": report.text, "json": report.to_json, "markdown": report.markdown}[form]
+        click.echo(render(difference.summary, shown))

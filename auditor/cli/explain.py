@@ -12,7 +12,7 @@ from auditor.cli import completion
 from auditor.cli.defaults import newest_run, runs_directory
 from auditor.cli.options import ledger_of, ledger_options, run_option, runs_options
 from auditor.cli.terminal import NARROWEST, WIDEST, columns, takes_unicode
-from auditor.errors import RunError, UsageError
+from auditor.errors import RunUsageError, UsageError
 
 
 @click.group()
@@ -43,19 +43,22 @@ def ledger(
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
+    from auditor.runs.damage import damage_named
     from auditor.runs.ledger_findings import findings_for_ledger
 
-    opened = open_run(run or newest_run(runs_directory(cluster, conf)))
-    found = findings_for_ledger(opened, named.id, named.scope)
-    try:
-        view = opened.ledger(named.id, named.scope)
-    except RunError as error:
-        if not found:
-            raise
-        # A mark may be all that is left of a ledger.
-        click.echo(str(error))
-    else:
-        click.echo(drawing.render(view, unicode=not ascii and takes_unicode()))
+    path = run or newest_run(runs_directory(cluster, conf))
+    with damage_named(path):
+        opened = open_run(path)
+        found = findings_for_ledger(opened, named.id, named.scope)
+        try:
+            view = opened.ledger(named.id, named.scope)
+        except RunUsageError as error:
+            if not found:
+                raise
+            # A mark may be all that is left of a ledger.
+            click.echo(str(error))
+        else:
+            click.echo(drawing.render(view, unicode=not ascii and takes_unicode()))
     lines = advice_lines(found, _width(), opened.report.cluster.instance_id) or ["nothing was found about it"]
     click.echo("\n" + "\n".join(lines))
 
@@ -71,9 +74,12 @@ def bookie(id: str, run: str | None, cluster: str | None, conf: Path | None) -> 
     """
     from auditor.notebook.run import open_run
     from auditor.reports import bookie as telling
+    from auditor.runs.damage import damage_named
     from auditor.runs.load_bookie import bookie_view
 
-    click.echo(telling.render(bookie_view(open_run(run or newest_run(runs_directory(cluster, conf))), id)))
+    path = run or newest_run(runs_directory(cluster, conf))
+    with damage_named(path):
+        click.echo(telling.render(bookie_view(open_run(path), id)))
 
 
 @explain.command()
@@ -86,10 +92,13 @@ def topic(name: str, run: str | None, cluster: str | None, conf: Path | None) ->
     NAME is tenant/namespace/topic, with its partition; persistent:// may stand before it.
     """
     from auditor.reports import topic as telling
+    from auditor.runs.damage import damage_named
     from auditor.runs.load_topic import topic_view
     from auditor.runs.reader import RunReader
 
-    click.echo(telling.render(topic_view(RunReader(run or newest_run(runs_directory(cluster, conf))), name)))
+    path = run or newest_run(runs_directory(cluster, conf))
+    with damage_named(path):
+        click.echo(telling.render(topic_view(RunReader(path), name)))
 
 
 @explain.command(name="run")
@@ -99,11 +108,12 @@ def explain_run(path: str | None, cluster: str | None, conf: Path | None) -> Non
     """Say why RUN has its verdict, what it could not see, and what to do first; by default the newest."""
     from auditor.notebook.run import open_run
     from auditor.reports import run as telling
+    from auditor.runs.damage import damage_named
     from auditor.runs.load_overview import run_view
 
-    click.echo(
-        telling.render(run_view(open_run(path or newest_run(runs_directory(cluster, conf)))), _width())
-    )
+    path = path or newest_run(runs_directory(cluster, conf))
+    with damage_named(path):
+        click.echo(telling.render(run_view(open_run(path)), _width()))
 
 
 @explain.command()

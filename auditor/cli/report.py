@@ -14,6 +14,7 @@ from auditor.cli.text import SEVERITIES, TextChoice
 from auditor.errors import UsageError
 from auditor.model.owner_total import LEVELS, Level
 from auditor.runs.selection import SelectedRun, Selection
+from auditor.runs.tables import RunTables
 
 LISTING = ("text", "jsonl", "csv", "parquet")
 """The forms that list findings, so that they can list some; the others are of the whole run."""
@@ -70,6 +71,8 @@ def report(
     more than once widen the choice, different ones narrow it.
     """
     run = run or newest_run(runs_directory(cluster, conf))
+    from auditor.runs.damage import damage_named, require_whole_findings
+
     if by is not None:
         if forms:
             raise UsageError("--by: it is a table of its own; leave --format out")
@@ -77,21 +80,24 @@ def report(
         from auditor.runs.owner_totals import OwnerTotals
         from auditor.runs.reader import RunReader
 
-        click.echo(telling.render(OwnerTotals(RunReader(run)).by(by), by))
+        with damage_named(run):
+            click.echo(telling.render(OwnerTotals(RunReader(run)).by(by), by))
         return
     if leaks:
-        _list_leaks(run, forms)
+        with damage_named(run):
+            _list_leaks(run, forms)
         return
     from auditor.notebook.run import open_run
 
     wanted = outputs(forms, run)
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
-    opened = open_run(run)
-    if not selection.everything:
-        _check(wanted, selection)
-        show(SelectedRun(opened, selection), wanted, TextChoice(every, selection, show_suppressed))
-        return
-    show(opened, wanted, TextChoice(every, selection, show_suppressed))
+    with damage_named(run):
+        opened = open_run(run)
+        require_whole_findings(RunTables(run))
+        if not selection.everything:
+            _check(wanted, selection)
+        shown = opened if selection.everything else SelectedRun(opened, selection)
+        show(shown, wanted, TextChoice(every, selection, show_suppressed))
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:

@@ -37,8 +37,11 @@ def space(run: str | None, cluster: str | None, conf: Path | None, by: SpaceBy, 
     cluster, and nothing is freed.
     """
     from auditor.reports import space as report
+    from auditor.runs.damage import damage_named
     from auditor.runs.load_space import space_view
     from auditor.runs.reader import RunReader
 
     render = {"text": report.text, "json": report.to_json, "csv": report.to_csv}[form]
-    click.echo(render(space_view(RunReader(run or newest_run(runs_directory(cluster, conf))), by, top)))
+    path = run or newest_run(runs_directory(cluster, conf))
+    with damage_named(path):
+        click.echo(render(space_view(RunReader(path), by, top)))

@@ -11,7 +11,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import runs_directory
 from auditor.cli.options import runs_options
-from auditor.errors import RunError
+from auditor.errors import RunError, RunUsageError
 from auditor.model.exit_code import NOT_COVERED, exit_code
 from auditor.model.finding import Severity
 from auditor.model.options import NEW, FailOn
@@ -19,6 +19,7 @@ from auditor.model.regular_file import read_regular
 from auditor.model.report import Report
 from auditor.reports.status import render
 from auditor.runs.newest import newest_report
+from auditor.runs.tables import damaged
 from auditor.sources.clock import now_ms
 
 _HOUR_MS = 3_600_000
@@ -40,9 +41,11 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
     try:
         report = Report.from_json(read_regular(file))
     except OSError as error:
-        raise RunError(f"{file}: {error.strerror or error}") from error
+        raise damaged(str(file), error.strerror or error) from error
+    except RunUsageError as error:
+        raise RunUsageError(f"{file}: {error}") from error
     except RunError as error:
-        raise RunError(f"{file}: {error}") from error
+        raise damaged(str(file), error) from error
     now = now_ms()
     click.echo(render(report, str(file.parent), now))
     code = exit_code(report, *_fail_on(file.parent))

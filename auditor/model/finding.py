@@ -144,10 +144,16 @@ def finding_from_json(value: Mapping[str, Any]) -> Finding:
             for part in value["missing"]
         ),
         unknown=tuple(value["unknown"]),
-        message=value["message"],
-        evidence=value["evidence"],
-        fingerprint=value["fingerprint"],
+        message=_text(value["message"]),
+        evidence=dict(value["evidence"]),
+        fingerprint=_text(value["fingerprint"]),
     )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a finding's {value!r} is not a text")
+    return value
 
 
 def _group(value: list[int]) -> tuple[int, int, int, int]:

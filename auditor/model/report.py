@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypedDict
 
 from auditor.errors import RunError, RunUsageError
-from auditor.model.finding import Finding, Severity, finding_from_json, finding_to_json
+from auditor.model.finding import Confidence, Finding, Severity, finding_from_json, finding_to_json
+from auditor.model.json_shape import require_shape
 from auditor.model.states import Verdict
 
 SCHEMA = "bookkeeper-auditor/report/5"
-_WITHOUT_SIGHT = "bookkeeper-auditor/report/4"
+_FAMILY = SCHEMA.rstrip("0123456789")
+_WITHOUT_SIGHT = f"{_FAMILY}4"
 """The version before: it does not say what the store keeps and what was asked; all else is the same."""
 
 
@@ -180,10 +182,7 @@ class RunFacts:
     blind: list[str] | None = None
 
 
-_SIGHT = (
-    *("keeps_marks", "keeps_times", "marks_listed"),
-    *("bookies_listed", "directories_read", "witness_asked", "blind"),
-)
+_SIGHT = tuple(each.name for each in fields(RunFacts) if each.default is None)
 """The facts of a run that the version before did not keep."""
 
 
@@ -328,11 +327,16 @@ class Report:
         try:
             value = json.loads(text)
             schema = value.get("schema") if isinstance(value, dict) else None
+            if not isinstance(schema, str) or not schema.startswith(_FAMILY):
+                raise ValueError(f"it is not a report of this program: its schema is {schema!r}")
             if schema not in (SCHEMA, _WITHOUT_SIGHT):
-                raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}")
+                raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}; audit again")
             if schema == _WITHOUT_SIGHT:
                 value["run"] = dict.fromkeys(_SIGHT) | value["run"]
             _same_shape(value["run"])
+            for name, kind in _SHAPE.items():
+                require_shape(value[name], kind, name)
+            _require_words(value)
             bookies = value["coverage"]["bookies"]
             return cls(
                 run=RunFacts(**{name: value["run"][name] for name in RunFacts.__annotations__}),
@@ -346,8 +350,30 @@ class Report:
                 counts=value["counts"],
                 findings=tuple(finding_from_json(finding) for finding in value["findings"]),
             )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise RunError(f"this report cannot be read: {type(error).__name__}: {error}") from error
+        except KeyError as error:
+            raise RunError(f"it has no {error}") from error
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise RunError(str(error) or type(error).__name__) from error
+
+
+_SHAPE: dict[str, Any] = {
+    "run": RunFacts,
+    "cluster": Cluster,
+    "coverage": Coverage,
+    "counts": dict[str, int],
+    "findings": list[dict[str, Any]],
+}
+
+
+def _require_words(value: Mapping[str, Any]) -> None:
+    """Refuse words and times that no report has; ValueError names them."""
+    Verdict(value["verdict"])
+    for each in (*value["run"]["tally"], *value["run"]["impact"]):
+        Severity(each["severity"])
+        Confidence(each.get("confidence", "confirmed"))
+    for name in ("started", "finished", "scan_time"):
+        if not 0 <= value["run"][name] < 253_402_300_800_000:  # the year 10,000, which no date can show
+            raise ValueError(f"run.{name} is not a time: {value['run'][name]}")
 
 
 def _same_shape(run: Mapping[str, Any]) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, NamedTuple
 
-from auditor.errors import RunError
 from auditor.model.finding import Severity
 from auditor.model.run_view import RunView, UnreadBookie
 from auditor.model.states import BookieRead
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
-from auditor.runs.tables import RunTables
+from auditor.runs.tables import RunTables, damaged
 from auditor.sources.file_systems import require_file
 
 UNREAD_SHOWN = 10
@@ -61,4 +60,4 @@ def _options(run: RunReader) -> _Options:
             bool(options.get("fail_on_suspect", False)),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{run.path}/{MANIFEST}: {type(error).__name__}: {error}") from error
+        raise damaged(f"{run.path}/{MANIFEST}", error) from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.errors import RunError, RunUsageError
 from auditor.model.report import Report
 from auditor.runs.findings import Findings, findings_of
-from auditor.runs.tables import RunTables
+from auditor.runs.tables import RunTables, damaged
 from auditor.sources.file_systems import REPORT, require_file
 
 if TYPE_CHECKING:
@@ -78,8 +78,10 @@ class RunReader:
         except FileNotFoundError as error:
             raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT})") from error
         except (OSError, pa.ArrowException) as error:
-            raise RunError(f"{self.path}/{REPORT}: {error}") from error
+            raise damaged(f"{self.path}/{REPORT}", error) from error
         try:
             return Report.from_json(bytes(text))
+        except RunUsageError as error:
+            raise RunUsageError(f"{self.path}/{REPORT}: {error}") from error
         except RunError as error:
-            raise type(error)(f"{self.path}/{REPORT}: {error}") from error
+            raise damaged(f"{self.path}/{REPORT}", error) from error

@@ -167,7 +167,7 @@ def test_a_wrong_key_in_the_file_is_usage(done: Any, tmp_path: Path) -> None:
 def test_the_report_is_on_standard_output_and_all_else_is_not(done: Any) -> None:
     done(report())
     outcome = bkaudit(*AUDIT, "--format", "json", "--out", "there")
-    assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/4"
+    assert json.loads(outcome.stdout)["schema"] == "bookkeeper-auditor/report/5"
     assert outcome.stderr == "bkaudit: the run is in there\n"
 
 
@@ -248,7 +248,8 @@ def test_a_damaged_run_is_not_wrong_usage_and_one_that_is_not_there_is(tmp_path:
     Path(run.path, "report.json").write_text('{"schema": ')
     outcome = bkaudit("report", run.path)
     assert outcome.exit_code == 5
-    assert outcome.stderr.startswith(f"bkaudit: {run.path}/report.json: this report cannot be read: ")
+    assert outcome.stderr.startswith(f"bkaudit: {run.path}/report.json is damaged (")
+    assert outcome.stderr.endswith("): put a whole copy of it back, or audit again\n")
     outcome = bkaudit("report", f"{run.path}2")
     assert (outcome.exit_code, outcome.stderr) == (
         2,

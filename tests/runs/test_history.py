@@ -83,7 +83,10 @@ def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
     found = runs_beside(str(runs / "new"), HERE).newest(2**62)
     assert found.run is not None
     assert found.run.name == "a"
-    assert [note.split(": ")[1] for note in found.notes] == [f"{runs}/c/report.json", f"{runs}/b"]
+    assert [note.split(": ")[1] for note in found.notes] == [
+        f"{runs}/c/report.json is damaged (it is not a report of this program",
+        f"{runs}/b",
+    ]
     assert "it has no tables/changes" in found.notes[1]
     lost = runs_beside(str(runs / "no" / "where" / "new"), HERE).newest(2**62)
     assert lost.run is None
