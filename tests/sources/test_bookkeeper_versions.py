@@ -38,7 +38,7 @@ from auditor.sources.bookies.rocksdb.scan import open_rocksdb, scan
 from tests.sources.rocksdb_databases import entries
 
 DATA = Path(__file__).parents[1] / "data"
-VERSIONS = sorted(path.name for path in DATA.glob("bookkeeper-4*"))
+VERSIONS = [f"bookkeeper-{each}" for each in ("4.14.7", "4.15.4", "4.16.6", "4.17.3", "4.18.0")]
 
 
 class Golden(NamedTuple):
