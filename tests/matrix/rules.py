@@ -38,6 +38,9 @@ COPY_CLASSES = frozenset(("entry-lost", "below-ack-quorum", "below-write-quorum"
 OF_COVERAGE = frozenset(("bookie-unread", "replication-undecided", "on-unregistered-bookie"))
 """What a run that sees more need not say."""
 
+COMPACTED = "compacted"
+"""Owners of this kind are named by the last entry of a cursor's ledger, which all its bookies must show."""
+
 NOTICED = frozenset(("empty", "cut", "foreign", "unreadable"))
 """Kinds of damage that no reader can take for sound."""
 
@@ -204,6 +207,8 @@ def _concerns(row: Row, damage: Damage, members: Mapping[int, Iterable[str]]) ->
     elif damage.ledgers and row["confidence"] != "confirmed":
         return True
     if any(bookie in text for bookie in damage.bookies):
+        return True
+    if damage.bookies and json.loads(row["evidence"]).get("kind") == COMPACTED:
         return True
     if any(re.search(rf"\b{ledger}\b", text) for ledger in damage.ledgers):
         return True

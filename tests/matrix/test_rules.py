@@ -145,6 +145,13 @@ def test_damage_accuses_its_bookie_and_no_other() -> None:
     assert not held(rules.accuses(harm, [], [other], {7: [A, B]}))
 
 
+def test_what_a_cursors_ledger_names_rests_on_every_bookie_of_it() -> None:
+    harm = Damage(bookies=frozenset({A}))
+    named = row("owner-dangling", bookie_id=None, message="names ledger 7", evidence='{"kind": "compacted"}')
+    assert not held(rules.accuses(harm, [named], [], {}))
+    assert held(rules.accuses(harm, [{**named, "evidence": '{"kind": "data"}'}], [], {}))
+
+
 def test_a_sound_bookie_lacks_nothing_for_damage_of_another() -> None:
     harm = Damage(bookies=frozenset({A}))
     lost = row("entry-lost", missing=[{"bookie_id": B, "count": 3}])
