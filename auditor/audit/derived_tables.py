@@ -17,6 +17,7 @@ from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_rows, start_rows
 from auditor.audit.comparison import SideComparison
 from auditor.audit.few_rows import STEPS, are_few, land_rows_of
+from auditor.audit.gc_scan import listed_lately
 from auditor.audit.identities import land_identities
 from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
@@ -38,6 +39,7 @@ from auditor.tables.marks import of_first_scan, stock
 from auditor.tables.orphans import (
     LEAST_VANISHED,
     VANISHED_RANGES,
+    Lately,
     find_over_replicated,
     holdings,
     orphans,
@@ -93,7 +95,7 @@ def derive_tables(
     _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
     landing.rows("starts", start_rows(indexes, metadata), STARTS)
     land_identities(landing, bookies, ledgers, pairs)
-    cluster = _cluster_facts(metadata, indexes, before)
+    cluster = _cluster_facts(metadata, difference, indexes, before)
     roster = Roster.read(lambda name: landing.run.read_rows(f"tables/{name}"), cluster)
     locked = marks.where("kind = 'lock'")
     gone, stale_ones = orphan_tables(), stale()
@@ -163,10 +165,12 @@ def _land_orphans(
     counts: DataFrame,
 ) -> OrphanTables:
     gone = landing.land("orphans", lambda: _orphans(landing, metadata, difference, indexes, comparison))
+    many = landing.run.count("tables/orphans") >= LEAST_VANISHED
+    lately = listed_lately(metadata, before) if many else Lately()
     return OrphanTables(
         gone,
-        landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing))),
-        _vanished_ranges(landing, indexes, gone),
+        landing.land("holdings", lambda: holdings(counts, gone, before.orphans(landing), lately)),
+        _vanished_ranges(landing, indexes, gone, lately),
         _undrawn(landing, metadata, gone),
     )
 
@@ -226,7 +230,9 @@ def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[
     return alone, [name for name in owners if number[name] != 1]
 
 
-def _cluster_facts(metadata: ClusterMetadata, indexes: Indexes, before: RunsBefore) -> ClusterFacts:
+def _cluster_facts(
+    metadata: ClusterMetadata, difference: ScanDifference, indexes: Indexes, before: RunsBefore
+) -> ClusterFacts:
     source = metadata.source
     return ClusterFacts(
         instance_id=source.instance_id,
@@ -242,14 +248,15 @@ def _cluster_facts(metadata: ClusterMetadata, indexes: Indexes, before: RunsBefo
         orphans_known=before.hour_ago.finished if before.hour_ago else None,
         unclear_bookies=frozenset(metadata.unclear_bookies()),
         has_sources=bool(indexes.bookies.sources),
+        tree_elsewhere=difference.tree_elsewhere,
     )
 
 
-def _vanished_ranges(landing: Landing, indexes: Indexes, orphans: DataFrame) -> DataFrame:
+def _vanished_ranges(landing: Landing, indexes: Indexes, orphans: DataFrame, lately: Lately) -> DataFrame:
     """Nothing is asked where all orphans together are too few for a range."""
     if landing.run.count("tables/orphans") < LEAST_VANISHED:
         return landing.rows("vanished_ranges", [], VANISHED_RANGES)
-    return landing.land("vanished_ranges", lambda: vanished_ranges(indexes.rows, orphans))
+    return landing.land("vanished_ranges", lambda: vanished_ranges(indexes.rows, orphans, lately))
 
 
 def _undrawn(landing: Landing, metadata: ClusterMetadata, orphans: DataFrame) -> DataFrame:

@@ -3,6 +3,9 @@
 It needs the metadata and the indexes alone, and starts from what is odd already: orphans, copies outside of
 the ensembles. Only a store with a record in the wrong place, or with the greatest id there is, has all of its
 ledgers looked at again, for then the server's listing is another than the scan's.
+
+A bookie keeps a deleted ledger until its collector passes, so that much of what a busy bookie has may be
+orphans of the last interval: `listed_lately` says which those are.
 """
 
 from __future__ import annotations
@@ -18,15 +21,21 @@ from auditor.errors import DecodeError, UsageError
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.layout import LayoutKind
 from auditor.model.regular_file import read_regular
+from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.tables import Tables
 from auditor.tables.deletion_candidates import deletion_candidates
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, gc_foresight
 from auditor.tables.gc_listing import ServerListing, listed_ids, odd, outcome, places, ranges
+from auditor.tables.id_generator import Ids
 from auditor.tables.log_foresight import log_foresight
+from auditor.tables.orphans import Lately
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+USUAL_INTERVAL_MS = 900_000
+"""gcWaitTime as Pulsar sets it; the server's own default is shorter."""
 
 
 def collector_settings(path: str | None) -> CollectorSettings:
@@ -119,6 +128,47 @@ def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = 
         tables.cluster.scan_time,
         earlier,
     )
+
+
+def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
+    """What says which orphans were in the metadata within the collectors' last interval; a query or two.
+
+    An earlier run that listed them then, or the order of their ids.
+    """
+    source, nodes = metadata.source, metadata.first.nodes.nodes
+    conf = source.options.bookie_conf
+    since = source.scan_time - (USUAL_INTERVAL_MS if conf is None else collector_settings(conf).wait_ms)
+    ids, drawn = metadata.ids_drawn(), None
+    if len(ids) == 1 and "idgen" in nodes and source.store.keeps_times and metadata.first.cut is None:
+        drawn = drawn_since(metadata.first.ledgers, ids[0], nodes["idgen"].ctime, since)
+    return Lately(before.ledgers_listed(source.landing, since, source.scan_time), drawn)
+
+
+def drawn_since(ledgers: DataFrame, ids: Ids, begun: int, since: int) -> tuple[int, int] | None:
+    """The first id that a store's generator gave out after ``since``, and the next one; None: not known.
+
+    It is that of a ledger that was made since, and is above all that are older; of a generator that is not
+    older itself (``begun``; times in ms), 0. Not believed of a store that lists an id which was not given
+    out yet: ids were chosen by hand, or the tree is a copy, whose znodes are new and whose generator is
+    behind.
+    """
+    from pyspark.sql import functions as F
+
+    own = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
+    row = ledgers.agg(
+        F.max(own).alias("highest"),
+        F.max(F.when(F.col("ctime") < since, own)).alias("old"),
+        F.count_if(F.col("status") == LedgerStatus.GAP.value).alias("gaps"),
+    ).first()
+    assert row is not None
+    if row["gaps"] or row["highest"] is None or row["highest"] >= ids.next:
+        return None
+    if row["old"] is None and begun >= since:
+        return 0, ids.next
+    above = -1 if row["old"] is None else row["old"]
+    found = ledgers.agg(F.min(F.when(own > above, own)).alias("first")).first()
+    assert found is not None
+    return None if found["first"] is None else (found["first"], ids.next)
 
 
 def _listing(metadata: ClusterMetadata) -> ServerListing:

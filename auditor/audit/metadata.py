@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from auditor.audit.ids_in_doubt import whole_tree_elsewhere
 from auditor.audit.metadata_scan import FirstScan, MetadataSource
 from auditor.audit.second_scan import SecondScan
 from auditor.model.layout import LayoutKind
 from auditor.model.report import BookiesListed
+from auditor.model.states import LedgerStatus
 from auditor.tables.cluster_state import CLUSTER, cluster_state, unlisted_bookies
 from auditor.tables.doubtful_ids import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids
 from auditor.tables.id_generator import Ids, ids_drawn, is_bare
@@ -147,6 +149,8 @@ class ScanDifference(NamedTuple):
 
     moved: DataFrame | None
     doubtful_ids: DataFrame
+    tree_elsewhere: str | None
+    """That the ledgers lie where the store's LAYOUT does not say, as a sentence; None: they do not."""
 
 
 def land_difference(metadata: ClusterMetadata) -> ScanDifference:
@@ -154,14 +158,17 @@ def land_difference(metadata: ClusterMetadata) -> ScanDifference:
     first, again, landing = metadata.first, metadata.second.ledgers, metadata.source.landing
     names = ("ledgers",) if again is None else ("ledgers", "ledgers_again")
     said = [landing.values(name, "status") for name in names]
+    misplaced = said[0] is None or LedgerStatus.MISPLACED in said[0]
+    elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
+    every = first.cut or elsewhere
     if first.cut is None and all(each is not None and each.isdisjoint(LEAVE_IDS_OPEN) for each in said):
         doubtful = landing.rows("doubtful_ids", [], DOUBTFUL_IDS)
     else:
-        doubtful = landing.land("doubtful_ids", lambda: doubtful_ids(first.ledgers, again, first.cut))
+        doubtful = landing.land("doubtful_ids", lambda: doubtful_ids(first.ledgers, again, every))
     if again is None:
-        return ScanDifference(None, doubtful)
+        return ScanDifference(None, doubtful, elsewhere)
     moves = landing.land("moved", lambda: find_moves(first.ledgers, again, doubtful))
-    return ScanDifference(moves, doubtful)
+    return ScanDifference(moves, doubtful, elsewhere)
 
 
 def land_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:

@@ -131,8 +131,8 @@ def land_ownership(
 
     def table() -> DataFrame:
         ours = landing.spark.read.parquet(f"{earlier.path}/tables/ownership") if earlier else None
-        moves, doubtful = difference
-        return ownership(metadata.first.ledgers, rows, moves, doubtful, ours, (uri.application,), moments)
+        of_scans = (metadata.first.ledgers, rows, difference.moved, difference.doubtful_ids)
+        return ownership(*of_scans, ours, (uri.application,), moments)
 
     return landing.land("ownership", table)
 

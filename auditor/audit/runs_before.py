@@ -19,6 +19,7 @@ from auditor.model.report import Cluster
 from auditor.runs.history import Previous, RunsBeside, runs_beside
 from auditor.runs.reader import RunReader
 from auditor.sources.clock import now_ms
+from auditor.tables.moved import scan_ids
 from auditor.tables.orphans import COLLECTED_WITHIN_MS
 
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ class RunsBefore:
         if self.hour_ago is None:
             return None
         return landing.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
+
+    def ledgers_listed(self, landing: Landing, since: int, scan_time: int) -> DataFrame | None:
+        """The ids that the newest run listed from ``since`` to ``scan_time``, ms; None: no run did."""
+        newest = self._newest_with("tables/ledgers", scan_time)
+        chosen = newest if newest is not None and newest.scan_time >= since else None
+        run = _first_choice(landing, "ledgers_before", chosen)
+        return None if run is None else scan_ids(landing.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def table(self, landing: Landing, name: str, scan_time: int) -> DataFrame | None:
         """A table of the newest run that looked at the store by ``scan_time``, ms; chosen once."""

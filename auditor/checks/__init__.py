@@ -75,6 +75,7 @@ from auditor.checks.owner_unreadable import owner_unreadable
 from auditor.checks.quorum_invalid import quorum_invalid
 from auditor.checks.recovery_stuck import recovery_stuck
 from auditor.checks.registered_twice import registered_twice
+from auditor.checks.registration_not_ephemeral import registration_not_ephemeral
 from auditor.checks.replica_mismatch import replica_mismatch
 from auditor.checks.replication_undecided import replication_undecided
 from auditor.checks.segment_gap import segment_gap
@@ -147,6 +148,7 @@ ALL: tuple[Check, ...] = (
     bookie_id_invalid,
     bookie_id_reserved,
     registered_twice,
+    registration_not_ephemeral,
     instance_id_missing,
     endpoint_missing,
     endpoint_duplicate,

@@ -18,7 +18,8 @@ def bookie_down(roster: Roster) -> Iterator[Row]:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
-        Bookies in ensembles, with a cookie in the store, that are neither writable nor read-only.
+        Bookies in ensembles, with a cookie in the store, that are neither writable nor read-only. What is not
+        ephemeral is no registration (`registration-not-ephemeral`).
 
     Why it matters:
         The bookie is stopped, or cut off from the metadata store. Until it returns or is decommissioned,

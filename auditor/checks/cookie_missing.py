@@ -18,7 +18,8 @@ def cookie_missing(roster: Roster) -> Iterator[Row]:
     """A bookie is registered and the store has no cookie of it.
 
     What it finds:
-        Registered bookies, writable or read-only, without a cookie under their id.
+        Registered bookies, writable or read-only, without a cookie under their id. A registration that is not
+        ephemeral registers none (`registration-not-ephemeral`).
 
     Why it matters:
         The bookie runs only because it is running: at its next start it finds its own directories stamped and
@@ -28,7 +29,10 @@ def cookie_missing(roster: Roster) -> Iterator[Row]:
         Confirmed: the bookie is registered, and the store's cookies were listed.
 
     What to do:
-        Make the cookie again from the VERSION file of the bookie before anyone restarts it.
+        See first that there is such a bookie: a process at its address, a VERSION file that names it. Then
+        make the cookie again from that file before anyone restarts it. Where no ledger names the id and no
+        directory is its own, it may be nobody's: a cookie would only keep it alive. Find out which client
+        registers it; its registration ends with that client's session.
 
     Commands:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
@@ -41,9 +45,10 @@ def cookie_missing(roster: Roster) -> Iterator[Row]:
     """
     for row in roster.clear_bookies:
         if row["registered"] is not None and not row["has_cookie"]:
+            known = row["named"] or row["found"]
+            means = "it cannot restart" if known else "no ledger names it, and no directory of it was found"
             yield bookie_finding(
                 row["bookie_id"],
-                f"{row['bookie_id']} is registered ({row['registered']}) and has no cookie: "
-                "it cannot restart",
-                {"registered": row["registered"], "ledgers": row["ledgers"]},
+                f"{row['bookie_id']} is registered ({row['registered']}) and has no cookie: {means}",
+                {name: row[name] for name in ("registered", "ledgers", "found")},
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from auditor.checks.bookie_findings import bookie_finding
+from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import Basis, Need, roster_check
 from auditor.model.finding import Severity
 
@@ -25,7 +25,8 @@ def cookie_unused(roster: Roster) -> Iterator[Row]:
         that gets the same id again cannot start with empty disks.
 
     How sure:
-        Confirmed: what is there is told as it was read.
+        Confirmed: what is there is told as it was read. Suspect where LAYOUT and tree disagree
+        (`metadata-misplaced`): what ledgers name is not known then.
 
     What to do:
         Delete the cookie once it is certain that the bookie will not return.
@@ -46,4 +47,5 @@ def cookie_unused(roster: Roster) -> Iterator[Row]:
                 row["bookie_id"],
                 f"{row['bookie_id']} has a cookie, is in no ensemble and is not registered",
                 {"found": row["found"]},
+                confidence=suspect_where(roster.cluster.tree_elsewhere is not None),
             )

@@ -29,7 +29,8 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
 
     ``ledgers``, ``orphans`` and ``in_doubt`` are counts, the last of orphans that the store may have unseen;
     ``sure`` says that a rule holds without these. On a live store `orphan-share` and `vanished-ranges` need
-    so many that an earlier run had already (``lasting``). ``vanished`` counts whole ranges of ids, from
+    so many that an earlier run had already (``lasting``). Of the orphans ``recent`` were in the metadata
+    within the collectors' last interval, and count for neither. ``vanished`` counts whole ranges of ids, from
     ``low`` to ``high``, in the scope ``vanished_scope``, the one that has most of them. ``undrawn`` counts
     orphans whose ids, from ``lowest`` to ``highest``, the store's id generator has not given out.
     """
@@ -50,20 +51,20 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     rows = (
         tables.bookies.select("bookie_id", "foreign_instance")
         .join(
-            tables.holdings.select("bookie_id", "ledgers", "orphans", "in_doubt", "lasting"),
+            tables.holdings.select("bookie_id", "ledgers", "orphans", "in_doubt", "lasting", "recent"),
             "bookie_id",
             "left",
         )
         .join(ranges, "bookie_id", "left")
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
-        .fillna(0, ["ledgers", "orphans", "in_doubt", "lasting", "vanished", "seen", "undrawn"])
+        .fillna(0, ["ledgers", "orphans", "in_doubt", "lasting", "recent", "vanished", "seen", "undrawn"])
     )
     bare, live = F.lit(tables.cluster.bare), F.lit(tables.cluster.live)
-    every = _rules(F.col("orphans"), F.col("orphans"), F.col("vanished"), bare)
+    every = _rules(F.col("orphans"), F.col("orphans") - F.col("recent"), F.col("vanished"), bare)
     seen = F.col("orphans") - F.col("in_doubt")
     # Ledgers that were deleted since the last collection can be most of what a busy cluster's bookie has, and
     # with one age for all of them the oldest ids go range by range.
-    share = F.when(live, F.col("lasting")).otherwise(seen)
+    share = F.when(live, F.col("lasting")).otherwise(seen - F.col("recent"))
     ranges_gone = F.when(live & (F.col("lasting") < _LEAST), 0).otherwise(F.col("seen"))
     # A saved store that looks bare may be a copy that was cut short.
     sure = _rules(seen, share, ranges_gone, bare & live)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.checks.by_products import count_per_bookie
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
-from auditor.checks.samples import with_ledgers
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED
@@ -36,7 +36,9 @@ def mark_missing(tables: Tables) -> DataFrame:
         mark all of its ledgers; here it has not, so nothing will copy them.
 
     How sure:
-        Confirmed: all marks could be listed; nothing is said otherwise.
+        Confirmed: all marks could be listed; nothing is said otherwise. Ledgers that were deleted between the
+        two scans of a running store do not count, and those that changed count apart (`doubted_unmarked`);
+        the finding is suspect where there are no others.
 
     What to do:
         See whether the cluster has an auditor, and whether it waits.
@@ -57,6 +59,8 @@ def mark_missing(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
+    from auditor.tables.moved import doubtful
+
     unregistered = tables.unregistered.where("depending > 0")
     depending = (
         tables.ledgers.where(F.lit(tables.cluster.has_marks) & F.col("status").isin(*DECODED))
@@ -66,23 +70,31 @@ def mark_missing(tables: Tables) -> DataFrame:
         .join(F.broadcast(unregistered.select("bookie_id")), "bookie_id", "left_semi")
     )
     unmarked = depending.join(tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti")
-    rows = with_ledgers(unmarked, "bookie_id").join(
+    # Marks were listed after the second scan: of a ledger that was deleted by then none is missing.
+    rows = doubtful(unmarked, tables.moved).withColumnRenamed("moved", "doubtful")
+    found = count_per_bookie(rows).join(
         F.broadcast(unregistered.select("bookie_id", "depending")), "bookie_id"
     )
     return finding_rows(
-        rows,
+        found,
         bookie_id="bookie_id",
+        confidence=suspect_if(F.col("total") == 0),
         message=words(
             F.col("bookie_id"),
             " is not registered, and of ",
             quantity(F.col("depending"), "ledger", "ledgers"),
             " that depend on it ",
-            F.col("total"),
+            F.col("total") + F.col("doubted"),
             " have no mark, such as ",
             comma_list(F.col("sample")),
+            F.when(
+                F.col("doubted") > 0,
+                words("; ", F.col("doubted"), " of these changed while the audit ran"),
+            ).otherwise(""),
         ),
         evidence={
             "unmarked": "total",
+            "doubted_unmarked": "doubted",
             "depending": "depending",
             "sample": "sample",
         },

@@ -1,12 +1,13 @@
-"""Marks of ledgers that are gone."""
+"""Marks of ledgers that are gone: one finding for each bookie that they name."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.checks.by_products import count_per_bookie
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
-from auditor.checks.mark_states import deleted_marks
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
+from auditor.checks.mark_states import deleted_marks, marks_by_bookie
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:
@@ -23,21 +24,22 @@ if TYPE_CHECKING:
     asks="marks",
 )
 def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
-    """A ledger is marked as under-replicated and has no metadata.
+    """Ledgers are marked as under-replicated for a bookie and have no metadata.
 
     What it finds:
-        Marks of ledgers that the ledger tree does not list. Where a damaged or unread part of the tree could
-        hold the ledger, nothing is said.
+        Marks of ledgers that the ledger tree does not list. One finding for each bookie that such marks name,
+        with how many ledgers they mark; a mark of two bookies counts for both. The marks are rows of the
+        table `marks`. Where a damaged or unread part of the tree could hold the ledger, nothing is said.
 
     Why it matters:
-        The ledger was deleted after it was marked. A worker that takes the mark removes it; until then it is
-        counted among the under-replicated ledgers.
+        The ledgers were deleted after they were marked. A worker that takes a mark removes it; until then it
+        is counted among the under-replicated ledgers.
 
     How sure:
-        Confirmed: the ledger tree was listed whole where the ledger would be, and does not list it.
+        Confirmed: the ledger tree was listed whole where the ledgers would be, and does not list them.
 
     What to do:
-        Nothing, if replication runs. If the ledger should exist, its metadata is what was lost.
+        Nothing, if replication runs. If a ledger of these should exist, its metadata is what was lost.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -48,15 +50,18 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
+    found = count_per_bookie(marks_by_bookie(deleted_marks(tables), tables.moved))
     return finding_rows(
-        deleted_marks(tables),
-        ledger_id="ledger_id",
+        found,
+        bookie_id="bookie_id",
         message=words(
-            "ledger ",
-            ledger_name(),
-            " is marked for ",
-            comma_list(F.col("replicas")),
-            " and has no metadata",
+            quantity(F.col("total"), "ledger is", "ledgers are"),
+            " marked for ",
+            F.col("bookie_id"),
+            F.when(F.col("total") == 1, " and has no metadata: ").otherwise(
+                " and have no metadata, such as "
+            ),
+            comma_list(F.col("sample")),
         ),
-        evidence={"path": "path", "replicas": "replicas", "since": "since"},
+        evidence={"ledgers": "total", "sample": "sample", "rows": F.lit("tables/marks")},
     )

@@ -24,20 +24,27 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     What it finds:
         Znodes whose name cannot be parsed, or whose path is not the one that their ledger id has in this
         layout. One finding per ledger id that the server's listing reads out of them; those of which it
-        reads none are one finding together, with their number and the first ten paths.
+        reads none are one finding together, with their number and the first ten paths. Among these are paths
+        that are right in another layout: `elsewhere` counts them. Where they are at least as many as the
+        ledgers at paths of the store's own layout, or more than 10,000, LAYOUT and tree disagree: the finding
+        says so first, and is critical where bookies do not list them.
 
     Why it matters:
         A bookie that lists the tree skips what it cannot parse, and its garbage collector then takes the
-        ledger for deleted. A client that opens the ledger looks at the right path and finds nothing.
+        ledger for deleted. A client that opens the ledger looks at the right path and finds nothing. With a
+        LAYOUT that is not the tree's, the first collection deletes every ledger of the bookie, with
+        verifyMetadataOnGC too (seen of 4.17.2); only the hierarchical layout lists the long tree besides.
 
     How sure:
         Confirmed: the path was listed. Suspect where the ledger's metadata changed between the two scans of a
         running store.
 
     What to do:
-        Find out which ledger the znode is of; its content may tell. Move it to its path only while no bookie
-        collects garbage: copy it with ZooKeeper's own client, under another name first; deleting one cannot
-        be undone.
+        Where LAYOUT and tree disagree, stop every bookie first. LAYOUT is what is wrong where no ledger lies
+        at its paths: put back the one of the tree, and start one bookie to see that it lists its ledgers.
+        Else find out which ledger the znode is of; its content may tell. Move it to its path only while no
+        bookie collects garbage: copy it with ZooKeeper's own client, under another name first; deleting one
+        cannot be undone.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
@@ -46,27 +53,44 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     Limits:
         Of an id that such a znode could be the record of (`low` to `high`), orphans are only suspected, and
         no mark is called a deleted ledger's. A name that no ledger can have stands for none, and hides none.
+        Where LAYOUT and tree disagree, all orphans are only suspected. Of a tree that a move to another
+        layout left behind, what was deleted since looks like a ledger there.
     """
     from pyspark.sql import functions as F
 
+    elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
+    disagree = tables.cluster.tree_elsewhere
+    listed = F.col("ledger_id").isNotNull()
+    told = listed if disagree is None else listed & ~elsewhere
+    misplaced = only("misplaced_ledgers", tables.ledgers).select(
+        F.when(told, F.col("scope_id")).alias("scope_id"),
+        F.when(told, F.col("ledger_id")).alias("ledger_id"),
+        *("path", "low", "high", "damage"),
+        (elsewhere & ~listed).alias("unlisted"),
+    )
     rows = with_samples(
-        # What stands for no ledger is told once, of whatever scope it is.
-        only("misplaced_ledgers", tables.ledgers).withColumn(
-            "scope_id", F.when(F.col("ledger_id").isNotNull(), F.col("scope_id"))
-        ),
+        misplaced,
         LEDGER,
         "path",
         F.min("low").alias("low"),
         F.max("high").alias("high"),
         F.min_by("damage", "path").alias("reason"),
+        F.count("damage").alias("elsewhere"),
+        F.count_if(F.col("unlisted")).alias("unlisted"),
     )
+    said = (F.col("elsewhere") > 0) & F.lit(disagree is not None)
     return finding_rows(
         rows,
         ledger_id="ledger_id",
+        severity=F.when(said & (F.col("unlisted") > 0), Severity.CRITICAL.value),
         message=words(
+            F.when(said, words(disagree or "", "; ")).otherwise(""),
             quantity(F.col("total"), "znode is", "znodes are"),
             " not at the path of a ledger: ",
             comma_list(F.col("sample")),
+            F.when(
+                said & (F.col("unlisted") > 0), "; no bookie lists these, and collectors delete their ledgers"
+            ).otherwise(""),
         ),
         evidence={
             "count": "total",
@@ -74,5 +98,6 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
             "low": F.col("low").cast("string"),
             "high": F.col("high").cast("string"),
             "reason": "reason",
+            "elsewhere": "elsewhere",
         },
     )

@@ -37,6 +37,11 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         where the store has neither a LAYOUT nor an id generator (`store-bare`). The evidence says which rules
         hold. The orphans are told too, each as `orphan-ledger`.
 
+        For `orphan-share` and `vanished-ranges` those orphans do not count that were in the metadata within
+        the collectors' last interval (gcWaitTime of `--bookie-conf`, else 15 minutes): an earlier run beside
+        this one listed them then, or their ids lie above a ledger that was made then and above all that are
+        older, where the store's own generator gives the ids out (`recent_orphans`).
+
     Why it matters:
         The next garbage collection of that bookie deletes every ledger that the metadata store does not
         list. If the listing is wrong, the store was emptied, or the bookie asks the wrong store, that is
@@ -66,7 +71,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
           counts what the store lists. Risk: none; it reads all metadata.
 
     Limits:
-        A large retention run, an application that was removed, or a collector that has been stuck for long
+        Metadata that was lost within the collectors' last interval, but not all of it, looks like deletions
+        to a run that has an earlier one of that interval beside it. A large retention run, an application
+        that was removed, or a collector that has been stuck for long
         look the same. An application that chooses its ids itself, beside others that do not, and deletes all
         of its ledgers, looks like `store-older` until they are collected. The flat layout counts its ids with
         all other znodes, so that `store-older` says nothing there; nor does it of a dump without cversion.
@@ -97,6 +104,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             "orphans": "orphans",
             "in_doubt": "in_doubt",
             "lasting_orphans": "lasting",
+            "recent_orphans": "recent",
             "earlier_run_ended": F.lit(tables.cluster.orphans_known).cast("bigint"),
             "vanished_ranges": "vanished",
             "vanished_scope": F.col("vanished_scope").cast("string"),

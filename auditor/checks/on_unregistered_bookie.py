@@ -27,7 +27,8 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
 
     What it finds:
         Bookies that are neither writable nor read-only in the metadata store while a non-empty segment
-        stripes entries to them. One finding per bookie, with the number of ledgers and replicas concerned.
+        stripes entries to them. One finding per bookie, with the number of ledgers and replicas concerned. A
+        registration that is not ephemeral counts as none (`registration-not-ephemeral`).
 
     Why it matters:
         Readers cannot reach these copies now. If the bookie's disks were read and are whole, the copies exist

@@ -6,6 +6,10 @@ two facts: the id that Java would list, and the ids that it could stand for. A n
 takes for a ledger's (L and digits, in another width or tree) could be that ledger's metadata, put in the
 wrong place. A name that no ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for none: it says
 nothing of any ledger.
+
+A path that another layout has for a ledger could be that ledger's metadata as well, exactly as it stands: a
+store whose LAYOUT was changed has a whole tree of them. `HIERARCHICAL` keeps both trees of digits, each for
+ids of its own.
 """
 
 from __future__ import annotations
@@ -40,6 +44,8 @@ class Place(NamedTuple):
     low: int | None = None
     high: int | None = None
     scope_id: int | None = 0
+    layout: LayoutKind | None = None
+    """Of ``malformed``: the other layout that keeps a ledger at this very path, if one does."""
 
 
 class _Layout(Protocol):
@@ -66,12 +72,21 @@ _LAYOUTS: dict[LayoutKind, _Layout] = {
     LayoutKind.HIERARCHICAL: hierarchical,
     LayoutKind.LONG_HIERARCHICAL: long_hierarchical,
 }
-_SHAPES = {
+_SHAPES: dict[LayoutKind, tuple[_Shape, ...]] = {
+    LayoutKind.FLAT: (),
     LayoutKind.LEGACY_HIERARCHICAL: (_SHORT,),
     LayoutKind.HIERARCHICAL: (_SHORT, _LONG),
     LayoutKind.LONG_HIERARCHICAL: (_LONG,),
 }
 _SPECIAL = {"available", "cookies", "LAYOUT", "INSTANCEID", "underreplication", "idgen", "idgen-long"}
+_OTHERS = (
+    LayoutKind.FLAT,
+    LayoutKind.HIERARCHICAL,
+    LayoutKind.LEGACY_HIERARCHICAL,
+    LayoutKind.LONG_HIERARCHICAL,
+    LayoutKind.ETCD,
+)
+"""In the order in which a path that is not of the store's own layout is looked for in them."""
 _LEVEL = re.compile(r"[0-9]{4}")
 _NOT_DIGITS = re.compile(r"[^0-9]+")
 _LEAF = re.compile(r"L[0-9]+")
@@ -106,19 +121,21 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     """Say what the znode at ``rel``, relative to the root, is in a tree of layout ``kind``.
 
     >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L0042")
-    Place(kind='ledger', ledger_id=42, low=42, high=42, scope_id=0)
-    >>> classify(LayoutKind.HIERARCHICAL, "00/0001")
-    Place(kind='inner', ledger_id=None, low=10000, high=19999, scope_id=0)
-    >>> classify(LayoutKind.HIERARCHICAL, "00/0000/X12")
-    Place(kind='malformed', ledger_id=12, low=None, high=None, scope_id=0)
-    >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L12")
-    Place(kind='malformed', ledger_id=12, low=12, high=12, scope_id=0)
-    >>> classify(LayoutKind.HIERARCHICAL, "cookies/bk1:3181")
-    Place(kind='other', ledger_id=None, low=None, high=None, scope_id=0)
-    >>> classify(LayoutKind.ETCD, "ledgers/00000000-0000-0001-0000-000000000002")
-    Place(kind='ledger', ledger_id=2, low=2, high=2, scope_id=1)
-    >>> classify(LayoutKind.FLAT, "scopes/0000/0000/0000/0001/0000/0000/0000/L0002")
-    Place(kind='ledger', ledger_id=2, low=2, high=2, scope_id=1)
+    Place(kind='ledger', ledger_id=42, low=42, high=42, scope_id=0, layout=None)
+    >>> classify(LayoutKind.HIERARCHICAL, "00/0001")[:4]
+    ('inner', None, 10000, 19999)
+    >>> classify(LayoutKind.HIERARCHICAL, "00/0000/X12")[:4]
+    ('malformed', 12, None, None)
+    >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L12")[:4]
+    ('malformed', 12, 12, 12)
+    >>> classify(LayoutKind.LONG_HIERARCHICAL, "00/0000/L0042")[2:]
+    (42, 42, 0, <LayoutKind.HIERARCHICAL: 'hierarchical'>)
+    >>> classify(LayoutKind.HIERARCHICAL, "cookies/bk1:3181")[:4]
+    ('other', None, None, None)
+    >>> classify(LayoutKind.ETCD, "ledgers/00000000-0000-0001-0000-000000000002")[:5]
+    ('ledger', 2, 2, 2, 1)
+    >>> classify(LayoutKind.FLAT, "scopes/0000/0000/0000/0001/0000/0000/0000/L0002")[:5]
+    ('ledger', 2, 2, 2, 1)
     """
     if kind is LayoutKind.ETCD:
         return _etcd(rel)
@@ -128,13 +145,14 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     names = rel.split("/")
     if names[0] == scoped_path.TOP:  # beside the tree of every layout
         return _scoped_place(rel, names)
+    own = Place("other")
     if kind is LayoutKind.FLAT:
-        return _below(_flat(names[0]), len(names) > 1)
+        own = _below(_flat(names[0]), len(names) > 1)
     for shape in _SHAPES[kind]:
         if shape.top.fullmatch(names[0]):
             place = _hierarchical(kind, shape, names[: shape.depth + 1])
-            return _below(place, len(names) > shape.depth + 1)
-    return Place("other")
+            own = _below(place, len(names) > shape.depth + 1)
+    return own if own.kind == "inner" else _of_another(kind, rel, own)
 
 
 def unread_place(kind: LayoutKind, rel: str) -> Place:
@@ -148,6 +166,20 @@ def unread_place(kind: LayoutKind, rel: str) -> Place:
     if rel.rstrip("/") in ("", etcd.LEDGERS if kind is LayoutKind.ETCD else ""):
         return Place("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
     return classify(kind, rel)
+
+
+def _of_another(kind: LayoutKind, rel: str, own: Place) -> Place:
+    """A path at which another layout keeps a ledger, or that leads to one; else what it is in this one."""
+    for other in _OTHERS:
+        ledger_id = None if other is kind else from_path(other, rel)
+        if ledger_id is not None:
+            return Place("malformed", own.ledger_id, ledger_id, ledger_id, layout=other)
+    names = rel.split("/")
+    for shape in (_SHORT, _LONG):
+        if own.kind == "other" and shape.top.fullmatch(names[0]) and len(names) <= shape.depth:
+            place = _hierarchical(LayoutKind.HIERARCHICAL, shape, names)
+            return place if place.kind == "inner" else own
+    return own
 
 
 def _below(place: Place, deeper: bool) -> Place:
@@ -169,7 +201,7 @@ def _etcd(rel: str) -> Place:
     if ledger is not None and (ledger.scope or ledger.id >= 0):
         return Place("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
     if not rel.startswith(f"{etcd.LEDGERS}/"):
-        return Place("other")
+        return _of_another(LayoutKind.ETCD, rel, Place("other"))
     listed = etcd.listed_by_java(rel)
     if listed is not None:  # the driver drops the scope of what it lists
         return Place("malformed", listed, listed, listed)

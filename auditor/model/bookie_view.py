@@ -23,11 +23,15 @@ class CookieView:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationView:
-    """A registration: writable or readonly, and its endpoints as (name, host, port, protocol)."""
+    """A registration: writable or readonly, and its endpoints as (name, host, port, protocol).
+
+    ``ephemeral`` is None where the store does not say whether it ends with a session.
+    """
 
     mode: str
     endpoints: tuple[tuple[str, str, int, str], ...] = ()
     damage: str | None = None
+    ephemeral: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ def _alias(alias: AliasView) -> list[str]:
 
 
 def _registration(registration: RegistrationView) -> list[str]:
-    lines = _line("registered", registration.mode)
+    lasts = ", not ephemeral: no live bookie"
+    lines = _line("registered", registration.mode + (lasts if registration.ephemeral is False else ""))
     for name, host, port, protocol in registration.endpoints:
         lines += _line("", f"{name} at {host}:{port} ({protocol})")
     if registration.damage is not None:

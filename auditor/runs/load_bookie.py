@@ -99,7 +99,7 @@ def _cookie(row: dict[str, Any]) -> CookieView:
 
 def _registration(row: dict[str, Any]) -> RegistrationView:
     endpoints = tuple((end["id"], end["host"], end["port"], end["protocol"]) for end in row["endpoints"])
-    return RegistrationView(row["mode"], endpoints, row["damage"])
+    return RegistrationView(row["mode"], endpoints, row["damage"], row["ephemeral"])
 
 
 def _directories(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:

@@ -34,7 +34,7 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
     here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
     row = _only(run.table("ledgers", filter=here).to_pylist())
     indexes = _holdings(run, row, here)
-    if not row and not indexes:
+    if not row and not indexes and not _is_marked(run, ledger_id, scope_id):
         scope = f" of scope {scope_id}" if scope_id else ""
         raise RunUsageError(f"{run.path}: neither the metadata nor a bookie knows ledger {ledger_id}{scope}")
     bookies = {each["bookie_id"]: each for each in run.table("bookies").to_pylist()}
@@ -62,6 +62,13 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
         queue=queue_view(run.path, run.report.run.keeps_marks, ledger_id, scope_id),
         **{name: row.get(name) for name in _SAME},
     )
+
+
+def _is_marked(run: RunReader, ledger_id: int, scope_id: int) -> bool:
+    """Whether the replication queue knows a ledger, deleted or not; it has those of scope 0."""
+    import pyarrow.dataset as ds
+
+    return scope_id == 0 and bool(_rows_of(run, "marks", ds.field("ledger_id") == ledger_id))
 
 
 def _holdings(run: RunReader, ledger: Mapping[str, Any], here: ds.Expression) -> list[dict[str, Any]]:

@@ -2,6 +2,9 @@
 
 A listing that failed, and a record in the wrong place, leave ids open: bounded by the number of damaged
 znodes, however many ids they stand for. An orphan with such an id is only suspected, never passed over.
+
+Records that lie where another layout keeps them may be as many as the cluster has. One whose ledger lies in
+its own place besides leaves nothing open, and a whole tree of the others leaves open every id.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
-from auditor.model.columns import schema_of
-from auditor.model.states import LedgerStatus
+from auditor.model.columns import LEDGER, schema_of
+from auditor.model.states import LISTED, LedgerStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,24 +40,27 @@ LEAVE_IDS_OPEN = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
 WIDE = "decimal(38,0)"
 """Wide enough for the distance of any two ids."""
 
+ELSEWHERE = "status = 'misplaced' and damage is not null"
+"""Which rows are records at a path that another layout has for a ledger."""
 
-def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, cut: str | None = None) -> DataFrame:
-    """Rows of `DOUBTFUL_IDS`, of one scan of the ledgers or of two; ``cut``: why any id may be missing."""
+
+def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, every: str | None = None) -> DataFrame:
+    """Rows of `DOUBTFUL_IDS`, of one scan of the ledgers or of two; ``every``: why any id may be missing."""
     from pyspark.sql import functions as F
 
-    rows = _ranges(ledgers).withColumn("scan", F.lit(1))
-    if cut is not None:
-        every = ledgers.sparkSession.range(1).select(
+    rows = _ranges(ledgers, every).withColumn("scan", F.lit(1))
+    if every is not None:
+        whole = ledgers.sparkSession.range(1).select(
             F.lit(None).cast("bigint").alias("scope_id"),
             F.lit(MIN_LEDGER_ID).alias("low"),
             F.lit(MAX_LEDGER_ID).alias("high"),
             F.lit(True).alias("unseen"),
-            F.lit(cut).alias("why"),
+            F.lit(every).alias("why"),
             F.lit(1).alias("scan"),
         )
-        rows = rows.unionByName(every)
+        rows = rows.unionByName(whole)
     if again is not None:
-        rows = rows.unionByName(_ranges(again).withColumn("scan", F.lit(2)))
+        rows = rows.unionByName(_ranges(again, every).withColumn("scan", F.lit(2)))
     return _apart(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
 
 
@@ -84,11 +90,13 @@ def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
     )
 
 
-def _ranges(scan: DataFrame) -> DataFrame:
-    """What each damaged znode leaves open."""
+def _ranges(scan: DataFrame, every: str | None) -> DataFrame:
+    """What each damaged znode leaves open; where ``every`` id is open, nothing of other layouts' places."""
     from pyspark.sql import functions as F
 
-    rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN))
+    rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({ELSEWHERE})")
+    if every is None:
+        rows = rows.unionByName(lost_elsewhere(scan))
     unseen = F.col("low").isNotNull()
     return rows.where("low is not null or ledger_id is not null").select(
         "scope_id",
@@ -99,12 +107,23 @@ def _ranges(scan: DataFrame) -> DataFrame:
     )
 
 
+def lost_elsewhere(scan: DataFrame) -> DataFrame:
+    """Records in other layouts' places of ledgers that are in none of their own."""
+    from pyspark.sql import functions as F
+
+    rows = scan.where(ELSEWHERE)
+    ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
+    listed = scan.where(F.col("status").isin(*LISTED)).join(ids, [*LEDGER], "left_semi")
+    return rows.join(
+        listed.select("scope_id", F.col("ledger_id").alias("low")), ["scope_id", "low"], "left_anti"
+    )
+
+
 def _why() -> Column:
     from pyspark.sql import functions as F
 
-    misplaced = F.lit("not at the path of a ledger")
-    reason = F.when(F.col("status") == "misplaced", misplaced).otherwise(F.col("damage"))
-    return F.concat("path", F.lit(": "), F.coalesce(reason, F.lit("could not be read")))
+    misplaced = F.when(F.col("status") == LedgerStatus.MISPLACED.value, "not at the path of a ledger")
+    return F.concat("path", F.lit(": "), F.coalesce("damage", misplaced, F.lit("could not be read")))
 
 
 def _apart(ranges: DataFrame, of: Sequence[str]) -> DataFrame:

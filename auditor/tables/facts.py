@@ -21,7 +21,8 @@ class ClusterFacts:
     ``bookies_listed``: cookies and registrations were seen to their end; where not, a bookie without one is
     unknown, not a ghost. ``orphans_known``: when the earlier run ended that ``holdings`` counts lasting
     orphans by, ms; None: there is none.
-    ``unclear_bookies`` are those of which alone that could not be read.
+    ``unclear_bookies`` are those of which alone that could not be read. ``tree_elsewhere``: that the ledgers
+    lie where the store's LAYOUT does not say, as a sentence; None: they do not.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.stuck_after_ms
@@ -42,3 +43,4 @@ class ClusterFacts:
     orphans_known: int | None = None
     unclear_bookies: frozenset[str] = frozenset()
     has_sources: bool = True
+    tree_elsewhere: str | None = None

@@ -6,7 +6,7 @@ All of it starts from the unequal pairs, so the work follows what is odd and not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -31,6 +31,18 @@ COLLECTED_WITHIN_MS = 3_600_000
 """A bookie's collector has passed within so long: it does every 15 minutes, unless compaction holds it up."""
 
 _PAIR = ("bookie_id", *LEDGER)
+
+
+class Lately(NamedTuple):
+    """What says that a ledger was in the metadata within the collectors' last interval before the first scan.
+
+    ``listed``: the ids that an earlier run listed then; None: there is no such run. ``drawn``: the store's id
+    generator gave out the ids from the first to before the second since then; None: nothing says which.
+    """
+
+    listed: DataFrame | None = None
+    drawn: tuple[int, int] | None = None
+
 
 VANISHED_RANGES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
@@ -124,17 +136,37 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
     return rows.join(F.broadcast(highest), "scope_id", "left").where(above).select(*_PAIR)
 
 
-def holdings(counts: DataFrame, orphans: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
+def _with_recent(orphans: DataFrame, lately: Lately) -> DataFrame:
+    """The orphans with ``recent``: they were in the metadata lately, and await their collector."""
+    from pyspark.sql import functions as F
+
+    recent = F.lit(False)
+    if lately.drawn is not None:
+        first, following = lately.drawn
+        recent = (F.col("scope_id") == 0) & F.col("ledger_id").between(first, following - 1)
+    if lately.listed is None:
+        return orphans.withColumn("recent", recent)
+    # Of all ledgers only those that are orphans now.
+    listed = lately.listed.join(orphans.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
+    rows = orphans.join(listed.distinct().withColumn("seen", F.lit(True)), [*LEDGER], "left")
+    return rows.withColumn("recent", recent | F.col("seen").isNotNull()).drop("seen")
+
+
+def holdings(
+    counts: DataFrame, orphans: DataFrame, earlier: DataFrame | None = None, lately: Lately | None = None
+) -> DataFrame:
     """How many ledgers each bookie has an index of, how many are orphans, and how many of these in doubt.
 
     One row per bookie. ``counts`` are those of all indexes (`auditor.tables.index_counts`). ``earlier`` are
     the orphans of a run that ended `COLLECTED_WITHIN_MS` before, or more: ``lasting`` counts those that are
-    orphans here too, without a doubt; None: there is no such run.
+    orphans here too, without a doubt; None: there is no such run. ``recent`` counts those of the others that
+    were in the metadata ``lately``.
     """
     from pyspark.sql import functions as F
 
     ledgers = counts.where(_is_had("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
-    rows = _with_orphans(ledgers, orphans, ["bookie_id"])
+    recent = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
+    rows = _with_orphans(ledgers, _with_recent(orphans, lately or Lately()), ["bookie_id"], recent)
     if earlier is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
     both = orphans.where("doubt is null").join(earlier.select(*_PAIR), [*_PAIR], "left_semi")
@@ -142,18 +174,19 @@ def holdings(counts: DataFrame, orphans: DataFrame, earlier: DataFrame | None = 
     return rows.join(lasting, "bookie_id", "left").fillna({"lasting": 0})
 
 
-def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
-    """Leaves of 10,000 ids of which a bookie holds `LEAST_VANISHED` ledgers or more, all of them orphans.
+def vanished_ranges(availability: DataFrame, orphans: DataFrame, lately: Lately | None = None) -> DataFrame:
+    """Leaves of 10,000 ids of which a bookie holds ledgers, all of them orphans, `LEAST_VANISHED` or more.
 
-    Rows of `VANISHED_RANGES`; ``in_doubt`` counts those whose id is.
+    Rows of `VANISHED_RANGES`; ``in_doubt`` counts those whose id is. Orphans that were in the metadata
+    ``lately`` do not count among the hundred.
     """
     from pyspark.sql import functions as F
 
     # Downwards, for negative ids too: other scopes have them.
     leaf = F.expr(f"ledger_id div {_LEAF_IDS} - if(ledger_id % {_LEAF_IDS} < 0, 1, 0)")
     leaves = ["bookie_id", "scope_id", "leaf"]
-    lost = orphans.withColumn("leaf", leaf)
-    many = lost.groupBy(*leaves).count().where(F.col("count") >= LEAST_VANISHED)
+    lost = _with_recent(orphans, lately or Lately()).withColumn("leaf", leaf)
+    many = lost.where("not recent").groupBy(*leaves).count().where(F.col("count") >= LEAST_VANISHED)
     held = availability.where(_is_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
     ledgers = held.groupBy(*leaves).agg(F.count("*").alias("ledgers"))
     whole = _with_orphans(ledgers, lost, leaves).where(F.col("ledgers") == F.col("orphans"))
@@ -170,12 +203,15 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame) -> DataFrame:
     )
 
 
-def _with_orphans(ledgers: DataFrame, orphans: DataFrame, keys: list[str]) -> DataFrame:
-    """How many ledgers are held by some columns, with the orphans, and with those whose id is in doubt."""
+def _with_orphans(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
+    """How many ledgers are held by some columns, with the orphans, those whose id is in doubt, and more
+    counts."""
     from pyspark.sql import functions as F
 
-    lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), F.count("doubt").alias("in_doubt"))
-    return ledgers.join(lost, keys, "left").fillna({"orphans": 0, "in_doubt": 0})
+    doubted = F.count("doubt").alias("in_doubt")
+    lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted, *counts)
+    numbers = [name for name in lost.columns if name not in keys]
+    return ledgers.join(lost, keys, "left").fillna(0, numbers)
 
 
 def find_over_replicated(

@@ -124,6 +124,11 @@ TABLES: dict[str, pa.Schema] = {
             pa.int64(),
             "of the others, those that a run which ended an hour or more before had already; 0: or none did",
         ),
+        (
+            "recent",
+            pa.int64(),
+            "of these others, those that were in the metadata within a collector's interval before the scan",
+        ),
     ),
     "vanished_ranges": VANISHED_RANGES,
     "undrawn": UNDRAWN,

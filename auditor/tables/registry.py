@@ -17,7 +17,7 @@ from auditor.errors import DecodeError, RuleError
 from auditor.model.bookie_address import Address, Registration, UnresolvedBookie, resolve
 from auditor.model.columns import schema_of
 from auditor.model.cookie import Cookie
-from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
+from auditor.sources.metadata.store import NO_TIME, OWNER_UNKNOWN, ClusterNodes, Znode
 
 COOKIES = schema_of(
     ("bookie_id", pa.string(), "the name of its znode"),
@@ -49,6 +49,11 @@ REGISTRATIONS = schema_of(
     ("ctime", pa.int64(), "when it registered, ms; null where the store keeps no times"),
     ("damage", pa.string(), "why the service info could not be read"),
     ("empty", pa.bool_(), "it registered no data at all"),
+    (
+        "ephemeral",
+        pa.bool_(),
+        "it ends with a session, or a lease; false: it proves no live bookie; null: a dump does not say",
+    ),
     ("used", pa.bool_(), "clients go by it: false for the read-only one of a bookie with both"),
     ("host", pa.string(), "where clients look for the bookie; null: nowhere"),
     ("port", pa.int32(), "where clients look for the bookie; null: nowhere"),
@@ -130,6 +135,7 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
         "ctime": None if znode.ctime == NO_TIME else znode.ctime,
         "damage": damage,
         "empty": empty,
+        "ephemeral": None if znode.ephemeral_owner == OWNER_UNKNOWN else znode.ephemeral_owner != 0,
         "host": known.host if known else None,
         "port": known.port if known else None,
         "unresolved": found.reason if isinstance(found, UnresolvedBookie) else None,
@@ -155,9 +161,11 @@ def instance_id_missing(cluster: ClusterNodes) -> bool:
 
 
 def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Each registered bookie's mode: writable, readonly or both."""
+    """Each registered bookie's mode: writable, readonly or both; what is not ephemeral registers none."""
     modes: dict[str, str] = {}
     for row in rows:
+        if row["ephemeral"] is False:
+            continue
         name, mode = row["bookie_id"], row["mode"]
         modes[name] = mode if modes.get(name, mode) == mode else "both"
     return modes

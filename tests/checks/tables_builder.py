@@ -65,7 +65,9 @@ _USUAL: dict[str, Row] = {
     "marks": {"scope_id": 0, "path": "mark", "replicas": [], "misplaced": False},
     "locks": {"scope_id": 0, "path": "lock"},
     "cookies": {"layout": 5, "instance_id": INSTANCE},
-    "registrations": {"mode": "writable", "endpoints": [], "empty": False, "used": True},
+    "registrations": {
+        "mode": "writable", "endpoints": [], "empty": False, "used": True, "ephemeral": True,
+    },
     "bookies": {
         "registered_twice": False, "named": True, "ledgers": 0, "depending": 0, "replicas": 0,
         "registered": "writable", "has_cookie": True, "marked": False, "found": True, "read": "read",
@@ -87,7 +89,7 @@ _USUAL: dict[str, Row] = {
         "unread_bookies": [],
     },
     "orphans": {"scope_id": 0, "groups": b"", "in_m0": False, "in_m1": False, "newer_than_scan": False},
-    "holdings": {"orphans": 0, "in_doubt": 0, "lasting": 0},
+    "holdings": {"orphans": 0, "in_doubt": 0, "lasting": 0, "recent": 0},
     "vanished_ranges": {"scope_id": 0, "in_doubt": 0},
     "unindexed": {"scope_id": 0, "count": 1, "served": True},
     "ownership": {

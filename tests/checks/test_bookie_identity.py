@@ -52,3 +52,14 @@ def test_where_cookies_and_registrations_were_not_seen_to_their_end_nobody_is_mi
         assert [each.bookie_id for each in find(id, whole)] == names
         assert find(id, cut) == []
         assert [each.bookie_id for each in find(id, unclear)] == [name for name in names if name in "b:1 d:1"]
+
+
+def test_a_registration_that_nothing_else_knows_may_be_nobodys(spark: SparkSession) -> None:
+    said: dict[str, object] = {"has_cookie": False, "named": False, "found": False}
+    bookies = [{"bookie_id": "stray:1", **said}, {"bookie_id": "on-disk:1", **said, "found": True}]
+    told = [each.message for each in find("cookie-missing", tables(spark, bookies=bookies))]
+    assert told == [
+        "on-disk:1 is registered (writable) and has no cookie: it cannot restart",
+        "stray:1 is registered (writable) and has no cookie: "
+        "no ledger names it, and no directory of it was found",
+    ]

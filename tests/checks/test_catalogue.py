@@ -81,6 +81,7 @@ CATALOGUE = {
         "bookie-id-invalid": "error",
         "bookie-id-reserved": "error",
         "registered-twice": "warning",
+        "registration-not-ephemeral": "error",
         "instance-id-missing": "warning",
         "endpoint-missing": "error",
         "endpoint-duplicate": "error",

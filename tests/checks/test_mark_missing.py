@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import SparkSession
 
 from tests.checks.tables_builder import Row, facts, find, ledger, tables
@@ -25,7 +27,7 @@ def test_unmarked_ledgers_are_counted_once_a_bookie(spark: SparkSession) -> None
     [found] = find("mark-missing", tables(spark, facts(), **rows))
     assert (found.where, found.severity, found.confidence) == ((None, "down"), "note", "confirmed")
     sample = [str(number) for number in range(10)]
-    assert found.evidence == {"unmarked": 13, "depending": 14, "sample": sample}
+    assert found.evidence == {"unmarked": 13, "doubted_unmarked": 0, "depending": 14, "sample": sample}
     assert find("mark-missing", tables(spark, facts(has_marks=False), **rows)) == []
 
 
@@ -41,6 +43,30 @@ def test_a_mark_is_of_scope_0_and_the_sample_names_the_others(spark: SparkSessio
     [found] = find("mark-missing", asked)
     assert found.evidence == {
         "unmarked": 2,
+        "doubted_unmarked": 0,
         "depending": 3,
         "sample": ["7 of scope -1", "7 of scope 1"],
     }
+
+
+def test_what_was_deleted_between_the_scans_needs_no_mark(spark: SparkSession) -> None:
+    asked = tables(
+        spark,
+        facts(live=True, two_scans=True),
+        bookies=[{"bookie_id": "down", "registered": None, "depending": 3}, {"bookie_id": "up"}],
+        ledgers=[ledger(number, "down", "up") for number in (1, 2, 3)],
+    )
+    scheme = "scope_id long, ledger_id long, listed boolean, version long, version_again long, doubt string"
+
+    def unmarked(*changes: tuple[int, int | None]) -> list[tuple[str, int, int]]:
+        rows = [(0, number, True, 1, again, None) for number, again in changes]
+        moved = spark.createDataFrame(rows, scheme)
+        found = find("mark-missing", replace(asked, moved=moved))
+        return [
+            (each.confidence, each.evidence["unmarked"], each.evidence["doubted_unmarked"]) for each in found
+        ]
+
+    assert unmarked((2, None)) == [("confirmed", 2, 0)]
+    assert unmarked((2, None), (3, 2)) == [("confirmed", 1, 1)]
+    assert unmarked((1, 2), (2, None), (3, None)) == [("suspect", 0, 1)]
+    assert unmarked((1, None), (2, None), (3, None)) == []

@@ -102,8 +102,23 @@ def test_a_mark_without_a_ledger_is_told_unless_the_ledger_may_be_hidden(spark: 
         ],
         marks=[mark(number, "down", ctime=OLD) for number in (1, 2, 3, 10, 20)] + [mark(21)],
     )
-    assert places(find("mark-of-deleted-ledger", asked)) == [(3, None), (20, None)]
+    [gone] = find("mark-of-deleted-ledger", asked)
+    assert (gone.where, gone.severity, gone.confidence) == ((None, "down"), "note", "confirmed")
+    assert gone.evidence == {"ledgers": 2, "sample": ["3", "20"], "rows": "tables/marks"}
+    assert gone.message == "2 ledgers are marked for down and have no metadata, such as 3, 20"
     assert places(find("mark-stuck", asked)) == [(1, None), (2, None), (10, None)]
+
+
+def test_many_marks_of_deleted_ledgers_are_one_finding_a_bookie(spark: SparkSession) -> None:
+    marks = [mark(number, "down", "up") if number < 3 else mark(number, "down") for number in range(20)]
+    found = find(
+        "mark-of-deleted-ledger", tables(spark, bookies=BOOKIES, marks=[*marks, mark(30, "also-up")])
+    )
+    assert [(each.bookie_id, each.evidence["ledgers"]) for each in found] == [
+        ("also-up", 1), ("down", 20), ("up", 3),
+    ]  # fmt: skip
+    assert found[1].evidence["sample"] == [str(number) for number in range(10)]
+    assert found[0].message == "1 ledger is marked for also-up and has no metadata: 30"
 
 
 def test_a_mark_is_stuck_after_a_day_without_a_worker(spark: SparkSession) -> None:

@@ -193,3 +193,32 @@ def test_the_share_of_orphans_in_saved_metadata_needs_no_second_look(spark: Spar
     [found] = find("metadata-suspect", asked)
     assert (found.confidence, found.evidence["earlier_run_ended"]) == ("confirmed", None)
     assert found.message.endswith(": orphan-share")
+
+
+def test_what_was_in_the_metadata_lately_is_no_sign_of_loss(spark: SparkSession) -> None:
+    held = {
+        "busy": (250, 150, 0, 150),
+        "half": (250, 150, 0, 51),  # 99 others
+        "enough": (250, 150, 0, 50),
+        "emptied": (150, 150, 0, 150),
+        "doubtful": (250, 250, 100, 150),
+    }
+    for live in (True, False):
+        asked = tables(
+            spark,
+            facts(live=live, two_scans=live),
+            bookies=[{"bookie_id": name} for name in held],
+            holdings=[
+                {"bookie_id": name, "ledgers": of, "orphans": gone, "in_doubt": unseen, "recent": recent}
+                for name, (of, gone, unseen, recent) in held.items()
+            ],
+        )
+        found = {each.bookie_id: each for each in find("metadata-suspect", asked)}
+        assert {name: each.evidence["rules"] for name, each in found.items()} == {
+            "enough": ["orphan-share"],
+            "emptied": ["every-ledger"],
+            "doubtful": ["orphan-share", "every-ledger"],
+        }
+        assert found["enough"].evidence["recent_orphans"] == 50
+        assert found["emptied"].confidence == "confirmed"
+        assert found["enough"].confidence == ("suspect" if live else "confirmed")

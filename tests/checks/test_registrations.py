@@ -104,3 +104,31 @@ def test_a_cluster_without_an_instance_id_is_one_finding(spark: SparkSession) ->
     unread = tables(spark, facts(instance_id=None), cookies=cookies)
     assert find("instance-id-missing", unread) == []
     assert find("instance-id-missing", tables(spark, cookies=cookies)) == []
+
+
+def test_a_registration_that_nothing_keeps_alive_is_told_once_a_bookie(spark: SparkSession) -> None:
+    rows = [
+        _at("bk1", "bk1", ephemeral=False, ctime=7),
+        _at("bk1", "bk1", ephemeral=False, ctime=5, mode="readonly", used=False),
+        _at("bk2", "bk2"),
+        _at("bk3", "bk3", ephemeral=None),  # a dump does not say it
+        _at("gone", "gone", ephemeral=False, ctime=None),
+    ]
+    bookies: list[Row] = [{"bookie_id": "bk1", "ledgers": 3, "registered": None}, {"bookie_id": "bk3"}]
+    found = find("registration-not-ephemeral", tables(spark, registrations=rows, bookies=bookies))
+    assert [(each.where, each.severity, each.confidence) for each in found] == [
+        ((None, "bk1"), "error", "confirmed"),
+        ((None, "gone"), "error", "confirmed"),
+    ]
+    assert found[0].evidence == {
+        "modes": ["readonly", "writable"],
+        "since": 5,
+        "ledgers": 3,
+        "has_cookie": True,
+        "found": True,
+    }
+    assert found[1].evidence["since"] is None
+    assert found[1].message == (
+        "the registration of gone (writable) is not ephemeral, so that it proves no live bookie; "
+        "0 ledgers name it"
+    )

@@ -71,7 +71,7 @@ def test_marks_are_of_scope_0(spark: SparkSession) -> None:
         marks=[{"ledger_id": 2, "replicas": ["bk1"], "ctime": 0}],
     )
     assert find("mark-stale", asked) == []
-    assert places(find("mark-of-deleted-ledger", asked)) == [(2, None)]
+    assert places(find("mark-of-deleted-ledger", asked)) == [(None, "bk1")]
 
 
 def test_what_changed_between_the_scans_is_doubted_in_its_scope(spark: SparkSession) -> None:

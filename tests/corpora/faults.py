@@ -166,7 +166,7 @@ INTERLEAVED = [
     Fault("mark", 43, why=RIGHT),
     Fault("mark", 48, why=RIGHT),
     Fault("stale-mark", 15, (_find("mark-stale", bookie=B4),)),
-    Fault("stale-mark", 36, (_find("mark-of-deleted-ledger", 36),)),
+    Fault("stale-mark", 36, (_find("mark-of-deleted-ledger", bookie=B1),)),
     Fault("mark-locked", 48, why="a rightly held lock is not a finding"),
 ]
 
@@ -215,7 +215,7 @@ FLAT = [
     Fault("mark", 67, why=RIGHT),
     Fault("mark", 77, why=RIGHT),
     Fault("stale-mark", 21, (_find("mark-stale", bookie=F4),)),
-    Fault("stale-mark", 57, (_find("mark-of-deleted-ledger", 57),)),
+    Fault("stale-mark", 57, (_find("mark-of-deleted-ledger", bookie=F1),)),
     Fault("mark-locked", 77, why="a rightly held lock is not a finding"),
 ]
 
@@ -329,7 +329,7 @@ DBLEDGER = [
     Fault("mark", FIRST + 2, why=RIGHT),
     Fault("mark", FIRST + 7, why=RIGHT),
     Fault("stale-mark", 0, (_find("mark-stale", bookie=D4),)),
-    Fault("stale-mark", 5000000000005, (_find("mark-of-deleted-ledger", 5000000000005),)),
+    Fault("stale-mark", 5000000000005, (_find("mark-of-deleted-ledger", bookie=DA),)),
     Fault("mark-locked", FIRST + 7, why="a rightly held lock is not a finding"),
     Fault(
         "disks-swapped",

@@ -75,7 +75,8 @@ def stored(cluster: Cluster, folder: Path, *kinds: str) -> Iterator[dict[str, st
             uris |= _saved_etcd(keys, folder)
             if "etcd-live" in kinds:
                 server = servers.enter_context(etcd.running(folder / "etcd"))
-                server.load(keys.items())
+                server.load((path, data) for path, data in keys.items() if not _is_registration(path))
+                server.load(((path, data) for path, data in keys.items() if _is_registration(path)), 3600)
                 uris["etcd-live"] = f"etcd://{server.host}{ROOT}"
         yield {kind: uris[kind] for kind in kinds}
 
@@ -85,7 +86,7 @@ def _in_zookeeper(cluster: Cluster, folder: Path) -> Iterator[dict[str, str]]:
     """A running server, what it wrote before it wrote any snapshot, and the snapshot that it began with."""
     with EmbeddedZooKeeper(folder / "zookeeper") as server:
         server.load(
-            Znode(path, base64.b64decode(str(row["data"])), 0, 0, 0, 0, 0, 0)
+            Znode(path, base64.b64decode(str(row["data"])), 0, 0, 0, 0, 0, int(str(row["ephemeralOwner"])))
             for path, row in sorted(cluster.znodes.items())
         )
     shutil.copytree(folder / "zookeeper" / "version-2", folder / "logs")
@@ -117,10 +118,15 @@ def etcd_keys(cluster: Cluster) -> dict[str, bytes]:
     return keys
 
 
+def _is_registration(key: str) -> bool:
+    """Whether a key has a lease."""
+    return key.startswith((f"{ROOT}/bookies/writable/", f"{ROOT}/bookies/readonly/"))
+
+
 def _saved_etcd(keys: dict[str, bytes], folder: Path) -> dict[str, str]:
     history = History()
     for path, data in keys.items():
-        history.change((path.encode(), data))
+        history.change((path.encode(), data), lease=int(_is_registration(path)))
     dump, snapshot = folder / "etcd.jsonl", folder / "etcd.db"
     snapshot.write_bytes(history.database())
     with dump.open("w") as file:

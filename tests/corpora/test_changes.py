@@ -117,6 +117,6 @@ def test_only_what_stood_still_is_confirmed(changed: Audited) -> None:
             Seen("below-write-quorum", 4, None, "warning", "confirmed"),
             # Neither scan has it. Of ledger 6, created in between, nothing is said.
             Seen("orphan-ledger", 5, A, "note", "confirmed"),
-            Seen("mark-of-deleted-ledger", 5, None, "note", "confirmed"),
+            Seen("mark-of-deleted-ledger", None, C, "note", "confirmed"),
         ]
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -152,6 +154,35 @@ def test_a_record_that_cannot_be_read_puts_its_own_ids_in_doubt(
     assert {where for where, each in confidences(orphans).items() if each == "suspect"} >= below
     assert orphans.keys() == whole.keys()
     assert f"in doubt   {ids}: {path}: line at byte" in screen
+
+
+def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
+    corpora: Corpora, spark: SparkSession, tmp_path: Path
+) -> None:
+    """All ledgers but the few that are beyond 31 bits lie in the short tree."""
+    corpus = corpora.of("interleaved-hier")
+    lines = [json.loads(line) for line in corpus.dump.read_text().splitlines()]
+    [layout] = [line for line in lines if line["path"] == "/ledgers/LAYOUT"]
+    manager = base64.b64decode(layout["data"]).replace(b"Hierarchical", b"LongHierarchical")
+    layout["data"] = base64.b64encode(manager).decode()
+    dump = tmp_path / "long.jsonl"
+    dump.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    out = tmp_path / "run"
+    sources = ["--metadata", f"dump://{dump}", "--bookies", str(corpus.bookies), "--out", str(out)]
+    ran = CliRunner().invoke(main, ["audit", *sources])
+    screen, report, orphans = finished(out, ran.stdout)
+    why = "LAYOUT says longhierarchical, but 64 ledgers lie at paths of layout hierarchical, and 6 at its own"
+    assert f"in doubt   every id: {why}" in screen
+    assert (ran.exit_code, report["verdict"]) == (1, "not-healthy")
+    assert report["run"]["in_doubt"] == {"ids": None, "reasons": [why]}
+    [misplaced] = [each for each in report["findings"] if each["id"] == "metadata-misplaced"]
+    assert (misplaced["severity"], misplaced["confidence"]) == ("critical", "confirmed")
+    assert misplaced["message"].startswith(f"{why}; 64 znodes are not at the path of a ledger: ")
+    assert len(orphans) > 150
+    assert set(confidences(orphans).values()) == {"suspect"}
+    rows = pq.read_table(out / "tables" / "gc_foresight").to_pylist()
+    foretold = {(str(row["ledger_id"]), row["bookie_id"], row["action"], row["verdict"]) for row in rows}
+    assert foretold >= {(*where, "delete", "unknown") for where in orphans}
 
 
 @pytest.mark.parametrize("cut", ["at a line's end", "inside a line"])

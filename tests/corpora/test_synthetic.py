@@ -188,6 +188,14 @@ def identity(odd: Oddities) -> None:
     cluster.bookie("garbled.example:3181", cookie=b"5\nbookieHost: 7\n")
     odd.find("cookie-unreadable", "error", bookie="garbled.example:3181")
     odd.find("start-refused", "error", bookie="garbled.example:3181")
+    # A copied tree left its registration, and nobody marked its ledger.
+    cluster.bookie("copied.example:3181", registered=None)
+    cluster.node("/ledgers/available/copied.example:3181")
+    cluster.ledger(89, {0: [A, B, "copied.example:3181"]}, (3, 2), 9)
+    odd.find("registration-not-ephemeral", "error", bookie="copied.example:3181")
+    odd.find("bookie-down", "warning", bookie="copied.example:3181")
+    odd.find("on-unregistered-bookie", "warning", bookie="copied.example:3181")
+    odd.find("mark-missing", "note", bookie="copied.example:3181")
     # Two swapped disks: nothing is lost, and both say so.
     swapped = {"left.example:3181": "right.example:3181", "right.example:3181": "left.example:3181"}
     for place, owner in swapped.items():
@@ -299,7 +307,7 @@ def test_an_unreadable_record_is_no_orphan_and_one_in_the_wrong_place_says_why(s
     }
     assert doubts == {
         41: "/ledgers/00/0000/L00041: not at the path of a ledger",
-        42: "/ledgers/000/0000/0000/0000/L0042: not at the path of a ledger",
+        42: "/ledgers/000/0000/0000/0000/L0042: a path of layout longhierarchical",
     }
 
 

@@ -132,21 +132,70 @@ def test_long_paths_stand_for_what_java_takes_for_a_ledger(
 
 
 @pytest.mark.parametrize(
-    ("rel", "ledger_id"),
+    ("rel", "ledger_id", "layout"),
     [
-        ("21/4748/L3647", 2147483647),
-        ("99/9999/L9999", 9999999999),
-        ("000/0000/0021/4748/L3646", 2147483646),
-        ("000/0000/0000/0000/L0001", 1),
+        ("21/4748/L3647", 2147483647, LEGACY),
+        ("99/9999/L9999", 9999999999, LEGACY),
+        ("000/0000/0021/4748/L3646", 2147483646, LONG),
+        ("000/0000/0000/0000/L0001", 1, LONG),
     ],
 )
-def test_a_ledger_in_the_wrong_half_is_malformed_and_is_itself(rel: str, ledger_id: int) -> None:
-    assert classify(HIERARCHICAL, rel) == Place("malformed", ledger_id, ledger_id, ledger_id)
+def test_a_ledger_in_the_wrong_half_is_malformed_and_is_itself(
+    rel: str, ledger_id: int, layout: LayoutKind
+) -> None:
+    place = Place("malformed", ledger_id, ledger_id, ledger_id, layout=layout)
+    assert classify(HIERARCHICAL, rel) == place
 
 
-@pytest.mark.parametrize(("kind", "rel"), [(LEGACY, "000/0000/0000/0000/L0001"), (LONG, "00/0000/L0001")])
-def test_the_other_tree_is_none_of_this_one(kind: LayoutKind, rel: str) -> None:
+PATHS = {
+    FLAT: "L0000000042",
+    HIERARCHICAL: "00/0000/L0042",
+    LONG: "000/0000/0000/0000/L0042",
+    ETCD: "ledgers/00000000-0000-0000-0000-00000000002a",
+}
+
+
+@pytest.mark.parametrize("kind", list(LayoutKind))
+@pytest.mark.parametrize("other", PATHS)
+def test_a_path_of_another_layout_is_its_ledgers_and_no_listing_has_it(
+    kind: LayoutKind, other: LayoutKind
+) -> None:
+    rel = PATHS[other]
+    place = classify(kind, rel)
+    if from_path(kind, rel) is not None:
+        assert place == Place("ledger", 42, 42, 42)
+        return
+    listed = 42 if (kind, other) == (HIERARCHICAL, LONG) else None  # it lists both trees
+    assert place == Place("malformed", listed, 42, 42, layout=other)
+    # What is nearly such a path is an operator's own, and leads nowhere.
+    assert {classify(kind, f"{rel}/x").layout, classify(kind, f"own/{rel}").layout} == {None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "rel"),
+    [
+        *(
+            (kind, rel)
+            for kind in (FLAT, LONG)
+            for rel in ("00/0000/notes", "00/0000/L7", "00/x", "7", "42/x/y")
+        ),
+        *((kind, rel) for kind in (FLAT, LEGACY) for rel in ("000/0000/x", "000/0000/0000/0000/0000/L0001")),
+        *(
+            (kind, rel)
+            for kind in (LEGACY, HIERARCHICAL, LONG)
+            for rel in ("L1", "Lost+found", "L00000000005")
+        ),
+    ],
+)
+def test_what_no_layout_has_is_an_operators_own(kind: LayoutKind, rel: str) -> None:
     assert classify(kind, rel) == Place("other")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rel"), [(FLAT, "00/0001"), (LONG, "00/0001"), (LEGACY, "000/0000/0000/0001")]
+)
+def test_ledgers_of_another_layout_may_lie_unseen_too(kind: LayoutKind, rel: str) -> None:
+    assert unread_place(kind, rel) == Place("inner", None, 10_000, 19_999)
 
 
 @pytest.mark.parametrize("name", ["underreplication", "idgen", "ID-0000000001"])
@@ -231,7 +280,7 @@ def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> N
 def test_no_ledger_of_scope_0_has_an_id_below_0(ledger_id: int) -> None:
     """LedgerMetadataBuilder refuses it, and the driver's listing ends before its key."""
     place = classify(ETCD, etcd.to_path(LedgerId(ledger_id)))
-    assert place == (Place("ledger", *[ledger_id] * 3) if ledger_id >= 0 else NONE)
+    assert place == (Place("ledger", ledger_id, ledger_id, ledger_id) if ledger_id >= 0 else NONE)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
         Fault("surplus-entries", surplus, b),
         Fault("ghost-bookie", None, STRANGER),
         Fault("ensemble-duplicate", twice, None),
-        Fault("mark-of-deleted-ledger", gone, None),
+        Fault("mark-of-deleted-ledger", None, c),
         Fault("mark-stuck", below_write, None),
     ]
 

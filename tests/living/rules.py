@@ -17,6 +17,7 @@ in a healthy cluster |"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -142,6 +143,11 @@ def _without_metadata(finding: Finding, around: Around) -> Verdict:
     return Verdict.FALSE if finding["ledger_id"] in around.after.store.versions else Verdict.TRUE
 
 
+def _mark_without_metadata(finding: Finding, around: Around) -> Verdict:
+    sample = {int(ledger) for ledger in json.loads(finding["evidence"])["sample"]}
+    return Verdict.FALSE if sample & around.after.store.versions.keys() else Verdict.TRUE
+
+
 def _past_end(finding: Finding, around: Around) -> Verdict:
     ledger = finding["ledger_id"]
     if ledger is None or not around.still(ledger) or ledger not in around.after.store.closed():
@@ -169,7 +175,7 @@ def _out(finding: Finding, around: Around) -> Verdict:
     return Verdict.TRUE if out else Verdict.FALSE
 
 
-MAY_MOVE = ("orphan-ledger-deleting", "mark-of-deleted-ledger")
+MAY_MOVE = ("orphan-ledger-deleting",)
 
 RULES: dict[str, Rule] = {
     "entry-lost": _missing,
@@ -185,7 +191,7 @@ RULES: dict[str, Rule] = {
     "copy-lagging": _lagging,
     "mark-stale": _marked,
     "mark-unknown-replica": _marked,
-    "mark-of-deleted-ledger": _without_metadata,
+    "mark-of-deleted-ledger": _mark_without_metadata,
     "bookie-down": _out,
     "on-unregistered-bookie": _out,
     "mark-missing": _out,

@@ -161,7 +161,7 @@ def test_what_cannot_be_read_says_why() -> None:
         cookie=CookieView(damage="byte 3: no layout"),
         registrations=(
             RegistrationView("readonly", (), "byte 0: no such field"),
-            RegistrationView("writable"),
+            RegistrationView("writable", ephemeral=False),
         ),
         directories=(
             replace(DISK, cookie_bookie_id=None, damage="byte 1: no digit"),
@@ -172,6 +172,8 @@ def test_what_cannot_be_read_says_why() -> None:
     assert "cookie      in the store, cannot be read: byte 3: no" in text
     assert "its service info cannot be read: byte 0: no such" in text
     assert "            no endpoint" in text
+    assert "registered  writable, not ephemeral: no live bookie" in text
+    assert "registered  readonly\n" in text
     assert "ledger; no VERSION: byte 1: no digit" in text
     assert "lies in the place of nobody\n    counted for nobody" in text
 

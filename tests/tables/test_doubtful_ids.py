@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.audit.ids_in_doubt import count_ids_in_doubt
+from auditor.audit.ids_in_doubt import MOST_ELSEWHERE, count_ids_in_doubt, whole_tree_elsewhere
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.tables.doubtful_ids import doubtful_ids
 from tests.tables.rows import ledger, ledgers
@@ -87,3 +87,60 @@ def test_a_name_that_no_ledger_can_have_puts_nothing_in_doubt(spark: SparkSessio
         "ids": "1",
         "reasons": ["/r/00/0000/L7: not at the path of a ledger"],
     }
+
+
+def elsewhere(ledger_id: int, layout: str = "hierarchical") -> Row:
+    path, damage = f"/r/{layout}/{ledger_id}", f"a path of layout {layout}"
+    said = {"scope_id": 0, "low": ledger_id, "high": ledger_id}
+    return {"status": "misplaced", "path": path, "damage": damage, **said}
+
+
+def test_a_tree_at_another_layouts_paths_leaves_every_id_in_doubt(spark: SparkSession) -> None:
+    own = [ledger(number, {"bk1": {0}}) for number in (1, 2)]
+    lost = [elsewhere(3), elsewhere(4, "flat")]
+    scan = ledgers(spark, *own, *lost)
+    why = whole_tree_elsewhere(scan, "LAYOUT says longhierarchical")
+    assert why == (
+        "LAYOUT says longhierarchical, but 2 ledgers lie at paths of layout flat and hierarchical, "
+        "and 2 at its own"
+    )
+    found = doubtful_ids(scan, scan, why)
+    assert [tuple(row)[:5] for row in found.collect()] == [(1, None, MIN_LEDGER_ID, MAX_LEDGER_ID, True)]
+    assert count_ids_in_doubt(found) == {"ids": None, "reasons": [why]}
+    alone = whole_tree_elsewhere(ledgers(spark, elsewhere(3)), "LAYOUT says flat")
+    assert alone == "LAYOUT says flat, but 1 ledger lies at paths of layout hierarchical, and 0 at its own"
+
+
+def test_few_ledgers_at_another_layouts_paths_are_in_doubt_themselves(spark: SparkSession) -> None:
+    own = [dict(ledger(number, {"bk1": {0}})) for number in (1, 2)]
+    # The first is in its own place too: a copy that was left behind.
+    scan = ledgers(spark, *own, elsewhere(1), elsewhere(3))
+    assert whole_tree_elsewhere(scan, "LAYOUT says flat") is None
+    assert ranges(spark, [*own, elsewhere(1), elsewhere(3)]) == [(0, 3, 3, "/r/hierarchical/3")]
+    assert count_ids_in_doubt(doubtful_ids(scan, None)) == {
+        "ids": "1",
+        "reasons": ["/r/hierarchical/3: a path of layout hierarchical"],
+    }
+    left = ledgers(spark, *own, elsewhere(1), elsewhere(2))
+    assert whole_tree_elsewhere(left, "LAYOUT says flat") is None
+    assert doubtful_ids(left, None).collect() == []
+    assert whole_tree_elsewhere(ledgers(spark, *own), "LAYOUT says flat") is None
+
+
+def test_very_many_ledgers_at_another_layouts_paths_are_a_tree_whatever_else_there_is(
+    spark: SparkSession,
+) -> None:
+    own = spark.range(30_000).selectExpr(
+        "'ok' as status", "0L as scope_id", "id as ledger_id", "null as damage"
+    )
+    own = own.selectExpr("*", "cast(null as long) as low")
+
+    def with_strays(number: int) -> str | None:
+        found = spark.range(number).selectExpr(
+            "'misplaced' as status", "0L as scope_id", "cast(null as long) as ledger_id",
+            "'a path of layout flat' as damage", "50000 + id as low",
+        )  # fmt: skip
+        return whole_tree_elsewhere(own.unionByName(found), "LAYOUT says hierarchical")
+
+    assert with_strays(MOST_ELSEWHERE) is None
+    assert "10,001 ledgers lie" in (with_strays(MOST_ELSEWHERE + 1) or "")

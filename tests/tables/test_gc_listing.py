@@ -14,9 +14,7 @@ from tests.checks.tables_builder import frame
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FLAT, HIERARCHICAL, LONG, ETCD = (
-    LayoutKind.FLAT, LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL, LayoutKind.ETCD,
-)  # fmt: skip
+FLAT, LEGACY, HIERARCHICAL, LONG, ETCD = LayoutKind
 
 
 def row(layout: LayoutKind, path: str) -> dict[str, object]:
@@ -72,3 +70,35 @@ def test_what_a_pass_takes_for_listed(
     assert sorted(each["ledger_id"] for each in listed_ids(found, made).collect()) == wanted
     [end] = outcome(made).collect()
     assert (end["reach"], end["overflows"]) == (reach, overflows)
+
+
+MOVED = [3, 4, 10_007, 20_000, 123_456_789]
+STAYED = [5, 15_000]
+
+
+@pytest.mark.parametrize(
+    ("layout", "tree", "stayed", "deleted"),
+    [
+        # Of seven ledgers these lay in the tree of another layout when bookies 4.17.2 collected, with
+        # verifyMetadataOnGC and without, on SortedLedgerStorage and (the last) on DbLedgerStorage.
+        *((layout, tree, stayed, MOVED) for layout, tree in (
+            (FLAT, HIERARCHICAL), (FLAT, LONG), (LEGACY, FLAT), (LEGACY, LONG), (HIERARCHICAL, FLAT),
+            (LONG, FLAT), (LONG, HIERARCHICAL),
+        ) for stayed in ([], STAYED)),
+        # It lists the long tree behind the short one, and breaks off at a range that ends too low.
+        (HIERARCHICAL, LONG, [], []),
+        (HIERARCHICAL, LONG, STAYED, [3, 4, 10_007]),
+    ],
+)  # fmt: skip
+def test_what_real_bookies_deleted_of_a_tree_that_layout_does_not_name_is_what_is_foretold(
+    spark: SparkSession, layout: LayoutKind, tree: LayoutKind, stayed: list[int], deleted: list[int]
+) -> None:
+    moved = sorted({*MOVED, *STAYED} - set(stayed))
+    paths = [*(to_path(layout, each) for each in stayed), *(to_path(tree, each) for each in moved)]
+    found = places(frame(spark, "ledgers", [row(layout, path) for path in paths]), layout, "/l")
+    made = ranges(found)
+    seen = {each["ledger_id"] for each in listed_ids(found, made).collect()}
+    [end] = outcome(made).collect()
+    reach = MAX_LEDGER_ID if end["reach"] is None else end["reach"]
+    gone = [each for each in (*MOVED, *STAYED) if each not in seen and each <= reach]
+    assert gone == ([*deleted, *STAYED] if deleted and not stayed else deleted)

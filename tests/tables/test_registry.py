@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
-from auditor.sources.metadata.store import ClusterNodes, Znode
-from auditor.tables.registry import instance_id_missing, registrations
+from auditor.sources.metadata.store import OWNER_UNKNOWN, ClusterNodes, Znode
+from auditor.tables.registry import instance_id_missing, registered_modes, registrations
 
 
 def _cluster(nodes: Mapping[str, bytes], *gaps: tuple[str, str]) -> ClusterNodes:
@@ -49,6 +49,29 @@ def test_of_two_registrations_clients_use_the_writable_one() -> None:
         ("bk1", "writable", True),
         ("bk2", "readonly", True),
     ]
+
+
+def test_what_no_session_keeps_alive_registers_no_bookie() -> None:
+    owners = {"session": 7, "negative": -2, "persistent": 0, "untold": OWNER_UNKNOWN}
+    nodes = {f"available/{name}": Znode(name, b"", 0, 0, 0, 0, 0, owner) for name, owner in owners.items()}
+    # It turned read-only where the other one is a leftover.
+    nodes["available/readonly/persistent"] = Znode("r", b"", 0, 0, 0, 0, 0, 7)
+    rows = registrations(ClusterNodes(nodes, 0, "0"))
+    said = {(row["bookie_id"], row["mode"]): row["ephemeral"] for row in rows}
+    assert said == {
+        ("negative", "writable"): True,
+        ("persistent", "readonly"): True,
+        ("persistent", "writable"): False,
+        ("session", "writable"): True,
+        ("untold", "writable"): None,
+    }
+    modes = registered_modes(rows)
+    assert modes == {
+        "negative": "writable",
+        "persistent": "readonly",
+        "session": "writable",
+        "untold": "writable",
+    }
 
 
 def test_clients_that_read_no_registrations_go_by_ids() -> None:

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from auditor.audit.gc_scan import drawn_since
 from auditor.tables.doubtful_ids import doubtful_ids
+from auditor.tables.id_generator import Ids
 from auditor.tables.index_counts import index_counts
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
 from auditor.tables.marks import of_first_scan, stock
 from auditor.tables.moved import find_moves
-from auditor.tables.orphans import find_over_replicated, holdings, orphans, vanished_ranges
+from auditor.tables.orphans import Lately, find_over_replicated, holdings, orphans, vanished_ranges
 from auditor.tables.unequal import answered_ends, expected_groups, held_groups, unequal
 from auditor.tables.verdicts import verdicts
 from tests.checks.tables_builder import tables
@@ -257,6 +259,58 @@ def test_orphans_last_that_an_earlier_run_had_and_nothing_casts_a_doubt_on(spark
         "bk3": (0, 0, 0),
     }
     assert {row["lasting"] for row in holdings(held_now, gone).collect()} == {0}
+
+
+def test_orphans_that_were_in_the_metadata_lately_count_apart(spark: SparkSession) -> None:
+    columns = "bookie_id string, scope_id long, ledger_id long, doubt string"
+    ids = [(0, 1, None), (0, 2, None), (0, 5, None), (0, 6, "cut"), (0, 9, None), (1, 5, None)]
+    gone = spark.createDataFrame([("bk1", *each) for each in ids], columns)
+    held_now = index_counts(availability(spark, *(index(number, "bk1", {0}) for number in range(10))))
+    listed = spark.createDataFrame([(0, 1), (0, 3)], "scope_id long, ledger_id long")
+
+    def recent(lately: Lately) -> int:
+        [row] = holdings(held_now, gone, None, lately).collect()
+        assert (row["orphans"], row["in_doubt"], row["lasting"]) == (6, 1, 0)
+        count: int = row["recent"]
+        return count
+
+    assert recent(Lately()) == 0
+    assert recent(Lately(listed)) == 1
+    # 6 is in doubt, 9 was not given out yet, and other scopes have no generator.
+    assert recent(Lately(listed, (5, 9))) == 2
+    assert recent(Lately(None, (0, 9))) == 3
+
+
+def test_a_range_of_which_most_was_deleted_lately_has_not_vanished(spark: SparkSession) -> None:
+    gone = [index(number, "bk1", {0}) for number in range(150)]
+    frame = held_groups(availability(spark, *gone), {})
+    lost = orphans(pairs_of(spark, [], gone), frame, ledgers(spark), None, None, SCAN, {})
+    assert vanished_ranges(frame, lost, Lately(None, (99, 1000))).collect() == []
+    [row] = vanished_ranges(frame, lost, Lately(None, (100, 1000))).collect()
+    assert row["ledgers"] == 150
+
+
+@pytest.mark.parametrize(
+    ("made", "begun", "following", "drawn"),
+    [
+        # Ledgers 10, 20 ... of these times; the interval begins at 100.
+        ([50, 60, 150, 160], 1, 41, (30, 41)),
+        ([50, 150, 60, 160], 1, 41, (40, 41)),  # a small one was chosen by hand
+        ([150, 160], 1, 21, (10, 21)),  # nothing says more of a store that lists no older one
+        ([150, 160], 120, 21, (0, 21)),  # the store itself is younger
+        ([50, 60], 1, 21, None),
+        ([50, 150], 1, 20, None),  # a tree that was copied: its generator is behind
+        ([], 120, 21, None),
+    ],
+)
+def test_ids_that_were_given_out_lately_lie_above_all_that_are_older(
+    spark: SparkSession, made: list[int], begun: int, following: int, drawn: tuple[int, int] | None
+) -> None:
+    rows = [ledger(10 * (n + 1), {"bk1": {0}}, ctime=at) for n, at in enumerate(made)]
+    ids = Ids(0, 2**63 - 1, following)
+    assert drawn_since(ledgers(spark, *rows), ids, begun, 100) == drawn
+    gap: Row = {"status": "gap", "path": "00"}
+    assert drawn_since(ledgers(spark, *rows, gap), ids, begun, 100) is None
 
 
 def _frame_of(spark: SparkSession, indexes: list[Row]) -> DataFrame:

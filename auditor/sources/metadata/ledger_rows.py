@@ -44,7 +44,11 @@ LEDGERS = schema_of(
     ("high", pa.int64(), "misplaced, gap: the greatest id it could stand for"),
     ("rules", pa.list_(RULE), "rules that the metadata breaks"),
     ("undecidable", pa.bool_(), "the metadata does not say who should hold what"),
-    ("damage", pa.string(), "why it could not be read"),
+    (
+        "damage",
+        pa.string(),
+        "why it could not be read; misplaced: the other layout that keeps a ledger at this path, if one does",
+    ),
     ("damage_offset", pa.int64(), "the byte at which it went wrong"),
     ("format", pa.int32(), "metadata format, 1 to 3"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
@@ -190,7 +194,13 @@ def _misplaced_rows(
         "low": [places[row].low for row in rows],
         "high": [places[row].high for row in rows],
         "undecidable": [True] * len(rows),
+        "damage": [_elsewhere(places[row]) for row in rows],
     }
+
+
+def _elsewhere(place: Place) -> str | None:
+    """That a misplaced record lies where another layout keeps ledgers; null where no layout keeps one."""
+    return None if place.layout is None else f"a path of layout {place.layout}"
 
 
 def _scope_of(place: Place) -> int | None:

@@ -40,6 +40,9 @@ NO_TIME = -1
 UNCOUNTED = -1
 """`Znode.made` and `Znode.children` where the source does not tell."""
 
+OWNER_UNKNOWN = -1
+"""`Znode.ephemeral_owner` where a dump does not say it: no session and no lease has this number."""
+
 RESTARTS = 3
 """How often a scan begins anew at a newer moment, because its own was lost (`MetadataStore.moment_lost`)."""
 
@@ -51,7 +54,8 @@ class Znode(NamedTuple):
 
     Of an etcd key: ``czxid`` and ``mzxid`` are the revisions of its creation and last change, ``version`` is
     the latter too (what a ledger's version is there), ``ephemeral_owner`` the lease; etcd keeps no times:
-    `NO_TIME`. ``made`` is how many children were ever made below a znode, or how often an etcd key was
+    `NO_TIME`. An ``ephemeral_owner`` of 0 is that of a persistent znode; `OWNER_UNKNOWN` where a dump leaves
+    it out. ``made`` is how many children were ever made below a znode, or how often an etcd key was
     written: what id generators count by. It may be too high, and is `UNCOUNTED` where a source does not tell.
     ``children`` is how many a znode had when it was read, or `UNCOUNTED`.
     """

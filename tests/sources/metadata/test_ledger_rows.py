@@ -106,6 +106,17 @@ def test_what_is_no_ledger_keeps_the_ids_it_could_stand_for() -> None:
     ]
 
 
+def test_a_record_in_another_layouts_place_says_which() -> None:
+    closed = metadata("1", "1", "0", "0\ta", "5\tCLOSED")
+    znodes = {"L0000000012": closed, "000/0000/0000/0000/L0013": closed, "00/0000/L0014": closed}
+    found = rows({**dict.fromkeys(("000", "000/0000", "L7", "Lost+found"), b""), **znodes})
+    assert [(row["status"], row["ledger_id"], row["low"], row["damage"]) for row in found] == [
+        ("ok", 14, None, None),
+        ("misplaced", None, 12, "a path of layout flat"),
+        ("misplaced", 13, 13, "a path of layout longhierarchical"),  # the server lists both trees
+    ]
+
+
 def test_a_gap_keeps_the_ids_below_it() -> None:
     found = rows({}, [("/ledgers/00/0003", "vanished"), ("/ledgers", "no answer"), ("/ledgers/notes", "no")])
     assert [(row["status"], row["low"], row["high"]) for row in found] == [

@@ -37,6 +37,8 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
     """
     offered: dict[str, Endpoint] = {}
     for row in registrations:
+        if row.get("ephemeral") is False:
+            continue  # left behind, perhaps at the address of another bookie
         # One that is registered twice, while it turns read-only, may have an address in either place.
         if isinstance(offered.get(row["bookie_id"], NOT_REGISTERED), str):
             offered[row["bookie_id"]] = _endpoint(row)

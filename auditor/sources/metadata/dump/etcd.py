@@ -5,7 +5,7 @@
 
 ``key`` is the key's bytes, ``path`` the same as text. The version of a ledger is its ``modRevision``, as for
 BookKeeper; ``version`` is not used. etcd keeps no times: that of the first line is the scan's, or else the
-file's own.
+file's own. ``lease`` may be left out.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from auditor.sources.metadata.etcd.nodes import (
     key_znode,
     own_nodes,
 )
-from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode, tree_of
+from auditor.sources.metadata.store import OWNER_UNKNOWN, ClusterNodes, Part, Tree, Znode, tree_of
 
 _PATHS_ONLY = ("LAYOUT", "INSTANCEID", "available", "idgen", "idgen-long")
 _OWN_ONLY = ("layout", "instanceid", "ledgers", "bookies", "buckets")
 _NUMBERS = ("createRevision", "modRevision", "lease", "version")
+_USUAL = {"lease": OWNER_UNKNOWN}
 
 
 def parse_line(line: bytes) -> Znode:
@@ -56,7 +57,7 @@ def parse_line(line: bytes) -> Znode:
     if path != record["path"]:
         # Either could be the right one.
         raise DamagedLineError(None, "path and key disagree")
-    return key_znode(path, base64_of(record, "data"), *int64s_of(record, _NUMBERS))
+    return key_znode(path, base64_of(record, "data"), *int64s_of(_USUAL | record, _NUMBERS))
 
 
 def key_record(key: bytes, data: bytes, *numbers: int) -> dict[str, Any]:

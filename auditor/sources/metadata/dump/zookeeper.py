@@ -4,6 +4,7 @@
      "mtime": 1795237656507, "version": 0, "ephemeralOwner": 0}
 
 Times are in ms. ``cversion`` may be there, as a client sees it: how many children were made and deleted.
+``ephemeralOwner`` may be left out.
 Other keys (``pzxid``) are ignored. etcd's lines are those of `auditor.sources.metadata.dump.etcd`;
 `open_dump` tells the two apart.
 """
@@ -26,13 +27,22 @@ from auditor.sources.metadata.dump.records import (
     json_record,
     records_of,
 )
-from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, MetadataStore, Tree, Znode, tree_of
+from auditor.sources.metadata.store import (
+    OWNER_UNKNOWN,
+    UNCOUNTED,
+    ClusterNodes,
+    MetadataStore,
+    Tree,
+    Znode,
+    tree_of,
+)
 from auditor.sources.metadata.uri import MetadataUri
 
 RECORDS_LOOKED_AT = 10_000
 """So many records of a dump of etcd are looked at for which layout it has."""
 
 _NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
+_USUAL = {"ephemeralOwner": OWNER_UNKNOWN}
 
 
 def open_dump(uri: MetadataUri) -> MetadataStore:
@@ -66,7 +76,9 @@ def parse_line(line: bytes) -> Znode:
         )
     changed = record.get("cversion")
     made = changed if type(changed) is int and changed >= 0 else UNCOUNTED
-    return Znode(record["path"], base64_of(record, "data"), *int64s_of(record, _NUMBERS))._replace(made=made)
+    return Znode(record["path"], base64_of(record, "data"), *int64s_of(_USUAL | record, _NUMBERS))._replace(
+        made=made
+    )
 
 
 def znode_record(znode: Znode) -> dict[str, Any]:

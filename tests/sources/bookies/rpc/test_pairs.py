@@ -116,3 +116,12 @@ def test_a_second_look_is_for_unequal_pairs_of_bookies_that_can_list(spark: Spar
     found = second_look(unequal, availability, ["idx", "rocks"])
     assert found.columns == ["scope_id", "ledger_id", "bookie_id"]
     assert sorted(map(tuple, found.collect())) == [(0, 1, "idx"), (0, 2, "idx")]
+
+
+def test_a_registration_that_nothing_keeps_alive_is_no_address() -> None:
+    said = info(("h", 3181, RPC))
+    left = registrations(ClusterNodes({"available/old": Znode("/l/old", said, 1, 1, 1, 1, 0, 0)}, 0, "0"))
+    assert endpoints([*left, *registered(("new", said))], ["old", "new"]) == {
+        "old": NOT_REGISTERED,
+        "new": ("h", 3181),
+    }

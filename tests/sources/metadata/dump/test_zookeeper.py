@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.dump.etcd import parse_line as parse_etcd_line
 from auditor.sources.metadata.dump.records import LINE_LIMIT
-from auditor.sources.metadata.store import MetadataStore, Tree, ZnodeBatch
+from auditor.sources.metadata.dump.zookeeper import parse_line
+from auditor.sources.metadata.store import OWNER_UNKNOWN, MetadataStore, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 
 DATA = Path(__file__).parents[3] / "data"
@@ -154,3 +156,13 @@ def test_hostile_bytes_never_crash_and_never_shorten_silently(tmp_path: Path, da
     read = batches(store, Tree.LEDGERS, data.draw(st.integers(1, 9)))
     whole = {f"/ledgers/{n:02}" for n in range(20)} - {f"/ledgers/{hit - 1:02}"}
     assert whole <= {path for batch in read for path in batch.paths}
+
+
+def test_a_dump_need_not_say_whose_a_znode_is() -> None:
+    record = json.loads(line("/ledgers/available/bk1:3181", ephemeralOwner=7))
+    assert parse_line(json.dumps(record).encode()).ephemeral_owner == 7
+    del record["ephemeralOwner"]
+    assert parse_line(json.dumps(record).encode()).ephemeral_owner == OWNER_UNKNOWN
+    key = {"path": "/a", "key": "L2E=", "data": "", "createRevision": 1, "modRevision": 2, "version": 2}
+    assert parse_etcd_line(json.dumps(key).encode()).ephemeral_owner == OWNER_UNKNOWN
+    assert parse_etcd_line(json.dumps(key | {"lease": 0}).encode()).ephemeral_owner == 0

@@ -96,6 +96,7 @@ def test_all_layouts_are_read_whole_with_their_malformed_names(
 ) -> None:
     ids = BOTH_FORMS + ([] if layout is LayoutKind.LEGACY_HIERARCHICAL else LONG_FORMS)
     written = {f"/bk/{TO_PATH[layout](ledger_id)}": b"%d" % ledger_id for ledger_id in ids}
+    written |= {f"/bk/{to_path(7)}": b"7" for to_path in TO_PATH.values()}
     written |= {"/bk/LAYOUT": b"2\nx:1", "/bk/cookies/b:3181": b"c", "/bk/underreplication/disable": b""}
     written |= {"/bk/00/foo/L1/deeper/still": b"odd", "/bk/000/zz": b"", "/bk/Lx": b"?"}
     written |= {"/bk/underreplication/ledgers/0000/0000/0000/0001/urL0000000001": b"m"}

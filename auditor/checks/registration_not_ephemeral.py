@@ -1,0 +1,63 @@
+"""Registrations that no session keeps alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from auditor.checks.bookie_findings import bookie_finding, number_of, together
+from auditor.checks.check import Basis, roster_check
+from auditor.model.finding import Severity
+
+if TYPE_CHECKING:
+    from auditor.tables.roster import Roster, Row
+
+
+@roster_check(Severity.ERROR, group="identity", rests_on=Basis.METADATA)
+def registration_not_ephemeral(roster: Roster) -> Iterator[Row]:
+    """A bookie's registration is not ephemeral: nothing says that the bookie is alive.
+
+    What it finds:
+        Registrations, writable or read-only, whose znode is persistent (`ephemeralOwner` 0), or whose key in
+        etcd has no lease. Everywhere else such a bookie counts as not registered. One finding a bookie.
+
+    Why it matters:
+        Tools that copy a ZooKeeper tree leave such znodes. They outlive the bookie: clients choose it for new
+        ensembles and wait, BookKeeper's auditor takes it for alive and never marks its ledgers, and a bookie
+        of this id cannot register beside it.
+
+    How sure:
+        Confirmed: the store says whose each registration is. Of a dump that leaves the field out nothing is
+        said.
+
+    What to do:
+        See that no tool copies trees into this store any more. Then delete the znode `ROOT/available/BOOKIE`
+        (or below `readonly`) with ZooKeeper's own client, where `stat PATH` shows `ephemeralOwner = 0x0`, and
+        start the bookie, which registers anew. If there is no such bookie, deleting the znode is all.
+
+    Commands:
+        - `bookkeeper shell listbookies -rw -h`.
+        - `bookkeeper shell listbookies -ro -h`.
+
+    Limits:
+        A bookie may run all the same, if the znode was put there after it had registered.
+    """
+    persistent = [row for row in roster.registrations if row["ephemeral"] is False]
+    bookies = {row["bookie_id"]: row for row in roster.bookies}
+    for name, rows in together(persistent, lambda row: row["bookie_id"]).items():
+        bookie = bookies.get(name, {})
+        modes = sorted(row["mode"] for row in rows)
+        ledgers = bookie.get("ledgers", 0)
+        names = number_of(ledgers, "ledger names it", "ledgers name it")
+        yield bookie_finding(
+            name,
+            f"the registration of {name} ({' and '.join(modes)}) is not ephemeral, so that it proves no live "
+            f"bookie; {names}",
+            {
+                "modes": modes,
+                "since": min((row["ctime"] for row in rows if row["ctime"] is not None), default=None),
+                "ledgers": ledgers,
+                "has_cookie": bookie.get("has_cookie", False),
+                "found": bookie.get("found", False),
+            },
+        )
