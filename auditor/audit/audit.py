@@ -122,7 +122,7 @@ class Audit:
         ownership = land_ownership(owners, metadata, difference, before, options)
         tables = derive_tables(landing, metadata, difference, indexes, answers, comparison, ownership, before)
         if entry_logs is not None:
-            tables = with_space(landing, entry_logs, indexes.rows, tables)
+            tables = with_space(landing, entry_logs, indexes.rows, tables, before)
         tables = with_foresight(metadata, tables, before, options.bookie_conf)
         tables = with_offloads(landing, owners, tables, options)
         holes = landing.beside(partial(find_holes, metadata, difference.doubtful_ids))

@@ -26,6 +26,7 @@ NAMED = 5
 _WHY = {
     NotChecked.BUDGET: "beyond the budget of bytes (--digest-budget)",
     NotChecked.LOG: "in a log that could not be read there",
+    NotChecked.OTHER: "whose location has something else (entry-log-missing)",
     NotChecked.METADATA: "of ledgers whose metadata is gone or cannot be read",
     NotChecked.TYPE: "of ledgers whose metadata says no digest type",
     NotChecked.DUMMY: "of ledgers without digests",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from auditor.audit.digest_scan import digest_notes
 from auditor.audit.entry_log_scan import EntryLogScan
 from auditor.audit.landing import Landing
+from auditor.audit.runs_before import RunsBefore
 from auditor.model.amounts import plural
 from auditor.model.disk_total import DISK_BYTES
 from auditor.model.states import CacheState, EntryLogState
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from auditor.tables import Tables
 
 
-def with_space(landing: Landing, scan: EntryLogScan, availability: DataFrame, tables: Tables) -> Tables:
+def with_space(
+    landing: Landing, scan: EntryLogScan, availability: DataFrame, tables: Tables, before: RunsBefore
+) -> Tables:
     """``tables`` with those of entry logs; ``availability`` is that table, with every row."""
     times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
     marked = landing.spark.createDataFrame(times, "path string, index_time long")
@@ -41,12 +44,15 @@ def with_space(landing: Landing, scan: EntryLogScan, availability: DataFrame, ta
             marked,
         ),
     )
-    wrong = landing.land(
-        "misplaced", lambda: misplaced_locations(scan.locations, availability, tables.orphans)
-    )
     checked = None
     if (sampled := scan.whole_entries) is not None:
         checked = landing.land("digests", lambda: digests(sampled, tables.ledgers))
+    now = tables.cluster.scan_time
+    earlier = before.table(landing, "misplaced", now)
+    wrong = landing.land(
+        "misplaced",
+        lambda: misplaced_locations(scan.locations, availability, tables.orphans, checked, now, earlier),
+    )
     read = {*OF_ENTRY_LOGS} - ({"digests"} if checked is None else set())
     empty = (tables.known_empty - read) | (landing.empty & read)
     return replace(

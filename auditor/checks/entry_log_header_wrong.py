@@ -15,6 +15,7 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from auditor.model.collector_settings import CollectorSettings
     from auditor.tables import Tables
 
 
@@ -30,7 +31,9 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the collector's copy of it, disagrees with what the log holds.
 
     What it finds:
-        Closed entry logs whose map can be read and lacks a ledger, has one too many, or other bytes of it.
+        Closed entry logs whose map can be read and lacks a ledger, has one too many, or other bytes of it;
+        and logs whose damaged header has the collector take them to lack ledgers: an offset of the map a
+        little below 0 (state `header-astray`), or one behind the end of a log of the direct logger.
         Every map is held to the length of its log, which tells of a ledger that it lacks. One log in 64, or
         all with `--deep`, is read entry by entry besides, and so is every log that collection deletes next.
         Where the collector keeps maps in its `metadata-cache` (gcEntryLogMetadataCacheEnabled), what it has
@@ -45,7 +48,10 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: map and entries are in one file, and a cache never has what its log lacks. Suspect where a
-        directory's cookie and place name two bookies.
+        directory's cookie and place name two bookies. An offset below 0 misleads servers that read more than
+        1,024 bytes at once (readBufferSizeBytes is 512 unless set; Pulsar sets 4,096): confirmed where
+        `--bookie-conf` says so, nothing where it says less, suspect without it. A bookie that read the log
+        before it was damaged goes on with what it knows until it is started again.
 
     What to do:
         Stop collection on that bookie before its next pass, and copy the logs away. Then take the bookie out:
@@ -60,37 +66,43 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     Limits:
         A map of the right sum with wrong ledgers shows only where the log is read. In a log of the direct
         logger (dbStorage_directIOEntryLogger), which fills up blocks, so does a ledger that the map lacks. A
-        map that cannot be read is none of this: the server reads the entries instead. A cache outside of the
-        ledger directories (gcEntryLogMetadataCachePath) is not seen.
+        map that cannot be read is none of this, nor an offset amid the entries, nor a wrong count of ledgers:
+        the server reads the entries instead. The direct logger is taken to read only what it wrote. A cache
+        outside of the ledger directories (gcEntryLogMetadataCachePath) is not seen.
     """
     from pyspark.sql import functions as F
 
     assert tables.entry_logs is not None
-    wrong = _wrong_maps(tables.entry_logs).unionByName(_wrong_caches(tables))
+    wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if tables.deletion_candidates is not None:
         read_whole = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
         wrong = wrong.unionByName(
-            read_whole.select("bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes")
+            read_whole.select(
+                "bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes", F.lit(True).alias("sure")
+            )
         )
     # Of a log with several faults the map's is told.
     first = F.min(F.struct("rank", "reason"))
     wrong = wrong.groupBy("bookie_id", "path").agg(
-        first["reason"].alias("reason"), F.max("bytes").alias("bytes")
+        first["reason"].alias("reason"), F.max("bytes").alias("bytes"), F.max("sure").alias("sure")
     )
     shown = F.array_sort(F.collect_list(F.struct("path", "reason", "bytes")))
     rows = wrong.groupBy("bookie_id").agg(
-        F.count("*").alias("logs"), F.sum("bytes").alias("bytes"), F.slice(shown, 1, SHOWN).alias("sample")
+        F.count("*").alias("logs"),
+        F.sum("bytes").alias("bytes"),
+        F.slice(shown, 1, SHOWN).alias("sample"),
+        F.max("sure").alias("sure"),
     )
     return finding_rows(
         with_attribution(rows, tables),
         bookie_id="bookie_id",
-        confidence=suspect_if(F.col("attribution_suspect")),
+        confidence=suspect_if(F.col("attribution_suspect") | ~F.col("sure")),
         message=words(
             F.col("bookie_id"),
             " has ",
             quantity(F.col("logs"), "entry log", "entry logs"),
-            " whose ledgers map, or the collector's copy of it, is wrong, so that collection may delete "
-            "entries that are needed; ",
+            " whose header or ledgers map, or the collector's copy of it, is wrong, so that collection may "
+            "delete entries that are needed; ",
             F.col("sample")[0]["path"],
             ": ",
             F.col("sample")[0]["reason"],
@@ -99,14 +111,16 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     )
 
 
-def _wrong_maps(entry_logs: DataFrame) -> DataFrame:
-    """Logs whose own map is wrong."""
+def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
+    """Logs whose own map is wrong, or whose header leads the collector astray, as far as it is so set."""
     from pyspark.sql import functions as F
 
-    wrong = entry_logs.where(
-        "state = 'map-wrong' and ledger_id is null and kind = 'log' and bookie_id is not null"
-    )
-    return wrong.select("bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes")
+    astray = F.col("state") == EntryLogState.ASTRAY.value
+    misled = settings.source is None or settings.reads_past_header
+    wrong = entry_logs.where((F.col("state") == EntryLogState.MAP_WRONG.value) | (astray & F.lit(misled)))
+    wrong = wrong.where("ledger_id is null and kind = 'log' and bookie_id is not null")
+    sure = ~astray | F.lit(settings.source is not None)
+    return wrong.select("bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes", sure.alias("sure"))
 
 
 def _wrong_caches(tables: Tables) -> DataFrame:
@@ -117,7 +131,12 @@ def _wrong_caches(tables: Tables) -> DataFrame:
     assert tables.space is not None
     known = tables.entry_logs.where("bookie_id is not null")
     contradicted = known.where(F.col("cache") == CacheState.WRONG.value).select(
-        "bookie_id", "path", F.lit(1).alias("rank"), F.col("cache_reason").alias("reason"), "bytes"
+        "bookie_id",
+        "path",
+        F.lit(1).alias("rank"),
+        F.col("cache_reason").alias("reason"),
+        "bytes",
+        F.lit(True).alias("sure"),
     )
     forgotten = known.where("cached_bytes = 0 and entry_bytes > 0")
     lives = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
@@ -136,5 +155,6 @@ def _wrong_caches(tables: Tables) -> DataFrame:
             F.lit(2).alias("rank"),
             reason.alias("reason"),
             F.col("entry_bytes").alias("bytes"),
+            F.lit(True).alias("sure"),
         )
     )

@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
+from auditor.checks.finding_rows import (
+    comma_list,
+    finding_rows,
+    name_of_ledger,
+    quantity,
+    suspect_if,
+    words,
+)
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
+from auditor.model.states import Probe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,19 +30,22 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers of which the index has entries in a log that is not in the bookie's directories, or past its
-        end, or where the log has another entry. One finding a bookie, with how many ledgers of each kind, and
-        a few of them. Every ledger and log is held to the logs that are there and to their lengths; of up to
-        256 in a batch of the index one entry is looked up besides, and the report's notes say of how many of
-        them. Only in a run with `--entry-logs`.
+        end, or where the log has another entry: of another ledger, of its own, or none. One finding a bookie,
+        with how many ledgers of each kind, and a few of them; of entries that lie elsewhere, what lies there.
+        Every ledger and log is held to the logs that are there and to their lengths; of up to 256 in a batch
+        of the index one entry is looked up besides, and the report's notes say of how many of them; with
+        `--deep` so is every entry that it reads. Only in a run with `--entry-logs`.
 
     Why it matters:
         The bookie says that it has these entries, and cannot read them: their copies are lost without
         anybody being told, and no check of BookKeeper that trusts the index sees it.
 
     How sure:
-        Confirmed on saved directories. Suspect on a running store, where collection may have moved entries
-        and deleted the log between two looks; where a directory's cookie and place name two bookies; and of a
-        bookie without a single entry log, whose logs were left out of a copy, or lie on a disk that is away.
+        Confirmed on saved directories, and of a bookie that does not run. Suspect of a running one, whose
+        collection may have moved entries and deleted the log between two looks; a second run that sees the
+        same of one location confirms it. Suspect where a directory's cookie and place name two bookies; and
+        of a bookie without a single entry log, whose logs were left out of a copy, or lie on a disk that is
+        away.
 
     What to do:
         Look for the log first: a disk that was not mounted, a file that was moved. If it is gone, the copies
@@ -50,26 +61,19 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    assert tables.misplaced is not None
-    assert tables.entry_logs is not None
-    of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "past-end", "other")}
-    names = {kind: kind.replace("-", "_") for kind in of}
-    rows = with_ledgers(
-        tables.misplaced,
-        "bookie_id",
-        *(count.alias(names[kind]) for kind, count in of.items()),
-        F.sum("entries").alias("entries"),
-        F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),
-    )
-    with_logs = tables.entry_logs.select("bookie_id", F.lit(True).alias("has_logs")).distinct()
-    rows = rows.join(F.broadcast(with_logs), "bookie_id", "left").withColumn(
-        "no_log_at_all", F.col("has_logs").isNull()
-    )
+    rows = _per_bookie(tables)
+    moving = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
+    seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
+    point = F.col("point")
+    there = F.when(
+        point["there_ledger"].isNotNull(),
+        words("where entry ", point["there_entry"], " of ledger ", point["there_ledger"], " lies"),
+    ).otherwise("where no entry lies")
     return finding_rows(
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(
-            F.lit(tables.cluster.live) | F.col("no_log_at_all") | F.col("attribution_suspect")
+            (moving & ~seen_before) | F.col("no_log_at_all") | F.col("attribution_suspect")
         ),
         message=words(
             F.col("bookie_id"),
@@ -83,6 +87,10 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             F.col("other"),
             " where the log has something else; such as ",
             comma_list(F.col("sample")),
+            F.when(
+                point.isNotNull(),
+                words("; entry ", point["entry"], " of ledger ", point["ledger"], " is located ", there),
+            ).otherwise(""),
         ),
         evidence={
             "ledgers": "total",
@@ -92,7 +100,43 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             "other": "other",
             "log_ids": "log_ids",
             "no_log_at_all": "no_log_at_all",
+            "points_to": "point",
+            "seen_since": "since",
             "sample": "sample",
             "rows": F.lit("tables/misplaced"),
         },
     )
+
+
+def _per_bookie(tables: Tables) -> DataFrame:
+    """One row a bookie: how many ledgers of each kind, an entry that lies elsewhere as ``point``, and whether
+    the bookie ``runs``."""
+    from pyspark.sql import functions as F
+
+    assert tables.misplaced is not None
+    assert tables.entry_logs is not None
+    of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "past-end", "other")}
+    names = {kind: kind.replace("-", "_") for kind in of}
+    located = F.struct(
+        F.expr(name_of_ledger("scope_id", "ledger_id")).alias("ledger"),
+        F.col("probe_entry").alias("entry"),
+        "log_id",
+        F.col("probe_offset").alias("offset"),
+        F.col("there_ledger_id").cast("string").alias("there_ledger"),
+        F.col("there_entry_id").alias("there_entry"),
+    )
+    rows = with_ledgers(
+        tables.misplaced,
+        "bookie_id",
+        *(count.alias(names[kind]) for kind, count in of.items()),
+        F.sum("entries").alias("entries"),
+        F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),
+        F.min("since").alias("since"),
+        F.min(F.when(F.col("probe") == Probe.OTHER.value, located)).alias("point"),
+    )
+    with_logs = tables.entry_logs.select("bookie_id", F.lit(True).alias("has_logs")).distinct()
+    rows = rows.join(F.broadcast(with_logs), "bookie_id", "left").withColumn(
+        "no_log_at_all", F.col("has_logs").isNull()
+    )
+    runs = tables.bookies.where("registered is not null").select("bookie_id", F.lit(True).alias("runs"))
+    return rows.join(F.broadcast(runs.distinct()), "bookie_id", "left")

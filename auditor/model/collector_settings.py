@@ -28,6 +28,7 @@ _KEYS = {
     "diskUsageWarnThreshold": "disk_warn_threshold",
     "useTargetEntryLogSizeForGc": "by_target_size",
     "logSizeLimit": "log_size_limit",
+    "readBufferSizeBytes": "read_buffer",
 }
 """The field of each key of the configuration file."""
 
@@ -39,7 +40,7 @@ class CollectorSettings:
     ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals seconds, thresholds shares of a
     log's entries that ledgers still need. A threshold or interval of 0 or less switches that compaction off,
     ``over_replicated_wait_ms`` of 0 or less the collection of over-replicated ledgers. Disk thresholds are
-    shares in use. ``source`` is the file
+    shares in use, ``read_buffer`` the bytes of an entry log that are read at once. ``source`` is the file
     that said so; None: nothing did.
 
     Raises:
@@ -64,6 +65,7 @@ class CollectorSettings:
     disk_warn_threshold: float = 0.9
     by_target_size: bool = False
     log_size_limit: int = 1 << 30
+    read_buffer: int = 512
     source: str | None = None
 
     def __post_init__(self) -> None:
@@ -102,6 +104,11 @@ class CollectorSettings:
         "the server's defaults, for no --bookie-conf names others"
         """
         return self.source or "the server's defaults, for no --bookie-conf names others"
+
+    @property
+    def reads_past_header(self) -> bool:
+        """Whether more than the header of an entry log, 1,024 bytes, is read at once."""
+        return self.read_buffer > 1024
 
     def compaction(self, usage: float) -> str | None:
         """Which compaction rewrites a log of which ledgers need the share ``usage``: minor, major or none."""

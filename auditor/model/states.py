@@ -104,6 +104,7 @@ class EntryLogState(StrEnum):
     NO_MAP = "no-map"  # still written to, or not closed properly
     MAP_WRONG = "map-wrong"  # it contradicts the entries, which were read instead
     MAP_UNREADABLE = "map-unreadable"  # the entries were read instead, as the server does
+    ASTRAY = "header-astray"  # a server with a larger read buffer than the default reads them wrongly
     DAMAGED = "damaged"  # a record that no server wrote
     UNREADABLE = "unreadable"
 
@@ -145,7 +146,8 @@ class NotChecked(StrEnum):
     """Why it is not known: column ``reason`` of the table digests."""
 
     BUDGET = "budget"  # the bytes that one bookie may have read were used up
-    LOG = "log"  # its log could not be read, or has something else there
+    LOG = "log"  # its log could not be read
+    OTHER = "other-entry"  # its log has something else there
     METADATA = "metadata"  # the metadata does not list the ledger, or could not be read
     TYPE = "type"  # the metadata says no digest type, and none matches
     DUMMY = "dummy"  # the ledger has no digests

@@ -50,7 +50,7 @@ VIEWS = {
     "vanished_ranges": "ten thousand ids of which a bookie holds orphans only",
     "undrawn": "a bookie with orphans whose ids the store's generator has not given out",
     "gc_foresight": "a ledger that a bookie's garbage collector deletes next, or meets and keeps, and why",
-    "log_foresight": "a closed entry log: which collection or compaction deletes or rewrites it, since when",
+    "log_foresight": "an entry log: which collection or compaction deletes or rewrites it, since when",
     "deletion_candidates": "an entry log that the next collection deletes, its map held to its entries",
     "stale_marks": "an under-replication mark of a ledger that has all its copies",
     "owners": "a reference to a ledger that an application keeps, or a value of its that cannot be read",

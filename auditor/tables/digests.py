@@ -42,9 +42,12 @@ DIGESTS = schema_of(
     (
         "reason",
         pa.string(),
-        "why it was not checked: budget, log (unreadable, or something else lies there), metadata (lists no "
-        "such ledger, or cannot be read), type (unknown), dummy (no digest), no-password, other-password",
+        "why it was not checked: budget, log (unreadable), other-entry (something else lies there), metadata "
+        "(lists no such ledger, or cannot be read), type (unknown), dummy (no digest), no-password, "
+        "other-password",
     ),
+    ("there_ledger_id", pa.int64(), "other-entry: the ledger of the entry that lies there; null: none does"),
+    ("there_entry_id", pa.int64(), "that entry"),
     ("payload_bytes", pa.int64(), "length of the payload; null where the digest type is not known"),
     (
         "payload_crc32c",

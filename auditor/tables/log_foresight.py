@@ -1,9 +1,13 @@
-"""log_foresight: what collection and compaction do with each closed entry log next.
+"""log_foresight: what collection and compaction do with each entry log next.
 
 The server counts as needed all bytes that a log has of ledgers which are on the bookie, wherever their index
 points (GarbageCollectorThread). A log of which nothing is needed is deleted; one of which less is needed than
 a threshold is rewritten when that compaction's interval is over: what is needed goes into a new log, and the
-old one is deleted. A log with bytes whose owner is unknown is left out.
+old one is deleted. A log with bytes whose owner is unknown is left out, and so is one whose map or header is
+wrong, for the collector goes by that (`entry-log-header-wrong`).
+
+The newest log of a directory is left alone while its bookie writes to it. A bookie that is started again
+begins a new one, and that log is like any other (``after_restart``), although it has no map.
 
 ``minor_since`` and ``major_since`` tell for how long a log has waited: they are carried from run to run.
 """
@@ -16,7 +20,7 @@ import pyarrow as pa
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import REPLICA, schema_of
-from auditor.model.states import GcAction, GcPass, LogFileKind, SpaceClass
+from auditor.model.states import EntryLogState, GcAction, GcPass, LogFileKind, SpaceClass
 from auditor.tables.full_disks import suspended, with_full_disks
 
 if TYPE_CHECKING:
@@ -45,6 +49,13 @@ LOG_FORESIGHT = schema_of(
         "scan time of the first in a row of runs that saw it below the threshold of minor compaction, ms",
     ),
     ("major_since", pa.int64(), "the same of major compaction"),
+    ("current", pa.bool_(), "the newest log of its directory, without a map (space)"),
+    (
+        "after_restart",
+        pa.string(),
+        "of a current log: delete, minor, major or keep, once the bookie was started again; null: another "
+        "log, or it has entries that the index may not have yet",
+    ),
 )
 """The table ``log_foresight``."""
 
@@ -69,17 +80,25 @@ def log_foresight(
     if settings.by_target_size:
         largest = F.greatest(F.col("entries"), F.lit(settings.log_size_limit))
         usage = F.when(usage < 1, F.col("remain") / largest).otherwise(usage)
-    rows = _logs(space, foresight).withColumn("usage", usage)
+    wrong = F.col("state").isin(EntryLogState.MAP_WRONG.value, EntryLogState.ASTRAY.value)
+    rows = (
+        _logs(space, foresight)
+        .join(entry_logs.where(wrong).select("path").distinct(), "path", "left_anti")
+        .withColumn("usage", usage)
+    )
     minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
     major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
     kept = F.col("remain") > 0
-    action = (
+    once_closed = (
         F.when(~kept, GcAction.DELETE.value)
         .when(minor, GcAction.MINOR.value)
         .when(major, GcAction.MAJOR.value)
         .otherwise(GcAction.KEEP.value)
     )
-    rows = with_full_disks(rows.withColumn("action", action), entry_logs, disks, settings)
+    action = F.when(F.col("current"), GcAction.KEEP.value).otherwise(once_closed)
+    restarted = F.when(F.col("current") & ~F.col("unclear"), once_closed)
+    rows = rows.withColumns({"action": action, "after_restart": restarted})
+    rows = with_full_disks(rows, entry_logs, disks, settings)
     stays = (F.col("action") == GcAction.KEEP.value) | suspended()
     rows = rows.withColumn("frees", F.when(stays, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
     if earlier is None:
@@ -97,7 +116,7 @@ def log_foresight(
     # Null in the run before: the log was above the threshold then, and begins anew. What it was between the
     # two runs nobody has seen.
     def since(was: str, below: Column) -> Column:
-        return F.when(kept & below, F.coalesce(F.col(was), F.lit(scan_time)))
+        return F.when(kept & below & ~F.col("current"), F.coalesce(F.col(was), F.lit(scan_time)))
 
     found = rows.withColumns(
         {"minor_since": since("was_minor", minor), "major_since": since("was_major", minor | major)}
@@ -106,7 +125,11 @@ def log_foresight(
 
 
 def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
-    """One row a closed log of a bookie: its ``bytes``, those of ``entries``, and those that ``remain``."""
+    """One row a log of a bookie: its ``bytes``, those of ``entries``, and those that ``remain``.
+
+    Those with bytes of an ``unclear`` owner are left out but for the newest of a directory, ``current``, the
+    end of which is always so.
+    """
     from pyspark.sql import functions as F
 
     plans = foresight.where(F.col("pass") == GcPass.LISTING.value).select(
@@ -116,17 +139,18 @@ def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
     unclear = (SpaceClass.OWNER_UNKNOWN.value, SpaceClass.NOT_YET_MAPPED.value)
     # Superseded bytes of a ledger that is gone already are of no orphan, so no row of foresight is theirs.
     remains = F.coalesce("planned", "remains")
-    rows = space.where(
-        (F.col("kind") == LogFileKind.LOG.value) & ~F.col("current") & F.col("bookie_id").isNotNull()
-    ).join(plans, [*REPLICA], "left")
+    rows = space.where((F.col("kind") == LogFileKind.LOG.value) & F.col("bookie_id").isNotNull()).join(
+        plans, [*REPLICA], "left"
+    )
     return (
-        rows.groupBy("bookie_id", "directory", "path", "log_id")
+        rows.groupBy("bookie_id", "directory", "path", "log_id", "current")
         .agg(
             F.sum("bytes").alias("bytes"),
             F.coalesce(F.sum(F.when(of_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
             F.coalesce(F.sum(F.when(of_ledger & remains, F.col("bytes"))), F.lit(0)).alias("remain"),
-            F.max(F.col("class").isin(*unclear)).alias("unclear"),
+            F.max(F.col("class").isin(*unclear) & (~F.col("current") | of_ledger & ~remains)).alias(
+                "unclear"
+            ),
         )
-        .where("not unclear")
-        .drop("unclear")
+        .where("current or not unclear")
     )

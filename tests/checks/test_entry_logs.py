@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
+from auditor.model.collector_settings import CollectorSettings
 from auditor.model.states import SpaceClass
 from auditor.tables import Tables
-from tests.checks.tables_builder import Row, find, frame, tables
+from tests.checks.tables_builder import NOW, Row, facts, find, frame, tables
 
 HEADERS = {"class": SpaceClass.HEADERS_AND_MAPS.value, "bytes": 1024}
 
@@ -104,6 +106,29 @@ def test_what_the_collector_remembers_wrong_of_a_log_is_critical(spark: SparkSes
     }
 
 
+@pytest.mark.parametrize(
+    ("settings", "confidence"),
+    [
+        (CollectorSettings(), ["suspect"]),
+        (CollectorSettings(source="bk_server.conf"), []),
+        (CollectorSettings(source="bk_server.conf", read_buffer=1024), []),
+        (CollectorSettings(source="bk_server.conf", read_buffer=4096), ["confirmed"]),
+    ],
+)
+def test_a_header_that_leads_a_large_read_buffer_astray_counts_as_the_bookies_are_set(
+    spark: SparkSession, settings: CollectorSettings, confidence: list[str]
+) -> None:
+    rows = [
+        cached(1, state="header-astray", bytes=2000, reason="a ledgers map at byte -5"),
+        cached(2, state="map-unreadable", bytes=2000, reason="a ledgers map at byte 5"),
+    ]
+    known = replace(asked(spark, (1, [live(9, 1000)])), collector=settings)
+    found = find("entry-log-header-wrong", replace(known, entry_logs=frame(spark, "entry_logs", rows)))
+    assert [each.confidence for each in found] == confidence
+    assert {each.severity for each in found} <= {"critical"}
+    assert all(each.evidence["logs"] == 1 for each in found)
+
+
 def test_without_bytes_there_is_nothing_to_say(spark: SparkSession) -> None:
     rows = asked(spark)
     assert find("entry-log-reclaimable", rows) == []
@@ -126,3 +151,49 @@ def test_an_index_of_a_bookie_without_any_log_is_a_suspect(spark: SparkSession) 
         ("bk1", "suspect", True),
         ("bk2", "confirmed", False),
     ]
+
+
+def misplaced(bookie: str, **said: Any) -> Row:
+    row = {"bookie_id": bookie, "scope_id": 0, "ledger_id": 7, "log_id": 3, "entries": 2, "since": NOW}
+    return row | {"probe": "missing", "probe_entry": 0, "probe_offset": 1028} | said
+
+
+def test_of_a_running_bookie_the_second_run_decides_and_of_one_that_stands_still_the_first(
+    spark: SparkSession,
+) -> None:
+    """up: seen for the first time; seen: by an earlier run too; down: not registered beside a live store."""
+    bookies = ("up", "seen", "down")
+    known = replace(
+        tables(
+            spark,
+            facts(live=True),
+            bookies=[
+                {"bookie_id": each, "registered": None if each == "down" else "writable"} for each in bookies
+            ],
+        ),
+        misplaced=frame(
+            spark, "misplaced", [misplaced(each, since=NOW - (each == "seen")) for each in bookies]
+        ),
+        entry_logs=frame(spark, "entry_logs", [{"bookie_id": each, "log_id": 4} for each in bookies]),
+    )
+    found = {each.bookie_id: each.confidence for each in find("entry-log-missing", known)}
+    assert found == {"up": "suspect", "seen": "confirmed", "down": "confirmed"}
+
+
+def test_a_location_that_points_to_another_entry_says_to_which(spark: SparkSession) -> None:
+    rows = [
+        misplaced("bk1", probe="other", probe_entry=5, there_ledger_id=9, there_entry_id=2),
+        misplaced("bk2", probe="other", probe_entry=5),
+        misplaced("bk3"),
+    ]
+    known = replace(
+        tables(spark, bookies=[{"bookie_id": f"bk{number}"} for number in (1, 2, 3)]),
+        misplaced=frame(spark, "misplaced", rows),
+        entry_logs=frame(spark, "entry_logs", [{"bookie_id": f"bk{number}"} for number in (1, 2, 3)]),
+    )
+    found = {each.bookie_id: each for each in find("entry-log-missing", known)}
+    assert found["bk1"].message.endswith("; entry 5 of ledger 7 is located where entry 2 of ledger 9 lies")
+    assert found["bk2"].message.endswith("; entry 5 of ledger 7 is located where no entry lies")
+    assert found["bk3"].message.endswith("; such as 7")
+    assert found["bk1"].evidence["points_to"]["there_ledger"] == "9"
+    assert found["bk3"].evidence["points_to"] is None

@@ -99,3 +99,54 @@ def test_thresholds_of_the_bookies_file_count_and_copies_of_disks_do_not(spark: 
     settings = CollectorSettings.of({"diskUsageThreshold": "0.98", "diskUsageWarnThreshold": "0.95"}, "f")
     assert {state for state, *_ in foretold(spark, settings).values()} == {"almost-full", None}
     assert {state for state, *_ in foretold(spark, settings, disks=False).values()} == {None}
+
+
+def test_a_log_whose_map_or_header_is_wrong_is_left_out_for_its_collector_goes_by_that(
+    spark: SparkSession,
+) -> None:
+    wrong = {"tenth": "map-wrong", "half": "header-astray", "most": "map-unreadable"}
+    rows = log_foresight(
+        frame(spark, "space", parts("idx", "/i0")),
+        frame(
+            spark, "entry_logs", [{"path": f"/i0/{name}", "state": state} for name, state in wrong.items()]
+        ),
+        frame(spark, "gc_foresight", []),
+        CollectorSettings(),
+        NOW,
+    ).collect()
+    assert {row["path"] for row in rows} == {"/i0/gone", "/i0/most"}
+
+
+def test_the_newest_log_stays_until_its_bookie_is_started_again(spark: SparkSession) -> None:
+    logs = {"gone": [("orphan", 900, False)], "tenth": [("orphan", 900, False), ("live", 100, True)]}
+    # Of a ledger that the index has not got yet nothing is known; of one that it has, all is.
+    logs |= {"unflushed": [("not-yet-mapped", 900, False)], "new": [("not-yet-mapped", 900, True)]}
+    rows = [
+        {"bookie_id": "idx", "directory": "/i0", "path": f"/i0/{name}", "log_id": 9, "kind": "log"}
+        | {
+            "current": True,
+            "scope_id": 0,
+            "ledger_id": ledger,
+            "bytes": size,
+            "class": kind,
+            "remains": remains,
+        }
+        for name, parts_of_log in logs.items()
+        for ledger, (kind, size, remains) in enumerate([*parts_of_log, ("not-yet-mapped", 7, False)])
+    ]
+    for row in rows:
+        if row["bytes"] == 7:
+            row["ledger_id"] = None  # what follows the last record
+    found = log_foresight(
+        frame(spark, "space", rows),
+        frame(spark, "entry_logs", list(loggers())),
+        frame(spark, "gc_foresight", []),
+        CollectorSettings(),
+        NOW,
+    ).collect()
+    assert {(row["action"], row["frees"], row["minor_since"], row["major_since"]) for row in found} == {
+        ("keep", 0, None, None)
+    }
+    assert {row["path"]: row["after_restart"] for row in found} == {
+        "/i0/gone": "delete", "/i0/tenth": "minor", "/i0/unflushed": None, "/i0/new": "keep",
+    }  # fmt: skip

@@ -72,11 +72,24 @@ def decode_header(data: bytes) -> EntryLogHeader:
     >>> decode_header(bytes.fromhex("424b4c4f 00000001 0000000000000442 00000002").ljust(1024, bytes(1)))
     EntryLogHeader(version=1, map_offset=1090, map_ledgers=2)
     """
+    header = as_it_stands(data)
+    check_header(header)
+    return header
+
+
+def as_it_stands(data: bytes) -> EntryLogHeader:
+    """What the header says, sensible or not; raises `DecodeError` where this is no entry log."""
     if len(data) < HEADER_BYTES:
         raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
-    magic, version, offset, ledgers = _HEADER.unpack_from(data)
+    magic, *numbers = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise DecodeError(_WHAT, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
+    return EntryLogHeader(*numbers)
+
+
+def check_header(header: EntryLogHeader) -> None:
+    """Raise `DecodeError` where no server can have written these numbers."""
+    version, offset, ledgers = header.version, header.map_offset, header.map_ledgers
     if not 0 <= version <= NEWEST_VERSION:
         raise DecodeError(_WHAT, 4, f"version {version} is not one of 0 to {NEWEST_VERSION}")
     # 0 is how the header stays until the log is closed; anything else in the header's own bytes is damage.
@@ -84,7 +97,6 @@ def decode_header(data: bytes) -> EntryLogHeader:
         raise DecodeError(_WHAT, 8, f"a ledgers map at byte {offset}, inside the header")
     if ledgers < 0:
         raise DecodeError(_WHAT, 16, f"a ledgers map of {ledgers} ledgers")
-    return EntryLogHeader(version, offset, ledgers)
 
 
 def is_direct(data: bytes) -> bool:
@@ -120,7 +132,10 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
         raise DecodeError(
             _WHAT, header.map_offset + at, f"{header.map_ledgers} ledgers promised, {total} in the map"
         )
-    return np.concatenate(found) if found else np.empty(0, LEDGER)
+    whole = np.concatenate(found) if found else np.empty(0, LEDGER)
+    if len(np.unique(whole["ledger_id"])) != total:
+        raise DecodeError(_WHAT, header.map_offset, "a ledger that is twice in the map")
+    return whole
 
 
 def _record(data: bytes, at: int, start: int) -> NDArray[np.void]:
@@ -135,7 +150,10 @@ def _record(data: bytes, at: int, start: int) -> NDArray[np.void]:
     if len(data) - at < _SIZE.size + size:
         raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
     ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER, count, at + _RECORD.size)
-    if (negative := np.flatnonzero(ledgers["bytes"] < 0)).size:
-        where = start + at + _RECORD.size + LEDGER.itemsize * int(negative[0]) + 8
-        raise DecodeError(_WHAT, where, f"{ledgers['bytes'][negative[0]]} bytes of a ledger")
+    if (negative := np.flatnonzero((ledgers["bytes"] < 0) | (ledgers["ledger_id"] < 0))).size:
+        where = start + at + _RECORD.size + LEDGER.itemsize * int(negative[0])
+        ledger, size = ledgers[negative[0]].tolist()
+        if ledger < 0:
+            raise DecodeError(_WHAT, where, f"a ledger {ledger} in the map")
+        raise DecodeError(_WHAT, where + 8, f"{size} bytes of a ledger")
     return ledgers

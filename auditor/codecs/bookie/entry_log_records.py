@@ -92,12 +92,28 @@ class EntryLogRecords:
 
         Raises `DecodeError` at a record that no server can have written; what comes before it is given first.
         """
-        at, wanted, self.end = start, next_block(0), start
+        self.end = start
+        for block, at, starts in self._records(start):
+            yield from self._entries_of(block, at, starts)
+
+    def as_collected(self, start: int) -> Iterator[tuple[Longs, Longs]]:
+        """Ledgers and sizes of all whole records from byte ``start`` on, whether a server can have written
+        them or not: a collector's scan does not ask."""
+        for block, at, starts in self._records(start):
+            heads = heads_at(block, starts, HEAD)
+            ledgers, sizes = (heads[name].astype(np.int64) for name in ("ledger_id", "length"))
+            # It reads twelve bytes of each, and ends where they are not there.
+            taken = (ledgers >= 0) & (at + starts + LENGTH.size + 8 <= self.size)
+            yield ledgers[taken], sizes[taken] + LENGTH.size
+
+    def _records(self, start: int) -> Iterator[tuple[bytes, int, Longs]]:
+        """Blocks, where each begins, and where in it whole records start."""
+        at, wanted = start, next_block(0)
         while at < self.size and not self.cut:
             block = self._block(at, wanted)
             starts, stop = self._walk(block, at)
             if len(starts):
-                yield from self._entries_of(block, at, starts)
+                yield block, at, starts
             wanted = next_block(stop - len(block))
             at += stop
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from auditor.codecs.bookie.entry_log import HEADER_BYTES, EntryLogHeader, decode_header, decode_map
 from auditor.errors import DecodeError
-from tests.codecs.ledger_strategies import int64s
 
 LOGS = Path(__file__).parents[2] / "data" / "entry-logs"
 # Three entries of 18 bytes, ledger 5 twice and ledger 9, and the log closed.
@@ -85,6 +84,8 @@ DAMAGED_MAPS = {
     "more ledgers than promised": (MAP, 1, len(MAP)),
     "a second record of another kind": (MAP + struct.pack(">iqqi", 20, -1, -3, 0), 3, len(MAP) + 4),
     "a ledger of negative bytes": (record([(1, 1), (2, -1)]), 2, 24 + 16 + 8),
+    "a negative ledger": (record([(1, 1), (-2, 1)]), 2, 24 + 16),
+    "a ledger that is twice in it": (record([(1, 1)]) + record([(1, 1)]), 2, 0),
 }
 
 
@@ -95,9 +96,12 @@ def test_a_damaged_map_is_refused_where_the_damage_begins(data: bytes, promised:
     assert (damage.value.what, damage.value.offset) == ("entry log", 4096 + offset)
 
 
-@given(st.lists(st.lists(st.tuples(int64s, st.integers(0, 2**63 - 1)), min_size=1, max_size=5), max_size=4))
-def test_every_map_that_is_written_is_read_back(records: list[list[tuple[int, int]]]) -> None:
-    whole = [pair for each in records for pair in each]
+longs = st.integers(0, 2**63 - 1)
+
+
+@given(st.lists(st.tuples(longs, longs), max_size=20, unique_by=lambda pair: pair[0]), st.integers(1, 5))
+def test_every_map_that_is_written_is_read_back(whole: list[tuple[int, int]], largest: int) -> None:
+    records = [whole[at : at + largest] for at in range(0, len(whole), largest)]
     header = EntryLogHeader(1, 4096, len(whole))
     data = b"".join(map(record, records))
     assert decode_map(data, header).tolist() == whole

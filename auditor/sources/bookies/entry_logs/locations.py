@@ -49,6 +49,8 @@ LOCATIONS = schema_of(
     ("probe", pa.string(), "ok, missing, past-end or other: what an entry was found to be; null: not asked"),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
     ("probe_offset", pa.int64(), "where the index has it"),
+    ("there_ledger_id", pa.int64(), "the ledger of the entry that lies there instead; null: none does"),
+    ("there_entry_id", pa.int64(), "that entry"),
     ("reason", pa.string(), "why the index could not be read"),
 )
 """The table ``locations``; several rows of one ledger and log add up."""
@@ -251,6 +253,7 @@ def _probe_logs(
     )
     probes: list[str | None] = [None] * len(log_ids)
     entries, offsets = first.copy(), low.copy()
+    others: dict[int, tuple[int, int]] = {}
     at = np.minimum(np.searchsorted(logs.ids, log_ids), max(0, len(logs.ids) - 1))
     there = logs.ids[at] == log_ids if len(logs.ids) else np.zeros(len(log_ids), bool)
     ends = logs.sizes[at] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
@@ -262,21 +265,36 @@ def _probe_logs(
     sound = np.flatnonzero(there & ~beyond & (scopes == 0))
     step = max(1, -(-len(sound) // PROBES))
     for row in sound[::step].tolist():
-        probes[row] = _probe(logs, int(log_ids[row]), int(low[row]), int(ledgers[row]), int(first[row]))
+        wanted = int(ledgers[row]), int(first[row])
+        probes[row], other = _probe(logs, int(log_ids[row]), int(low[row]), int(ends[row]), wanted)
+        if other is not None:
+            others[row] = other
     asked = np.array([probe is None for probe in probes])
     return {
         "probe": pa.array(probes, pa.string()),
         "probe_entry": pa.array(entries, mask=asked),
         "probe_offset": pa.array(offsets, mask=asked),
+        "there_ledger_id": pa.array(
+            [others.get(row, (None, None))[0] for row in range(len(probes))], pa.int64()
+        ),
+        "there_entry_id": pa.array(
+            [others.get(row, (None, None))[1] for row in range(len(probes))], pa.int64()
+        ),
     }
 
 
-def _probe(logs: _Logs, log_id: int, offset: int, ledger_id: int, entry_id: int) -> str:
+def _probe(
+    logs: _Logs, log_id: int, offset: int, end: int, wanted: tuple[int, int]
+) -> tuple[str, tuple[int, int] | None]:
+    """What was found, and the ledger and entry that lie there instead, where those can be some."""
     try:
         found = logs.record(log_id, offset)
     except FileNotFoundError:
-        return Probe.MISSING
+        return Probe.MISSING, None
     if found is None:
-        return Probe.PAST_END
-    size, ledger, entry = found
-    return Probe.OK if (ledger, entry) == (ledger_id, entry_id) and size >= RECORD_IDS else Probe.OTHER
+        return Probe.PAST_END, None
+    size, *there = found
+    if size >= RECORD_IDS and tuple(there) == wanted:
+        return Probe.OK, None
+    an_entry = size >= RECORD_IDS and offset + size <= end and min(there) >= 0
+    return Probe.OTHER, (there[0], there[1]) if an_entry else None

@@ -21,13 +21,16 @@ from auditor.codecs.bookie.entry_log import (
     DIRECT_HEADER_BYTES,
     HEADER_BYTES,
     EntryLogHeader,
-    decode_header,
+    as_it_stands,
+    check_header,
     decode_map,
     is_direct,
 )
+from auditor.codecs.bookie.entry_log_extraction import taken_ledgers
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords
-from auditor.codecs.bookie.length_prefixed import Longs, ReadAt
+from auditor.codecs.bookie.length_prefixed import LENGTH, Longs, ReadAt
 from auditor.errors import DecodeError
+from auditor.model.amounts import plural
 from auditor.model.regular_file import open_regular
 
 MAP, SCAN = "map", "scan"
@@ -45,7 +48,8 @@ class LogContents:
     Ledgers are columns of one length: ``entries`` is empty where only the map was read. ``counted`` is `MAP`,
     `SCAN`, or None where nothing says whose the entries are; then all that is not header is ``tail_bytes``.
     ``damage`` is what is wrong with a record, ``map_damage`` with the map: it contradicts the entries, or,
-    with ``map_unreadable``, is none. ``cut``: the file ends inside a record.
+    with ``map_unreadable``, is none. ``astray``: a header that no server can have written leads a collector
+    with a large read buffer astray. ``cut``: the file ends inside a record.
     """
 
     size: int = 0
@@ -65,6 +69,7 @@ class LogContents:
     damage: DecodeError | None = None
     map_damage: DecodeError | None = None
     map_unreadable: bool = False
+    astray: bool = False
 
     @property
     def entry_bytes(self) -> int:
@@ -118,26 +123,33 @@ class _Log:
         found.header_bytes = min(found.size, HEADER_BYTES)
         found.tail_bytes = found.size - found.header_bytes
         try:
-            found.header = decode_header(data)
+            found.header = as_it_stands(data)
         except DecodeError as damage:
             found.damage = damage
             return found
+        try:
+            check_header(found.header)
+        except DecodeError as damage:
+            found.map_damage, found.map_unreadable = damage, True
         found.direct = is_direct(data)
         if found.direct:
             found.header_bytes = DIRECT_HEADER_BYTES
             found.tail_bytes = found.size - DIRECT_HEADER_BYTES
-        if found.header.has_map:
+        if found.header.has_map and not found.map_unreadable:
             self._read_map(found.header)
         if scan and (verify or found.counted is None):
             self._scan()
+            if self._said is None:
+                self._hold_collector(found.header)
         return found
 
     def _read_map(self, header: EntryLogHeader) -> None:
         found = self._found
         try:
             rest = max(0, found.size - header.map_offset)
-            # A damaged offset can lie where no file reaches.
-            data = self._part(header.map_offset, min(rest, header.longest_map)) if rest else b""
+            # A damaged offset can lie where no file reaches. One number more says whether the map goes on.
+            longest = min(rest, header.longest_map + LENGTH.size)
+            data = self._part(header.map_offset, longest) if rest else b""
             ledgers = decode_map(data, header)
         except DecodeError as damage:
             found.map_damage, found.map_unreadable = damage, True
@@ -190,6 +202,22 @@ class _Log:
                 f"and the log {there.get(first, 0)}"
             )
             found.map_damage = DecodeError("entry log", found.header.map_offset, reason)
+
+    def _hold_collector(self, header: EntryLogHeader) -> None:
+        """Hold to the entries what a collector makes of a header or a map that no server can have written."""
+        found = self._found
+        taken = taken_ledgers(self._part, found.size, header, found.direct)
+        lacking = [] if taken is None else sorted(set(found.ledger_ids.tolist()) - taken.keys())
+        if taken is None or not lacking:
+            return
+        what = found.map_damage.reason if found.map_damage else f"a ledgers map at byte {header.map_offset}"
+        reason = (
+            f"{what}: the collector takes the log to have {plural(len(taken), 'ledger')}, and "
+            f"{plural(len(lacking), 'ledger')} of it, such as {lacking[0]}, not among them"
+        )
+        offset = found.map_damage.offset if found.map_damage else header.map_offset
+        found.map_damage, found.map_unreadable = DecodeError("entry log", offset, reason), False
+        found.astray = header.map_offset < 0
 
 
 class _Sums:

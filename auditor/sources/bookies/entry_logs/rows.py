@@ -34,7 +34,9 @@ SCHEMA = schema_of(
         "state",
         pa.string(),
         "ok; no-map: still written to, or not closed properly; map-wrong: the map contradicts the entries; "
-        "map-unreadable; damaged: a record that no server wrote; unreadable",
+        "or a collector takes it to lack ledgers that the log has; map-unreadable: the entries were read "
+        "instead; header-astray: and a server with a larger read buffer than the default reads them wrongly; "
+        "damaged: a record that no server wrote; unreadable",
     ),
     ("reason", pa.string(), "why the state is not ok"),
     ("offset", pa.int64(), "the byte at fault, where it is known"),
@@ -134,7 +136,7 @@ def read_log(
     row |= {"bytes": found.size, "mtime": found.mtime}
     if found.header is not None:
         row |= {"version": found.header.version, "direct": found.direct}
-    row |= {"state": _state(found), "counted": found.counted}
+    row |= {"state": state_of(found), "counted": found.counted}
     row |= {
         name: getattr(found, name) for name in ("header_bytes", "map_bytes", "padding_bytes", "tail_bytes")
     }
@@ -172,9 +174,12 @@ def ledger_batches(
         )
 
 
-def _state(found: LogContents) -> str:
+def state_of(found: LogContents) -> str:
+    """The state of a log by what was read of it."""
     if found.header is None or (found.map_unreadable and found.counted is None):
         return EntryLogState.UNREADABLE
+    if found.astray:
+        return EntryLogState.ASTRAY
     if found.map_damage is not None:
         return EntryLogState.MAP_UNREADABLE if found.map_unreadable else EntryLogState.MAP_WRONG
     if found.damage is not None:

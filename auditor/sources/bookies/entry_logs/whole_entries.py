@@ -46,7 +46,9 @@ WHOLE_ENTRIES = schema_of(
     ),
     ("header_bytes", pa.int32(), "where the digest begins"),
     ("entries", pa.int64(), "1; of entries that were not read, how many"),
-    ("reason", pa.string(), "why they were not read"),
+    ("reason", pa.string(), "why they were not read, or not checked"),
+    ("there_ledger_id", pa.int64(), "as in locations: what lies there instead"),
+    ("there_entry_id", pa.int64(), "likewise"),
 )
 """What `read_whole_entries` gives."""
 
@@ -91,39 +93,38 @@ def _rows(
             continue
         location = int(located.locations[at])
         ledger = LedgerId(int(located.ledger_ids[at]), int(located.scope_ids[at]))
-        data = reader.entry(location >> 32, location & 0xFFFFFFFF)
-        row = None if data is None else _row(data, ledger, int(located.entry_ids[at]), key)
-        if data is None or row is None:
+        try:
+            data = reader.entry(location >> 32, location & 0xFFFFFFFF)
+        except OSError:
             missed[NotChecked.LOG] += 1
             continue
         left -= len(data)
+        row = _row(data, ledger, int(located.entry_ids[at]), key)
         rows.append(row | {"log_id": location >> 32, "entry_offset": location & 0xFFFFFFFF})
     reader.close()
     return [*rows, *({"entries": count, "reason": reason} for reason, count in missed.items())], left
 
 
-def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dict[str, Any] | None:
-    """None where another entry is there, which the table misplaced tells of."""
+def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dict[str, Any]:
+    """What the bytes at an entry's location are."""
+    wanted = {"scope_id": ledger.scope, "ledger_id": ledger.id, "entry_id": entry_id, "entries": 1}
     try:
         header = decode_header(data)
     except DecodeError:
-        return None
+        return wanted | {"reason": NotChecked.OTHER}
     if (header.ledger, header.entry_id) != (ledger, entry_id):
-        return None
+        there = {"there_ledger_id": header.ledger.id, "there_entry_id": header.entry_id}
+        return wanted | {"reason": NotChecked.OTHER} | there
     begin = header.header_bytes
     payloads = {
         f"payload_{name.lower()}": crc32c(data[begin + length :]) for name, length in DIGEST_BYTES.items()
     }
-    return {
-        "scope_id": ledger.scope,
-        "ledger_id": ledger.id,
-        "entry_id": entry_id,
+    return wanted | {
         "entry_bytes": len(data),
         "crc32_right": digest_matches(data, begin, "CRC32"),
         "crc32c_right": digest_matches(data, begin, "CRC32C"),
         "mac_right": digest_matches(data, begin, "MAC", key),
         "header_bytes": begin,
-        "entries": 1,
         **payloads,
     }
 
@@ -137,18 +138,21 @@ class _Reader:
         self._descriptor: int | None = None
         self._start, self._block = 0, b""
 
-    def entry(self, log_id: int, offset: int) -> bytes | None:
-        """An entry by where it begins; None where no such entry can be there, or its log cannot be read."""
+    def entry(self, log_id: int, offset: int) -> bytes:
+        """An entry by where it begins, or nothing where none can be.
+
+        Raises OSError: its log cannot be read.
+        """
         if log_id != self._log:
             self._open(log_id)
         if self._descriptor is None:
-            return None
+            raise FileNotFoundError(f"log {log_id:x}")
         before = self._part(offset - LENGTH.size, LENGTH.size)
         size = LENGTH.unpack(before)[0] if len(before) == LENGTH.size else 0
         if not RECORD_IDS <= size <= MAX_ENTRY_BYTES:
-            return None
+            return b""
         data = self._part(offset, size)
-        return data if len(data) == size else None
+        return data if len(data) == size else b""
 
     def close(self) -> None:
         """Close the log that is open."""
@@ -172,8 +176,5 @@ class _Reader:
             # A neighbour of what was read last: the next ones will be near too.
             near = bool(self._block) and 0 <= offset - end < _NEAR
             wanted = max(length, _BLOCK if near else 4096)
-            try:
-                self._start, self._block = offset, os.pread(self._descriptor, wanted, max(0, offset))
-            except OSError:
-                return b""
+            self._start, self._block = offset, os.pread(self._descriptor, wanted, max(0, offset))
         return self._block[offset - self._start : offset - self._start + length]

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from auditor.sources.bookies.entry_logs.locations import located_batches, read_locations
+from auditor.sources.bookies.entry_logs.sample import EntrySample
+from auditor.sources.bookies.entry_logs.whole_entries import read_whole_entries
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
+from tests.codecs.entry_logs import log
 
 HEADER = struct.pack(">4sii", b"BKLE", 1, 0).ljust(1024, b"\0")
 
@@ -52,6 +55,47 @@ def test_a_file_that_ends_before_its_first_slot_has_no_entries_and_hides_no_othe
     assert [(row["ledger_id"], row["probe"], row["reason"]) for row in rows.to_pylist()] == [
         (2, "missing", None)
     ]
+
+
+def test_a_location_that_points_to_another_entry_says_what_lies_there(ledgers: Path) -> None:
+    entries = [(1, 0, 4), (1, 1, 4), (2, 0, 4)]
+    (ledgers / "current" / "5.log").write_bytes(log(entries))
+    at = [5 << 32 | 1028 + 24 * number for number in range(3)]
+    index(ledgers, 1, HEADER + struct.pack(">2q", at[1], at[1]))
+    index(ledgers, 2, HEADER + struct.pack(">2q", at[2], at[2]))
+    index(ledgers, 3, HEADER + struct.pack(">q", 5 << 32 | 1029))
+    index(ledgers, 4, HEADER + struct.pack(">q", at[2]))
+    [rows] = read_locations(part(ledgers), [str(ledgers)])
+    found = {
+        row["ledger_id"]: (row["probe"], row["there_ledger_id"], row["there_entry_id"])
+        for row in rows.to_pylist()
+    }
+    assert found == {
+        1: ("other", 1, 1), 2: ("ok", None, None), 3: ("other", None, None), 4: ("other", 2, 0)
+    }  # fmt: skip
+
+
+def test_every_entry_that_is_read_whole_is_held_to_its_location(ledgers: Path) -> None:
+    """A sample of all: exchanged within a ledger, another ledger's, an id that was overwritten in the log."""
+    data = bytearray(log([(1, 0, 16), (1, 1, 16), (2, 0, 16), (2, 1, 16)]))
+    at = [1028 + 36 * number for number in range(4)]
+    struct.pack_into(">q", data, at[3] + 8, 77)
+    (ledgers / "current" / "5.log").write_bytes(data)
+    index(ledgers, 1, HEADER + struct.pack(">2q", 5 << 32 | at[1], 5 << 32 | at[0]))
+    index(ledgers, 2, HEADER + struct.pack(">3q", 5 << 32 | at[2], 5 << 32 | at[3], 5 << 32 | at[0]))
+    index(ledgers, 3, HEADER + struct.pack(">2q", 5 << 32 | at[3] + 1, 6 << 32 | 1028))
+    batches = read_whole_entries(part(ledgers), [str(ledgers)], EntrySample(0, 100, 1 << 20), None)
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    found = {
+        (row["ledger_id"], row["entry_id"]): (row["there_ledger_id"], row["there_entry_id"])
+        for row in rows
+        if row["reason"] == "other-entry"
+    }
+    assert found == {
+        (1, 0): (1, 1), (1, 1): (1, 0), (2, 1): (2, 77), (2, 2): (1, 0), (3, 0): (None, None)
+    }  # fmt: skip
+    assert [(row["entries"], row["ledger_id"]) for row in rows if row["reason"] == "log"] == [(1, None)]
+    assert [(row["ledger_id"], row["entry_id"]) for row in rows if row["reason"] is None] == [(2, 0)]
 
 
 def test_a_last_slot_that_is_cut_does_not_count(ledgers: Path) -> None:

@@ -1,0 +1,85 @@
+"""What collectors make of damaged headers and maps, held to the answers of the real classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from auditor.codecs.bookie.entry_log import as_it_stands, is_direct
+from auditor.codecs.bookie.entry_log_extraction import taken_ledgers
+from auditor.errors import DecodeError
+from auditor.model.states import EntryLogState
+from auditor.sources.bookies.entry_logs.reader import contents_of
+from auditor.sources.bookies.entry_logs.rows import state_of
+from tests.codecs.bookie.entry_log_oracle import DIRECT, LARGER_BUFFER, Case, golden, sound_log
+
+LOGS = {case.log: sound_log(case.log) for case in golden()}
+NO_BUFFER = 0
+
+
+def test_a_collector_takes_from_a_damaged_log_what_the_real_class_takes() -> None:
+    seen: Counter[str] = Counter()
+    for case in golden():
+        data = case.data(LOGS[case.log])
+
+        def read_at(at: int, length: int, data: bytes = data) -> bytes:
+            return data[at : at + length]
+
+        try:
+            header = as_it_stands(data)
+        except DecodeError:
+            continue
+        buffer = NO_BUFFER if case.logger == DIRECT else int(case.logger)
+        taken = taken_ledgers(read_at, len(data), header, case.logger == DIRECT, buffer)
+        if taken is not None:
+            assert taken == dict(case.collector), case
+        elif (found := contents_of(read_at, len(data))).damage is None:
+            truth = dict(zip(found.ledger_ids.tolist(), found.bytes.tolist(), strict=True))
+            # An exception has the collector leave the log alone.
+            assert isinstance(case.collector, str) or dict(case.collector) == truth, case
+        seen["taken" if taken is not None else "read"] += 1
+    assert seen["taken"] > 200
+    assert seen["read"] > 400
+
+
+def state(case: Case) -> str:
+    data = case.data(LOGS[case.log])
+    return state_of(contents_of(lambda at, length: data[at : at + length], len(data)))
+
+
+def loses(case: Case) -> bool:
+    """Whether the real collector takes the log to lack a ledger that it has."""
+    data = case.data(LOGS[case.log])
+    found = contents_of(lambda at, length: data[at : at + length], len(data))
+    return (
+        isinstance(case.collector, list) and not set(found.ledger_ids.tolist()) <= dict(case.collector).keys()
+    )
+
+
+@pytest.mark.parametrize("logger", ["512", LARGER_BUFFER, DIRECT])
+def test_a_log_that_the_real_collector_loses_is_never_passed_over(logger: str) -> None:
+    cases = [case for case in golden() if case.logger == logger and loses(case)]
+    states = Counter(state(case) for case in cases if is_direct(LOGS[case.log]) == (logger == DIRECT))
+    astray, wrong = EntryLogState.ASTRAY, EntryLogState.MAP_WRONG
+    assert set(states) == {astray if logger == LARGER_BUFFER else wrong}
+    assert states.total() >= 6
+
+
+def test_what_harms_no_collector_alarms_nobody() -> None:
+    """An offset amid the entries, a wrong number of ledgers, a map that is cut: the entries are read."""
+    harmless = [
+        case
+        for case in golden()
+        if case.logger == "512" and case.log == "mixed" and not loses(case) and case.collector != case.map
+    ]
+    states = Counter(state(case) for case in harmless)
+    # Offsets below 0 are harmless to a small buffer alone, and what is found does not know how large it is.
+    assert states.keys() - {EntryLogState.ASTRAY} <= {
+        EntryLogState.OK,
+        EntryLogState.MAP_UNREADABLE,
+        EntryLogState.NO_MAP,
+        EntryLogState.UNREADABLE,
+        EntryLogState.DAMAGED,
+    }, states
+    assert states[EntryLogState.MAP_UNREADABLE] > 60

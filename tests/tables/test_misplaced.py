@@ -1,0 +1,58 @@
+"""What an index points at and is not there: by its lowest entries, and by those that were looked at whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from auditor.tables.misplaced import MISPLACED, misplaced_locations
+from tests.checks.tables_builder import NOW, Row, frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLACE = {"bookie_id": "bk1", "logger": 0, "log_id": 3, "scope_id": 0}
+
+
+def at(ledger_id: int, **said: Any) -> Row:
+    return PLACE | {"ledger_id": ledger_id, "entries": 10, "probe": "ok"} | said
+
+
+def whole(ledger_id: int, entry_id: int, **said: Any) -> Row:
+    row = PLACE | {"ledger_id": ledger_id, "entry_id": entry_id, "entry_offset": 2000, "entries": 1}
+    return row | {"reason": "other-entry"} | said
+
+
+def found(spark: SparkSession, earlier: DataFrame | None = None) -> dict[int, dict[str, Any]]:
+    probed = [at(1), at(2, probe="missing", probe_entry=0, probe_offset=9), at(3, probe="past-end"), at(5)]
+    held = [{"bookie_id": "bk1", "ledger_id": ledger, "scope_id": 0, "state": "ok"} for ledger in (1, 2, 5)]
+    sampled = [
+        whole(1, 6, there_ledger_id=1, there_entry_id=7),
+        whole(1, 7, there_ledger_id=1, there_entry_id=6),
+        whole(5, 0, reason=None),
+        whole(4, 0),  # gone from the index
+    ]
+    rows = misplaced_locations(
+        frame(spark, "locations", probed),
+        frame(spark, "availability", held),
+        frame(spark, "orphans", []),
+        frame(spark, "digests", sampled),
+        NOW,
+        earlier,
+    )
+    assert rows.columns == MISPLACED.names
+    return {row["ledger_id"]: row.asDict() for row in rows.collect()}
+
+
+def test_entries_that_were_looked_at_whole_count_too(spark: SparkSession) -> None:
+    rows = found(spark)
+    assert set(rows) == {1, 2}
+    assert (rows[1]["probe"], rows[1]["entries"], rows[1]["probe_entry"]) == ("other", 2, 6)
+    assert (rows[1]["there_ledger_id"], rows[1]["there_entry_id"]) == (1, 7)
+    assert (rows[2]["probe"], rows[2]["entries"], rows[2]["since"]) == ("missing", 10, NOW)
+
+
+def test_a_location_that_an_earlier_run_saw_likewise_dates_from_then(spark: SparkSession) -> None:
+    then = [row | {"since": NOW - 5} for row in found(spark).values()]
+    then[1 if then[1]["ledger_id"] == 1 else 0]["probe_offset"] = 2001  # it lay elsewhere
+    rows = found(spark, frame(spark, "misplaced", then))
+    assert {ledger: row["since"] for ledger, row in rows.items()} == {1: NOW, 2: NOW - 5}
