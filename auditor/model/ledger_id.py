@@ -12,6 +12,7 @@ _NAME = re.compile(
     r"(?:0x)?([0-9a-f]{16})([0-9a-f]{16})|([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4})-([0-9a-f]{4}-[0-9a-f]{12})",
     re.IGNORECASE | re.ASCII,
 )
+_DIGITS = 19  # of the largest ledger id
 _SHOWN = 60  # how much of a wrong name an error repeats
 
 
@@ -54,6 +55,11 @@ class LedgerId:
         match = _NAME.fullmatch(qualified_name)
         if match is None:
             shown = qualified_name[:_SHOWN]
+            digits = qualified_name.lstrip("0")
+            if digits.isdecimal() and (len(digits) > _DIGITS or int(digits) >= 2**63):
+                raise UsageError(
+                    f"{shown!r} is larger than any ledger id: the largest is {2**63 - 1}, 2^63 - 1"
+                )
             raise UsageError(f"{shown!r} is not a qualified ledger name: 32 hexadecimal digits, scope first")
         scope, id_ = (int(half.replace("-", ""), 16) for half in match.groups() if half is not None)
         return cls(_to_signed(id_), _to_signed(scope))

@@ -72,6 +72,7 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
         "repeats sooner than its runs end": repeats & (period < size),
         "does not end on a run": repeats & (span % np.maximum(period, 1) != 0),
         "begins before the last one ended": order,
+        "begins below entry 0": first < 0,
     }
     broken = np.logical_or.reduce(list(wrong.values()))
     if broken.any():

@@ -110,6 +110,11 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
             names = sorted(entry.name for entry in entries if entry.is_dir())
     except OSError as error:
         raise UsageError(f"--bookies {source}: {error.strerror}") from error
+    if not names:
+        raise UsageError(
+            f"--bookies {source}: no bookie's directory is in it; is a disk not mounted? A directory of "
+            "bookies has one sub-directory per bookie; without --bookies only the metadata is looked at"
+        )
     for name in names:
         directories, gaps = _walk(source / name)
         yield PlaceFound(name, str(source / name), False, tuple(directories), tuple(gaps))

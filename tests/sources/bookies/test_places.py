@@ -124,3 +124,9 @@ def test_several_sources_are_taken_in_the_order_given(tmp_path: Path) -> None:
         make_directory(tmp_path / source / name / "l0", VERSION)
     places = find_places([str(tmp_path / "two"), str(tmp_path / "one")])
     assert [place.path for place in places] == [str(tmp_path / path) for path in ("two/a", "one/a", "one/b")]
+
+
+def test_an_empty_directory_is_no_source_of_bookies(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").write_text("a file is no bookie")
+    with pytest.raises(UsageError, match="no bookie's directory is in it; is a disk not mounted"):
+        find_places([str(tmp_path)])
