@@ -208,7 +208,11 @@ def _concerns(row: Row, damage: Damage, members: Mapping[int, Iterable[str]]) ->
         return True
     if any(bookie in text for bookie in damage.bookies):
         return True
-    if damage.bookies and json.loads(row["evidence"]).get("kind") == COMPACTED:
+    evidence = json.loads(row["evidence"])
+    if damage.bookies and evidence.get("kind") == COMPACTED:
+        return True
+    sample = {int(each) for each in evidence.get("sample", ()) if str(each).lstrip("-").isdecimal()}
+    if sample & damage.ledgers or any({*members.get(each, ())} & damage.bookies for each in sample):
         return True
     if any(re.search(rf"\b{ledger}\b", text) for ledger in damage.ledgers):
         return True

@@ -152,6 +152,13 @@ def test_what_a_cursors_ledger_names_rests_on_every_bookie_of_it() -> None:
     assert held(rules.accuses(harm, [{**named, "evidence": '{"kind": "data"}'}], [], {}))
 
 
+def test_what_counts_ledgers_rests_on_every_bookie_of_them() -> None:
+    counts = row("mark-stale", ledger_id=None, bookie_id=B, message=f"1 of {B}", evidence='{"sample": ["7"]}')
+    harm = Damage(bookies=frozenset({A}))
+    assert not held(rules.accuses(harm, [counts], [], {7: [A, B]}))
+    assert held(rules.accuses(harm, [counts], [], {7: [B]}))
+
+
 def test_a_sound_bookie_lacks_nothing_for_damage_of_another() -> None:
     harm = Damage(bookies=frozenset({A}))
     lost = row("entry-lost", missing=[{"bookie_id": B, "count": 3}])
