@@ -16,16 +16,16 @@ NONE = "none"
 """No damage, or no source of bookies."""
 
 CORPORA: Mapping[str, frozenset[str]] = {
-    "interleaved-hier": frozenset(),
-    "dbledger-long": frozenset({"log"}),
-    "flat-v1": frozenset({"log"}),
-    "etcd": frozenset(),
-    "idle-journal": frozenset({"journal"}),
-    "pulsar-a": frozenset({"journal", "log"}),
-    "running-interleaved": frozenset({"journal", "log"}),
-    "running-dbledger": frozenset({"journal", "log"}),
+    "interleaved-hier": frozenset({"index"}),
+    "dbledger-long": frozenset({"index", "log"}),
+    "flat-v1": frozenset({"index", "log"}),
+    "etcd": frozenset({"index"}),
+    "idle-journal": frozenset({"journal", "log"}),
+    "pulsar-a": frozenset({"index", "journal", "log"}),
+    "running-interleaved": frozenset({"index", "journal", "log"}),
+    "running-dbledger": frozenset({"index", "journal", "log"}),
 }
-"""Whose data there is, and which files its bookies have besides indexes; the bookies of two are running."""
+"""Whose data there is, and which files its bookies have; the bookies of two are running."""
 
 METADATA = ("dump", "packed", "snapshot", "live")
 SOURCES: Mapping[str, tuple[str, ...]] = {
@@ -173,7 +173,7 @@ def makes_sense(row: Sequence[str]) -> bool:
         return metadata == "dump" or (metadata == "live" and corpus != "etcd")
     if target == "collection":
         return "collection" in str(bookies)
-    has = {"cookie", "mark", "index", *CORPORA[str(corpus)]}
+    has = {"cookie", "mark", *CORPORA[str(corpus)]}
     return target in has and bookies not in (NONE, "rpc")
 
 

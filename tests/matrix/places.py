@@ -205,7 +205,10 @@ def _spoil_once(place: Place, metadata: str, kind: str, target: str, random: Ran
     if target == "record":
         return _spoil_record(place, metadata, kind, random)
     bookies = place.ids()
-    id, directory = random.choice([each for each in bookies.items() if _files(each[1], target)])
+    having = [each for each in bookies.items() if _files(each[1], target)]
+    if not having:
+        return SOUND  # an earlier damage of several took the last one away
+    id, directory = random.choice(having)
     file = random.choice(_files(directory, target))
     other = file
     if kind == "swapped":
