@@ -45,7 +45,9 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        Where replication copies without a lock, a fresh copy looks the same until the metadata follows.
+        Where replication copies without a lock, a fresh copy looks the same until the metadata follows. Of a
+        copy in limbo, in the wrong directory or with an unreadable index no number of entries is known: the
+        message gives none, and the count is 0.
     """
     from pyspark.sql import functions as F
 
@@ -59,8 +61,10 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         message=words(
             F.col("bookie_id"),
             " holds ",
-            quantity(F.col("count"), "entry", "entries"),
-            " of ",
+            # None is known of an index in limbo, in the wrong directory or unreadable.
+            F.when(F.col("count") > 0, words(quantity(F.col("count"), "entry", "entries"), " of ")).otherwise(
+                ""
+            ),
             F.when(F.col("open"), "open ").otherwise(""),
             "ledger ",
             ledger_name(),

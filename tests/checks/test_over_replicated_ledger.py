@@ -18,6 +18,7 @@ def test_a_copy_outside_the_ensembles_is_left_over_or_in_flight(spark: SparkSess
             {"ledger_id": 4, "bookie_id": "swapped", "count": 8},
             {"ledger_id": 5, "bookie_id": "bk1", "count": 8, "marked": True},
             {"ledger_id": 6, "bookie_id": "bk1", "count": 8, "locked": True, "state": "OPEN"},
+            {"ledger_id": 7, "bookie_id": "bk1", "count": 0},  # in the wrong directory, say
         ],
     )
     left_over = find("over-replicated-ledger", asked)
@@ -26,8 +27,10 @@ def test_a_copy_outside_the_ensembles_is_left_over_or_in_flight(spark: SparkSess
         (2, "bk1", "suspect", True),
         (3, "bk1", "suspect", False),
         (4, "swapped", "suspect", False),
+        (7, "bk1", "confirmed", False),
     ]
     assert left_over[0].message == "bk1 holds 1 entry of ledger 1 and is in none of its ensembles"
+    assert left_over[4].message == "bk1 holds ledger 7 and is in none of its ensembles"
 
     marked, locked = find("copy-in-flight", asked)
     assert (marked.where, marked.severity, marked.confidence) == ((5, "bk1"), "note", "confirmed")
