@@ -202,18 +202,18 @@ def index_time(bookie: AttributedBookie, tail: Tail | None, running: bool) -> in
 def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict[str, Refusal]:
     """Which bookies would not start, for a journal lacks the file of its mark.
 
-    The mark of a running bookie may have moved to a newer file since it was read. In copies journals are
-    often left out: where no bookie has any, that says nothing, and a bookie without one beside others is not
-    sure to have lost it.
+    In copies journals are often left out, beside a running cluster too: where no bookie has any file, that
+    says nothing, and a bookie without one beside others is not sure to have lost it. The mark of a running
+    bookie may have moved to a newer file since it was read.
     """
-    copied = any(tail.files for tail in tails.values())
-    refusals = {}
+    refusals: dict[str, Refusal] = {}
+    if not any(tail.files for tail in tails.values()):
+        return refusals
     for name, tail in tails.items():
-        if not tail.lost or not (copied or name in running):
-            continue
-        certain = not any(each.newer for each in tail.lost) if name in running else tail.files > 0
-        files = [(each.path, LastMark(each.file_id, 0).file_name) for each in tail.lost]
-        refusals[name] = start_refusal.unreplayable(files, certain)
+        if tail.lost:
+            moved = name in running and any(each.newer for each in tail.lost)
+            files = [(each.path, LastMark(each.file_id, 0).file_name) for each in tail.lost]
+            refusals[name] = start_refusal.unreplayable(files, tail.files > 0 and not moved)
     return refusals
 
 
