@@ -53,7 +53,7 @@ from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
-from auditor.sources.metadata.stores import recognise
+from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
@@ -191,16 +191,17 @@ class Audit:
         run = RunDirectory(self.out)
         identity = run_identity(kind, self.metadata, self.bookies, self.options)
         with run_errors(run.path), run_lock(uri, run.path):
-            run.begin(identity)
-            resumption = resumption_of(run, uri, self.options)
-            progress.stage("spark")
-            log = None if "://" in run.path else Path(run.path, "spark.log")
-            session = spark or build_session(
-                self.options.master,
-                driver_memory=self.options.driver_memory,
-                log=log,
-                keep_classes=True,
-                small=partial(is_small, uri, self.options),
-            )
-            with query_plans(session) as plans, ThreadPoolExecutor(1, "beside") as second:
-                yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)
+            check_reachable(uri)
+            with run.claimed(identity):
+                resumption = resumption_of(run, uri, self.options)
+                progress.stage("spark")
+                log = None if "://" in run.path else Path(run.path, "spark.log")
+                session = spark or build_session(
+                    self.options.master,
+                    driver_memory=self.options.driver_memory,
+                    log=log,
+                    keep_classes=True,
+                    small=partial(is_small, uri, self.options),
+                )
+                with query_plans(session) as plans, ThreadPoolExecutor(1, "beside") as second:
+                    yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)

@@ -15,8 +15,9 @@ of a live store and too old by then (`auditor.audit.resumption`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -156,6 +157,21 @@ class RunDirectory:
         for name in ("findings", "tables"):
             self.remove(name)
         self.write_json(MANIFEST, {"identity": manifest.get("identity")})
+
+    @contextmanager
+    def claimed(self, identity: dict[str, Any]) -> Iterator[None]:
+        """Hold the directory as `begin` claims it; a block that fails before any table gives it back.
+
+        A store that never answered would else leave a directory that no later command knows as a run.
+        """
+        self.begin(identity)
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):  # the error that ended the run is the one to tell
+                if not self.exists("tables"):
+                    self._files.delete_file(f"{self._base}/{MANIFEST}")
+            raise
 
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the directory for a run of these sources; True if an unfinished run of the same is resumed.

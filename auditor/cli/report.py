@@ -13,7 +13,7 @@ from auditor.cli.output import Output, outputs, outputs_option, show
 from auditor.cli.text import SEVERITIES, TextChoice
 from auditor.errors import UsageError
 from auditor.model.owner_total import LEVELS, Level
-from auditor.runs.selection import SelectedRun, Selection
+from auditor.runs.selection import SelectedRun, Selection, require_known
 from auditor.runs.tables import RunTables
 
 LISTING = ("text", "jsonl", "csv", "parquet")
@@ -96,6 +96,7 @@ def report(
         require_whole_findings(RunTables(run))
         if not selection.everything:
             _check(wanted, selection)
+            require_known(opened, selection)
         shown = opened if selection.everything else SelectedRun(opened, selection)
         show(shown, wanted, TextChoice(every, selection, show_suppressed))
 

@@ -24,7 +24,7 @@ from auditor.model.layout import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
-from auditor.sources.metadata.stores import recognise
+from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
 from auditor.spark.query_plans import query_plans
@@ -69,6 +69,7 @@ def compare_stores(
     read_credentials(credentials_file(options.credentials))
     for uri in (source, copy):
         recognise(uri)
+        check_reachable(uri)
     pair = (parse_owners_uri(owners[0]), parse_owners_uri(owners[1])) if owners else None
     with _directory(out) as run, run_errors(run.path), ExitStack() as stack:
         session = spark or build_session(

@@ -19,7 +19,7 @@ from auditor.sources.metadata.layout import choose_layout
 from auditor.sources.metadata.options import polite
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, StoreOptions
 from auditor.sources.metadata.store_facts import Server
-from auditor.sources.metadata.stores import count_ledgers, open_store, probe_servers
+from auditor.sources.metadata.stores import check_reachable, count_ledgers, open_store, probe_servers
 from auditor.sources.metadata.uri import PATHS_ETCD, parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing, store_cookies
 
@@ -65,6 +65,7 @@ def _lines(uri: str, told: Metadata, options: AuditOptions) -> Iterator[Line]:
             yield _server(server)
     begun = time.monotonic()
     try:
+        check_reachable(uri)
         nodes = store.cluster()
     except (StoreError, OSError) as error:
         way_out = None if isinstance(error, StoreError) else "the metadata URI names the file"

@@ -6,6 +6,7 @@ Only its findings are looked for in a table that may be large; of them, counts a
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 from auditor.codecs.bookie.last_mark import LastMark
@@ -80,9 +81,13 @@ def _whole_id(run: RunReader, given: str) -> str:
         listed = ", ".join(beginning[:_LISTED])
         more = f", and {len(beginning) - _LISTED:,} more" if len(beginning) > _LISTED else ""
         raise RunUsageError(f"{run.path}: {len(beginning):,} bookies begin with {given!r}: {listed}{more}")
-    near = difflib.get_close_matches(given, known, n=_NEAR, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; RUN/tables/bookies lists them"
-    raise RunUsageError(f"{run.path}: no bookie {given!r} is known{hint}")
+    raise RunUsageError(f"{run.path}: no bookie {given!r} is known{bookie_hint(given, known)}")
+
+
+def bookie_hint(unknown: str, known: Sequence[str]) -> str:
+    """The end of a message about an id that is none of a run's: ids that are like it, or where all are."""
+    near = difflib.get_close_matches(unknown, known, n=_NEAR, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else "; RUN/tables/bookies lists them"
 
 
 def _cookie(row: dict[str, Any]) -> CookieView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from typing import Any
 
 from auditor.errors import RunUsageError, UsageError
@@ -36,7 +37,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     rows = run.table("ownership", _COLUMNS, wanted).to_pylist()
     unread = _unread(run, (tenant, namespace, topic))
     if not rows and not unread:
-        raise UsageError(f"{name}: the run knows no topic of this name{_near(run, tenant, namespace, topic)}")
+        raise UsageError(f"{name}: the run knows no topic of this name{topic_hint(run, name)}")
     topics = [row for row in rows if row["kind"] == "data"]
     every = [*rows, *unread]
     own = [row["path"] for row in every if row["kind"] == "data"]
@@ -78,10 +79,36 @@ def _parts(name: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _near(run: RunReader, tenant: str, namespace: str, topic: str) -> str:
-    """A hint at a topic of the same namespace that is called alike, or at its partitions."""
+def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
+    """Every topic that a run knows, read or not: by its own name and as tenant/namespace/topic.
+
+    A topic may come more than once; a run that read no owners has none.
+    """
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
+    if "ownership" not in run.table_names():
+        return
+    columns = ("tenant", "namespace", "topic")
+    for batch in run.batches("tables/ownership", columns, ds.field("topic").is_valid()):
+        for row in pa.Table.from_batches([batch]).group_by(list(columns)).aggregate([]).to_pylist():
+            yield row["topic"], "/".join(row[name] for name in columns if row[name] is not None)
+    for row in run.table("owners", ["path"], ds.field("status") != "ok").to_pylist():
+        names = _names(row["path"])
+        if names is not None and names.topic is not None:
+            yield names.topic, f"{names.tenant}/{names.namespace}/{names.topic}"
+
+
+def topic_hint(run: RunReader, unknown: str) -> str:
+    """A hint at a topic of the same namespace that is called alike, or at its partitions; "" without any."""
+    import pyarrow.dataset as ds
+
+    try:
+        tenant, namespace, topic = _parts(unknown)
+    except UsageError:
+        return ""
+    if "ownership" not in run.table_names():
+        return ": it read no application's owners"
     same = (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace)
     names = {name for name in run.table("ownership", ["topic"], same)["topic"].to_pylist() if name}
     parts = sorted(name for name in names if name.startswith(f"{topic}-partition-"))

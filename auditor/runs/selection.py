@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
+from auditor.errors import UsageError
 from auditor.model.finding import Finding, Severity
 from auditor.model.owner_total import OwnerTotal
 from auditor.model.report_source import ReportSource
 from auditor.model.space_gauges import SpaceGauges
 from auditor.model.standing import Standing, Standings
+from auditor.runs.reader import RunReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,31 @@ class Selection:
             and (not self.topics or _any(self.topics, _topics(finding)))
             and (not self.changes or (standing is not None and standing.change in self.changes))
         )
+
+
+def require_known(run: RunReader, selection: Selection) -> None:
+    """Refuse a bookie or topic that is in none of a run's tables and in no finding: it was mistyped.
+
+    Raises:
+        UsageError: the message names it, and what it is like.
+        RunError: a table is broken.
+    """
+    from auditor.runs.load_bookie import bookie_hint
+    from auditor.runs.load_topic import topic_hint, topic_names
+
+    for pattern in selection.bookies:
+        known = run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist()
+        if not _any([pattern], known) and not _in_findings(run, Selection(bookies=(pattern,))):
+            raise UsageError(f"--bookie {pattern}: the run knows no such bookie{bookie_hint(pattern, known)}")
+    for pattern in selection.topics:
+        if not _in_findings(run, Selection(topics=(pattern,))) and not any(
+            _any([pattern], names) for names in topic_names(run)
+        ):
+            raise UsageError(f"--topic {pattern}: the run knows no such topic{topic_hint(run, pattern)}")
+
+
+def _in_findings(run: RunReader, selection: Selection) -> bool:
+    return any(selection.takes(finding, None) for finding in run.findings)
 
 
 def _topics(finding: Finding) -> list[str]:

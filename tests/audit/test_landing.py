@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from auditor.audit.landing import Landing, RunDirectory
-from auditor.errors import RunError
+from auditor.audit.landing import MANIFEST, Landing, RunDirectory
+from auditor.errors import RunError, StoreError
 from auditor.model.progress import Silent
 from auditor.sources.file_systems import REPORT
 from auditor.spark.query_plans import SMALL_BYTES, query_plans
@@ -46,6 +46,38 @@ def test_a_run_that_got_nowhere_gives_its_place_away(tmp_path: Path) -> None:
     run.begin({"metadata": "mistyped"})
     assert run.begin({"metadata": "right"}) is False
     assert run.begin({"metadata": "right"}) is True
+
+
+def _break_off(begun: bool) -> None:
+    assert begun
+    raise StoreError("no answer")
+
+
+def test_a_run_that_fails_before_its_first_table_leaves_no_manifest(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "spark.log").write_text("kept")
+    with pytest.raises(StoreError, match="no answer"), run.claimed({"metadata": "a"}):
+        _break_off(run.exists(MANIFEST))
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["spark.log"]
+
+
+def test_a_run_that_fails_with_tables_is_resumed(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    (tmp_path / "run" / "tables").mkdir(parents=True)
+    run.write_json(MANIFEST, {"identity": {"metadata": "a"}})
+    with pytest.raises(StoreError), run.claimed({"metadata": "a"}):
+        _break_off(run.exists("tables"))
+    assert run.begin({"metadata": "a"}) is True
+
+
+def test_a_directory_that_is_refused_is_left_alone(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    run.write_json(MANIFEST, {"identity": {"metadata": "a"}})
+    run.write_json(REPORT, {})
+    with pytest.raises(RunError, match="finished run"), run.claimed({"metadata": "a"}):
+        raise AssertionError("it is not claimed")
+    assert run.exists(MANIFEST)
 
 
 def test_a_finished_run_is_never_written_over(tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ FOUND = tuple(
     for number, each in enumerate((LOST, BELOW, UNREAD, ORPHAN, SECOND))
 )
 
+# Both are known, and no finding is of either.
+BOOKIES: list[dict[str, object]] = [{"bookie_id": "bk-idle:3181"}]
+TOPICS: list[dict[str, object]] = [{"tenant": "a", "namespace": "b", "topic": "d"}]
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -39,7 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     more: list[dict[str, object]] = [{}, {"change": "new"}, {}, {"suppressed": "known"}, {}]
     rows = [change_row(each, 1_795_000_000_000, **extra) for each, extra in zip(FOUND, more, strict=True)]  # type: ignore[arg-type]
-    made_run(path, FOUND, _report(FOUND), changes=rows)
+    made_run(path, FOUND, _report(FOUND), changes=rows, bookies=BOOKIES, ownership=TOPICS)
     return path
 
 
@@ -105,9 +109,28 @@ def test_findings_can_be_chosen(run: Path, options: list[str], ledgers: list[str
 
 
 def test_a_choice_of_nothing_is_said(run: Path) -> None:
-    nothing = bkaudit("report", run, "--topic", "a/b/nowhere")
+    nothing = bkaudit("report", run, "--topic", "a/b/d*")
+    assert (heads(nothing), nothing.stderr) == ([], "bkaudit: no finding is of this choice\n")
+    nothing = bkaudit("report", run, "--bookie", "bk-idle:3181")
     assert (heads(nothing), nothing.stderr) == ([], "bkaudit: no finding is of this choice\n")
     assert bkaudit("report", run, "--ledger", "7").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "why"),
+    [
+        ("--topic", "a/b/nowhere", "the run knows no such topic"),
+        ("--topic", "a/b/dd", "the run knows no such topic; did you mean a/b/d?"),
+        ("--bookie", "bk-idle", "the run knows no such bookie; did you mean bk-idle:3181?"),
+        ("--bookie", "x*", "the run knows no such bookie; RUN/tables/bookies lists them"),
+    ],
+)
+def test_a_choice_of_what_the_run_does_not_know_is_refused(
+    run: Path, option: str, name: str, why: str
+) -> None:
+    refused = bkaudit("report", run, option, name)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr == f"bkaudit: {option} {name}: {why}\n"
 
 
 def test_a_choice_is_for_forms_that_list_findings(run: Path) -> None:

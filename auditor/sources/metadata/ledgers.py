@@ -22,7 +22,7 @@ from auditor.sources.metadata.store import (
     Tree,
     ZnodeBatch,
 )
-from auditor.sources.metadata.stores import open_store
+from auditor.sources.metadata.stores import check_reachable, open_store
 
 _PARTS = 1  # read one after the other, in this process
 
@@ -51,6 +51,7 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
         UsageError: the store has no such ledger.
         StoreError: the store cannot be read, or may have the ledger where it could not be read.
     """
+    check_reachable(uri, options)
     with closing(open_store(uri, options)) as store:
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)
@@ -85,6 +86,7 @@ def list_ledgers(
     Raises:
         StoreError: the store cannot be read.
     """
+    check_reachable(uri, options)
     with closing(open_store(uri, options)) as store:
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)

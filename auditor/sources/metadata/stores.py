@@ -8,12 +8,15 @@ reading a dump needs neither kazoo nor grpc.
 from __future__ import annotations
 
 import importlib
+import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.errors import UsageError
+from auditor.errors import StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
+from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import MetadataStore, StoreOptions
 from auditor.sources.metadata.store_facts import LedgerCount, Server
 from auditor.sources.metadata.uri import PATHS_ETCD, PATHS_SNAPSHOT, MetadataUri, parse_metadata_uri
@@ -74,6 +77,12 @@ STORES = {
 }
 """By the scheme of `MetadataUri`."""
 
+KNOCK_S = 1.0
+"""How long a server may take to accept a connection before it is left to the client, which waits longer."""
+
+PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""Environment variables of proxies that gRPC goes through; those find hosts that this machine may not."""
+
 
 def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> MetadataStore:
     """Choose a store by its URI. Connects to nothing yet.
@@ -114,6 +123,41 @@ def recognise(uri: str | MetadataUri) -> None:
     recogniser = STORES[parsed.scheme].recogniser
     if recogniser is not None:
         _load(recogniser)(parsed)
+
+
+def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None) -> None:
+    """Say at once where no server of a running store can be had: no host resolves, or all refuse.
+
+    For the beginning of a command: a client tries for the whole time-out what may be a server that starts
+    again, and amid a scan that is right. One that accepts, or is only slow, is left to it.
+
+    Raises:
+        UsageError: a URI or a credentials file of the options that cannot be meant.
+        StoreError: there is no server; the message says of each host why.
+    """
+    parsed = parse_metadata_uri(uri)
+    if not parsed.hosts:
+        return
+    read_credentials(options.credentials if options else None)  # what is to be mended first is said first
+    if parsed.scheme != "zk" and any(map(os.environ.get, PROXIES)):
+        return
+    troubles = []
+    for host in parsed.hosts:
+        name, _, port = host.rpartition(":")
+        try:
+            socket.create_connection((name.strip("[]"), int(port)), KNOCK_S, all_errors=True).close()
+            return
+        except (socket.gaierror, UnicodeError) as error:
+            troubles.append(f"{host} does not resolve ({getattr(error, 'strerror', None) or error})")
+        except ExceptionGroup as group:  # one error for each address of the host
+            if group.subgroup(TimeoutError):
+                return
+            reasons = {str(each.strerror): 1 for each in group.exceptions if isinstance(each, OSError)}
+            troubles.append(f"{host}: {' and '.join(reasons)}")
+    raise StoreError(
+        f"cannot connect to {parsed.text}: {'; '.join(troubles)}; check the hosts of the metadata URI, and "
+        "that this machine may reach them"
+    )
 
 
 def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:

@@ -15,8 +15,6 @@ import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import pytest
-
 from auditor.spark.java import user_cache
 
 JAR = "compiled.jar"
@@ -31,6 +29,8 @@ def classpath(etcd: bool = False, more: Iterable[Path] = ()) -> str:
     ``more`` are Java files that are compiled with it. Skips where it cannot be had.
     """
     if not (shutil.which("mvn") and shutil.which("javac")):
+        import pytest  # no part of what benchmarks, which share the jars, must have
+
         pytest.skip("needs mvn and javac")
     pom = HERE / "etcd" / "pom.xml" if etcd else HERE / "pom.xml"
     return compiled_classpath("bookies", pom, sorted([*HERE.glob("*.java"), *more]))

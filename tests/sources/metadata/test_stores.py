@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from auditor.errors import StoreError
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.store_facts import Server
-from auditor.sources.metadata.stores import probe_servers
+from auditor.sources.metadata.stores import PROXIES, check_reachable, probe_servers
+from tests.servers.zookeeper import free_ports
 
 
 @contextmanager
@@ -76,3 +79,38 @@ def test_a_host_that_is_unknown_is_not_reached() -> None:
     [found] = probe_servers("zk://no-such-host.invalid:2181/ledgers", StoreOptions(timeout_s=1))
     assert isinstance(found, Server)
     assert (found.reached, bool(found.trouble)) == (False, True)
+
+
+@pytest.mark.parametrize("scheme", ["zk", "etcd", "metadata-store:etcd"])
+def test_hosts_that_do_not_resolve_and_ports_that_refuse_are_told_at_once(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    (port,) = free_ports(1)
+    begun = time.monotonic()
+    with pytest.raises(StoreError) as refused:
+        check_reachable(f"{scheme}://no-such-host.invalid:2181,127.0.0.1:{port}/ledgers")
+    assert time.monotonic() - begun < 5
+    assert "no-such-host.invalid:2181 does not resolve (" in str(refused.value)
+    assert f"; 127.0.0.1:{port}: Connection refused; " in str(refused.value)
+
+
+def test_one_server_that_answers_is_enough() -> None:
+    (port,) = free_ports(1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        there = listener.getsockname()[1]
+        check_reachable(f"zk://no-such-host.invalid:2181;127.0.0.1:{port};127.0.0.1:{there}/ledgers")
+
+
+def test_a_server_that_is_slow_is_left_to_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(address: tuple[str, int], timeout: float, *, all_errors: bool) -> socket.socket:
+        raise ExceptionGroup("connect", [TimeoutError("timed out"), ConnectionRefusedError(111, "refused")])
+
+    monkeypatch.setattr(socket, "create_connection", slow)
+    check_reachable("zk://h1:2181/ledgers")
+
+
+def test_hosts_that_only_a_proxy_can_find_are_left_to_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    check_reachable("etcd://no-such-host.invalid:2379/bk")

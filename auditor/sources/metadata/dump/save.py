@@ -21,6 +21,7 @@ from auditor.sources.metadata.dump.frame import first_line, last_line
 from auditor.sources.metadata.dump.records import UNREAD, line_of
 from auditor.sources.metadata.dump.save_request import Reader, SaveRequest
 from auditor.sources.metadata.packed_file import GZIP, ZSTD
+from auditor.sources.metadata.stores import check_reachable
 from auditor.sources.metadata.uri import PATHS_ETCD
 
 READERS = {
@@ -57,6 +58,7 @@ def save(
     """
     if wanted.uri.scheme not in READERS:
         raise UsageError(f"{wanted.uri}: it is saved already; a dump is made of zk:// and etcd://")
+    check_reachable(wanted.uri, wanted.options)
     module, _, name = READERS[wanted.uri.scheme].partition(":")
     reader: Reader = getattr(importlib.import_module(module), name)
     saving = reader(wanted)
