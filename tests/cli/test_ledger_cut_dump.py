@@ -52,3 +52,14 @@ def test_a_ledger_that_a_cut_dump_lacks_may_have_been_there(lines: list[bytes], 
     path.write_bytes(b"".join(lines))
     outcome = bkaudit("ledger", "show", "--metadata", f"dump://{path}", "--ledger-id", "9")
     assert outcome.exit_code == 2
+
+
+def test_a_ledger_in_the_place_of_another_layout_is_named(lines: list[bytes], tmp_path: Path) -> None:
+    path = tmp_path / "moved.jsonl"
+    path.write_bytes(b"".join(lines).replace(b"/ledgers/L0000000002", b"/ledgers/00/0000/L0002"))
+    outcome = bkaudit("ledger", "show", "2", "--metadata", f"dump://{path}")
+    assert (outcome.exit_code, outcome.stdout) == (2, "")
+    assert outcome.stderr == (
+        f"bkaudit: dump://{path} has no ledger 2 (no znode /ledgers/L0000000002); "
+        "/ledgers/00/0000/L0002 is where layout hierarchical keeps it: metadata-misplaced\n"
+    )

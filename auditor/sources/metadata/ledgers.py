@@ -25,6 +25,8 @@ from auditor.sources.metadata.store import (
 from auditor.sources.metadata.stores import check_reachable, open_store
 
 _PARTS = 1  # read one after the other, in this process
+# Those of ZooKeeper; that of the legacy layout is the short one of hierarchical.
+_TREES = (LayoutKind.FLAT, LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,14 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
                 f"{uri} has no ledger {ledger.id}: layout {layout.value} has no place for ids below 0"
             )
         path = f"{store.root}/{_rel(layout, ledger)}"
-        gaps: list[tuple[str, str]] = []
-        for part in _parts(store, layout, path):
+        others = _other_places(store.root, layout, ledger)
+        misplaced, gaps = "", list[tuple[str, str]]()
+        for part in _parts(store, layout, [path, *others]):
             for batch in store.read(part):
                 gaps += batch.gaps
+                for other in sorted(others.keys() & set(batch.paths)):
+                    kind = others[other].value
+                    misplaced += f"; {other} is where layout {kind} keeps it: metadata-misplaced"
                 if path in batch.paths:
                     return _stored_ledger(store, batch, batch.paths.index(path), ledger)
         gaps += _anywhere(store, nodes)
@@ -72,7 +78,7 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
         raise StoreError(f"{path} could not be read: {at_path[0]}")
     scoped = f" in scope {ledger.scope}" if ledger.scope else ""
     kept_as = "key" if layout is LayoutKind.ETCD else "znode"
-    raise UsageError(f"{uri} has no ledger {ledger.id}{scoped} (no {kept_as} {path})")
+    raise UsageError(f"{uri} has no ledger {ledger.id}{scoped} (no {kept_as} {path}){misplaced}")
 
 
 def list_ledgers(
@@ -122,14 +128,23 @@ def _rel(layout: LayoutKind, ledger: LedgerId) -> str:
     return scoped_path.to_path(ledger) if ledger.scope else to_path(layout, ledger.id)
 
 
+def _other_places(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:
+    """Where the other layouts of a ZooKeeper tree keep a ledger of scope 0; none of a scope, none in etcd."""
+    if ledger.scope or layout is LayoutKind.ETCD:
+        return {}
+    own = to_path(layout, ledger.id)
+    places = {to_path(kind, ledger.id): kind for kind in _TREES}
+    return {f"{root}/{rel}": kind for rel, kind in places.items() if rel != own}
+
+
 def _may_be_in(place: Place, scope_id: int) -> bool:
     """Whether a place is of a scope, or could be; what is no place of the layout could be of any."""
     return place.kind == "other" or place.scope_id in (scope_id, None)
 
 
-def _parts(store: MetadataStore, layout: LayoutKind, path: str) -> list[Part]:
+def _parts(store: MetadataStore, layout: LayoutKind, paths: list[str]) -> list[Part]:
     if isinstance(store, OnePathStore):
-        return [store.part_of(path)]
+        return [store.part_of(path) for path in paths]
     return store.parts(Tree.LEDGERS, layout, _PARTS)
 
 
