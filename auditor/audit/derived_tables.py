@@ -23,6 +23,7 @@ from auditor.audit.index_scan import Indexes
 from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
 from auditor.audit.runs_before import RunsBefore
+from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.columns import LEDGER
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark.aggregates import aggregate_many
@@ -249,6 +250,7 @@ def _cluster_facts(
         unclear_bookies=frozenset(metadata.unclear_bookies()),
         has_sources=bool(indexes.bookies.sources),
         tree_elsewhere=difference.tree_elsewhere,
+        layout_known=source.layout is LayoutKind.ETCD or "LAYOUT" in metadata.first.nodes.nodes,
     )
 
 

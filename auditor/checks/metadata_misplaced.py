@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
+from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.checks.samples import with_samples
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
@@ -36,8 +36,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         verifyMetadataOnGC too (seen of 4.17.2); only the hierarchical layout lists the long tree besides.
 
     How sure:
-        Confirmed: the path was listed. Suspect where the ledger's metadata changed between the two scans of a
-        running store.
+        Confirmed: the path was listed. Suspect where it is right in another layout and the store, or what is
+        left of a dump of it, has no LAYOUT; and where the ledger's metadata changed between the two scans of
+        a running store.
 
     What to do:
         Where LAYOUT and tree disagree, stop every bookie first. LAYOUT is what is wrong where no ledger lies
@@ -83,6 +84,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         rows,
         ledger_id="ledger_id",
         severity=F.when(said & (F.col("unlisted") > 0), Severity.CRITICAL.value),
+        confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(
             F.when(said, words(disagree or "", "; ")).otherwise(""),
             quantity(F.col("total"), "znode is", "znodes are"),

@@ -22,7 +22,8 @@ class ClusterFacts:
     unknown, not a ghost. ``orphans_known``: when the earlier run ended that ``holdings`` counts lasting
     orphans by, ms; None: there is none.
     ``unclear_bookies`` are those of which alone that could not be read. ``tree_elsewhere``: that the ledgers
-    lie where the store's LAYOUT does not say, as a sentence; None: they do not.
+    lie where the store's LAYOUT does not say, as a sentence; None: they do not. ``layout_known``: the store
+    says which layout it has, or can have one alone; else it is assumed.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.stuck_after_ms
@@ -44,3 +45,4 @@ class ClusterFacts:
     unclear_bookies: frozenset[str] = frozenset()
     has_sources: bool = True
     tree_elsewhere: str | None = None
+    layout_known: bool = True

@@ -65,6 +65,12 @@ def test_a_tree_that_layout_does_not_name_is_one_finding_and_said_first(spark: S
         "low": "1",
         "high": "12",
     }
+    # Without a LAYOUT, as in a dump that is cut, it is not known whose tree it is.
+    [unsure] = find(
+        "metadata-misplaced",
+        tables(spark, facts(tree_elsewhere=DISAGREE, layout_known=False), ledgers=rows),
+    )
+    assert (unsure.severity, unsure.confidence) == ("critical", "suspect")
     # Few of many are not a tree.
     [few] = find("metadata-misplaced", tables(spark, ledgers=rows))
     assert (few.severity, few.message.partition(": ")[0]) == (
