@@ -174,7 +174,8 @@ def test_what_is_no_bookies_directory_is_a_usage_error(tmp_path: Path) -> None:
     for source, said in (
         ("rpc:", "reads bookies' own directories"),
         (str(tmp_path / "one"), "reads bookies' own directories"),
-        (str(root / "bookie1.dc1.example_3181/journal/current"), "no directory with current/ lies there"),
+        (str(root / "bookie1.dc1.example_3181/journal"), "no directory with current/ lies there"),
+        (str(root / "bookie1.dc1.example_3181/journal/current"), "no bookie's directory is in it"),
     ):
         with pytest.raises(UsageError, match=said):
             collect([source], str(tmp_path / "two"))
