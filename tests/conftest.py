@@ -67,7 +67,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-LONGEST_FIRST = ("living", "corpora", "live", "jobs")
+LONGEST_FIRST = ("living", "corpora", "live", "jobs", "matrix")
 """Directories below tests/ with whole clusters and whole audits."""
 
 
