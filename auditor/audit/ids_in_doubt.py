@@ -11,7 +11,8 @@ from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.amounts import plural
 from auditor.model.report import InDoubt
 from auditor.model.states import LISTED
-from auditor.tables.doubtful_ids import ELSEWHERE, WIDE, lost_elsewhere, unseen_ranges
+from auditor.sources.metadata.ledger_rows import PATH_OF_LAYOUT
+from auditor.tables.doubtful_ids import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +23,7 @@ REASONS = 5
 MOST_ELSEWHERE = 10_000
 """More ledgers than this in other layouts' places are a whole tree: each of them would be a range."""
 
-_LAYOUT = "regexp_extract(damage, 'layout ([a-z]+)$', 1)"
+_LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
 
 
 def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
@@ -47,7 +48,7 @@ def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
     """
     from pyspark.sql import functions as F
 
-    if ledgers.where(ELSEWHERE).isEmpty():
+    if ledgers.where(IN_ANOTHER_LAYOUT).isEmpty():
         return None
     layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")
     own = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))

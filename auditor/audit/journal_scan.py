@@ -221,8 +221,6 @@ def unread_note(reasons: Sequence[tuple[str, str | None]]) -> list[str]:
     """What a report says of bookies, (id, reason), whose journals leave something open: one note, or none."""
     if not reasons:
         return []
-    named = "; ".join(f"{name} ({reason})" for name, reason in reasons[:_NAMED])
-    more = f"; and {len(reasons) - _NAMED:,} more" if len(reasons) > _NAMED else ""
     whose = (
         f"journal of {reasons[0][0]} was"
         if len(reasons) == 1
@@ -230,7 +228,7 @@ def unread_note(reasons: Sequence[tuple[str, str | None]]) -> list[str]:
     )
     return [
         f"the {whose} not read whole, so what is missing there of ledgers that changed after the "
-        f"last mark is suspect at most: {named}{more}"
+        f"last mark is suspect at most: {_first([f'{name} ({reason})' for name, reason in reasons])}"
     ]
 
 
@@ -242,11 +240,15 @@ def unmarked_note(directories: Sequence[str]) -> list[str]:
     """
     if not directories:
         return []
-    more = f"; and {len(directories) - _NAMED:,} more" if len(directories) > _NAMED else ""
     return [
         "a lastMark cannot be read, so journals are read from where another one says, or whole: "
-        f"{'; '.join(directories[:_NAMED])}{more}"
+        f"{_first(directories)}"
     ]
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f"; and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return "; ".join(names[:_NAMED]) + more
 
 
 def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:

@@ -9,6 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import (
     comma_list,
     finding_rows,
+    if_known,
     name_of_ledger,
     quantity,
     suspect_if,
@@ -87,10 +88,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             F.col("other"),
             " where the log has something else; such as ",
             comma_list(F.col("sample")),
-            F.when(
-                point.isNotNull(),
-                words("; entry ", point["entry"], " of ledger ", point["ledger"], " is located ", there),
-            ).otherwise(""),
+            if_known(
+                words("; entry ", point["entry"], " of ledger ", point["ledger"], " is located ", there)
+            ),
         ),
         evidence={
             "ledgers": "total",

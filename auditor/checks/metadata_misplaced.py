@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, check
-from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
+from auditor.checks.finding_rows import comma_list, finding_rows, if_known, quantity, suspect_if, words
 from auditor.checks.samples import with_samples
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
@@ -80,19 +80,18 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         F.count_if(F.col("unlisted")).alias("unlisted"),
     )
     said = (F.col("elsewhere") > 0) & F.lit(disagree is not None)
+    deleted = said & (F.col("unlisted") > 0)
     return finding_rows(
         rows,
         ledger_id="ledger_id",
-        severity=F.when(said & (F.col("unlisted") > 0), Severity.CRITICAL.value),
+        severity=F.when(deleted, Severity.CRITICAL.value),
         confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(
-            F.when(said, words(disagree or "", "; ")).otherwise(""),
+            if_known(F.when(said, words(disagree or "", "; "))),
             quantity(F.col("total"), "znode is", "znodes are"),
             " not at the path of a ledger: ",
             comma_list(F.col("sample")),
-            F.when(
-                said & (F.col("unlisted") > 0), "; no bookie lists these, and collectors delete their ledgers"
-            ).otherwise(""),
+            if_known(F.when(deleted, "; no bookie lists these, and collectors delete their ledgers")),
         ),
         evidence={
             "count": "total",

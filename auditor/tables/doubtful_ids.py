@@ -40,7 +40,7 @@ LEAVE_IDS_OPEN = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
 WIDE = "decimal(38,0)"
 """Wide enough for the distance of any two ids."""
 
-ELSEWHERE = "status = 'misplaced' and damage is not null"
+IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
 """Which rows are records at a path that another layout has for a ledger."""
 
 
@@ -94,7 +94,7 @@ def _ranges(scan: DataFrame, every: str | None) -> DataFrame:
     """What each damaged znode leaves open; where ``every`` id is open, nothing of other layouts' places."""
     from pyspark.sql import functions as F
 
-    rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({ELSEWHERE})")
+    rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({IN_ANOTHER_LAYOUT})")
     if every is None:
         rows = rows.unionByName(lost_elsewhere(scan))
     unseen = F.col("low").isNotNull()
@@ -111,7 +111,7 @@ def lost_elsewhere(scan: DataFrame) -> DataFrame:
     """Records in other layouts' places of ledgers that are in none of their own."""
     from pyspark.sql import functions as F
 
-    rows = scan.where(ELSEWHERE)
+    rows = scan.where(IN_ANOTHER_LAYOUT)
     ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
     listed = scan.where(F.col("status").isin(*LISTED)).join(ids, [*LEDGER], "left_semi")
     return rows.join(

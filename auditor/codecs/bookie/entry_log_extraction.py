@@ -37,7 +37,7 @@ Sums = dict[int, int]
 """Bytes by ledger."""
 
 
-def taken_ledgers(
+def extract_ledgers(
     read_at: ReadAt, size: int, header: EntryLogHeader, direct: bool, buffer_bytes: int = LARGER_BUFFER
 ) -> Sums | None:
     """Whose bytes a collector takes a log to hold, and how many; ``header`` is what it says, sensible or not.

@@ -89,6 +89,9 @@ _VALUES = (
 LEDGER_VALUES = pa.schema([*(LEDGERS.field(name) for name in _VALUES), pa.field("value", pa.binary())])
 """What a comparison of two stores reads: the metadata, and the bytes that they are kept as."""
 
+PATH_OF_LAYOUT = "a path of layout "
+"""How ``damage`` of a record begins that lies where another layout keeps ledgers; the layout follows."""
+
 MAX_ENTRY = 1 << 50
 """Thirty years of a million entries per second; what the fold refuses begins at eight times this."""
 
@@ -200,7 +203,7 @@ def _misplaced_rows(
 
 def _elsewhere(place: Place) -> str | None:
     """That a misplaced record lies where another layout keeps ledgers; null where no layout keeps one."""
-    return None if place.layout is None else f"a path of layout {place.layout}"
+    return None if place.layout is None else f"{PATH_OF_LAYOUT}{place.layout}"
 
 
 def _scope_of(place: Place) -> int | None:

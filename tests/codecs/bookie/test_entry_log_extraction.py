@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from auditor.codecs.bookie.entry_log import as_it_stands, is_direct
-from auditor.codecs.bookie.entry_log_extraction import taken_ledgers
+from auditor.codecs.bookie.entry_log_extraction import extract_ledgers
 from auditor.errors import DecodeError
 from auditor.model.states import EntryLogState
 from auditor.sources.bookies.entry_logs.reader import contents_of
@@ -31,7 +31,7 @@ def test_a_collector_takes_from_a_damaged_log_what_the_real_class_takes() -> Non
         except DecodeError:
             continue
         buffer = NO_BUFFER if case.logger == DIRECT else int(case.logger)
-        taken = taken_ledgers(read_at, len(data), header, case.logger == DIRECT, buffer)
+        taken = extract_ledgers(read_at, len(data), header, case.logger == DIRECT, buffer)
         if taken is not None:
             assert taken == dict(case.collector), case
         elif (found := contents_of(read_at, len(data))).damage is None:

@@ -253,7 +253,7 @@ def _probe_logs(
     )
     probes: list[str | None] = [None] * len(log_ids)
     entries, offsets = first.copy(), low.copy()
-    others: dict[int, tuple[int, int]] = {}
+    others = np.full((len(log_ids), 2), -1)
     at = np.minimum(np.searchsorted(logs.ids, log_ids), max(0, len(logs.ids) - 1))
     there = logs.ids[at] == log_ids if len(logs.ids) else np.zeros(len(log_ids), bool)
     ends = logs.sizes[at] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
@@ -274,12 +274,8 @@ def _probe_logs(
         "probe": pa.array(probes, pa.string()),
         "probe_entry": pa.array(entries, mask=asked),
         "probe_offset": pa.array(offsets, mask=asked),
-        "there_ledger_id": pa.array(
-            [others.get(row, (None, None))[0] for row in range(len(probes))], pa.int64()
-        ),
-        "there_entry_id": pa.array(
-            [others.get(row, (None, None))[1] for row in range(len(probes))], pa.int64()
-        ),
+        "there_ledger_id": pa.array(others[:, 0], mask=others[:, 0] < 0),
+        "there_entry_id": pa.array(others[:, 1], mask=others[:, 0] < 0),
     }
 
 

@@ -26,7 +26,7 @@ from auditor.codecs.bookie.entry_log import (
     decode_map,
     is_direct,
 )
-from auditor.codecs.bookie.entry_log_extraction import taken_ledgers
+from auditor.codecs.bookie.entry_log_extraction import extract_ledgers
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords
 from auditor.codecs.bookie.length_prefixed import LENGTH, Longs, ReadAt
 from auditor.errors import DecodeError
@@ -206,7 +206,7 @@ class _Log:
     def _hold_collector(self, header: EntryLogHeader) -> None:
         """Hold to the entries what a collector makes of a header or a map that no server can have written."""
         found = self._found
-        taken = taken_ledgers(self._part, found.size, header, found.direct)
+        taken = extract_ledgers(self._part, found.size, header, found.direct)
         lacking = [] if taken is None else sorted(set(found.ledger_ids.tolist()) - taken.keys())
         if taken is None or not lacking:
             return
