@@ -25,7 +25,7 @@ def actions(source: str) -> Iterator[int]:
     """The lines at which a module that knows Spark runs a job."""
     tree = ast.parse(source)
     if not any(
-        (node.module or "").startswith("pyspark")
+        (node.module or "").startswith(("pyspark", "auditor.spark"))
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
     ):

@@ -14,6 +14,7 @@ from auditor.checks import ALL
 from auditor.model.columns import LEDGER
 from auditor.model.report import AcceptedGaps
 from auditor.model.states import LedgerClass
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,8 +45,6 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     A finding about a ledger explains that ledger (on its bookie, where it names one); one about a bookie
     alone all that is unknown there. A ledger is accepted where each of its unknown copies is.
     """
-    from pyspark.sql import functions as F
-
     if not any(key[1] in EXPLAINING and key[4] is not None for key in compared.counts):
         return NOTHING_ACCEPTED
     known = compared.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING))
@@ -71,8 +70,6 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
 
 def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFrame:
     """Every replica of which something is unknown, and whether that is accepted."""
-    from pyspark.sql import functions as F
-
     unknown = judged.select(*LEDGER, F.explode("unknown").alias("copy"))
     each = unknown.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
     on_ledgers = about.groupBy(*LEDGER).agg(

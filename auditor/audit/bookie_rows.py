@@ -9,6 +9,7 @@ from auditor.audit.index_scan import Indexes
 from auditor.audit.metadata import ClusterMetadata
 from auditor.model.bookie_id import is_accepted
 from auditor.model.states import BookieRead
+from auditor.spark import functions as F
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.starts import starts
 
@@ -93,7 +94,5 @@ def _row(
 
 def _bookies_of_marks(marks: DataFrame) -> set[str]:
     """The ids that marks name: as many as bookies were ever lost."""
-    from pyspark.sql import functions as F
-
     rows = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct().collect()
     return {row["bookie_id"] for row in rows}

@@ -19,6 +19,7 @@ from auditor.codecs.pulsar.managed_cursor import decode_position
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.states import IndexState, TailRead
 from auditor.sources.bookies.entry_logs.one_entry import find_location, read_body
+from auditor.spark import functions as F
 from auditor.tables.judge_replicas import groups_of
 
 if TYPE_CHECKING:
@@ -80,8 +81,6 @@ def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) ->
 
 def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
     """Rows of owners in which these references stand as the entries have them, and are not stale."""
-    from pyspark.sql import functions as F
-
     if not compactions:
         return owners
     rows = [(each.path, True, each.compacted) for each in compactions]
@@ -100,8 +99,6 @@ def _compaction(path: str, body: bytes) -> list[Compaction]:
 
 
 def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
-    from pyspark.sql import functions as F
-
     wanted = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
     held: dict[int, list[_Copy]] = {}
     for row in wanted.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
@@ -113,8 +110,6 @@ def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
 
 def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
     """The last entry of each ledger that a journal has beside an index."""
-    from pyspark.sql import functions as F
-
     if indexes.tails.beside is None:
         return {}
     wanted = indexes.tails.beside.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
@@ -132,8 +127,6 @@ def _last(groups: bytes | None) -> int:
 
 def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
     """Each cursor's ledger, all members of its ensembles, and its digest type."""
-    from pyspark.sql import functions as F
-
     wanted = ledgers.where(
         (F.col("scope_id") == 0) & F.col("ledger_id").isin(ids) & (F.col("status") == "ok")
     )

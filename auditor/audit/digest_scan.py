@@ -15,6 +15,7 @@ from auditor.sources.bookies.entry_logs.sample import EntrySample
 from auditor.sources.bookies.entry_logs.whole_entries_source import WholeEntrySource, sample_json
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.metadata.credentials import credentials_file
+from auditor.spark import functions as F
 from auditor.spark.source_rows import source_rows
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ def whole_entries(
 
 def entries_whole(digests: DataFrame | None) -> dict[str, int]:
     """How many entries were read whole, as an operation of the run; none where it did not look deep."""
-    from pyspark.sql import functions as F
-
     if digests is None:
         return {}
     return {ENTRIES_WHOLE: digests.where(F.col("ledger_id").isNotNull()).count()}
@@ -67,8 +66,6 @@ def digest_notes(digests: DataFrame, collected: Sequence[str] = ()) -> list[str]
 
     ``collected`` are bookies that a collection shows, which has no entries.
     """
-    from pyspark.sql import functions as F
-
     counts = {
         (row["state"], row["reason"]): row["entries"]
         for row in digests.groupBy("state", "reason").agg(F.sum("entries").alias("entries")).collect()

@@ -23,6 +23,7 @@ from auditor.model.layout import LayoutKind
 from auditor.model.regular_file import read_regular
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION
+from auditor.spark import functions as F
 from auditor.tables import Tables
 from auditor.tables.deletion_candidates import deletion_candidates
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, gc_foresight
@@ -98,8 +99,6 @@ def _candidates(entry_logs: DataFrame, logs: DataFrame) -> DataFrame:
 def _bookies_own(disks: DataFrame | None, live: bool) -> DataFrame | None:
     """The rows of disks whose free bytes are the bookies': with a saved store directories are copies, but
     for those that were collected."""
-    from pyspark.sql import functions as F
-
     return disks if disks is None or live else disks.where(F.col("directory").contains(IN_COLLECTION))
 
 
@@ -152,8 +151,6 @@ def drawn_since(ledgers: DataFrame, ids: Ids, begun: int, since: int) -> tuple[i
     out yet: ids were chosen by hand, or the tree is a copy, whose znodes are new and whose generator is
     behind.
     """
-    from pyspark.sql import functions as F
-
     own = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
     row = ledgers.agg(
         F.max(own).alias("highest"),

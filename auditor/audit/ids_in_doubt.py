@@ -12,6 +12,7 @@ from auditor.model.amounts import plural
 from auditor.model.report import InDoubt
 from auditor.model.states import LISTED
 from auditor.sources.metadata.ledger_rows import PATH_OF_LAYOUT
+from auditor.spark import functions as F
 from auditor.tables.doubtful_ids import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ _LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
 
 def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
     """How many ids may be there unseen, and why; None where there are none. Runs up to two queries."""
-    from pyspark.sql import functions as F
-
     once = unseen_ranges(doubtful)
     width = F.col("high").cast(WIDE) - F.col("low") + 1
     every = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
@@ -46,8 +45,6 @@ def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
 
     ``says`` is what says which layout the store has. Runs a query or two.
     """
-    from pyspark.sql import functions as F
-
     if ledgers.where(IN_ANOTHER_LAYOUT).isEmpty():
         return None
     layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")

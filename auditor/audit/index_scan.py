@@ -29,6 +29,7 @@ from auditor.sources.bookies.collections.index import collected_availability
 from auditor.sources.bookies.index_files import page_size
 from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.spark_source import IndexSource
+from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import is_large
 from auditor.spark.source_rows import as_frame, read_few
@@ -115,8 +116,6 @@ class Indexes:
 
         They do with a saved scan, if any index may be newer than that; and always in collections.
         """
-        from pyspark.sql import functions as F
-
         times = [self.newest(bookie_id) for bookie_id in self.bookies.attribution.bookies]
         if not self.live and any(each is None or each > self.scan_time for each in times):
             return self.replicas
@@ -164,8 +163,6 @@ def read_indexes(
 
     Indexes that have not changed since ``earlier`` are taken from there.
     """
-    from pyspark.sql import functions as F
-
     bookies, rows, notes = _availability(landing, bookies, earlier, options)
     tails = journal_scan.land_tails(
         landing, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
@@ -197,8 +194,6 @@ def read_indexes(
 
 def gap_reasons(availability: DataFrame) -> dict[str, str]:
     """The bookies of which something could not be listed or asked for, and one reason each."""
-    from pyspark.sql import functions as F
-
     gaps = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
     rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
     return {row["bookie_id"]: row["reason"] for row in rows}
@@ -307,8 +302,6 @@ def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:
 
 def _reuse_of(availability: DataFrame) -> ReuseCount:
     """How many indexes were taken from an earlier run, and how many were read."""
-    from pyspark.sql import functions as F
-
     again = F.coalesce("reused", F.lit(False))
     row = (
         availability.where("path is not null")

@@ -23,6 +23,7 @@ from auditor.sources.bookies.collections.tails import collected_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
 from auditor.sources.bookies.journal.tails import TailPart, from_json, to_json
 from auditor.sources.bookies.owners import AttributedBookie
+from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.source_rows import as_frame, read_few
 from auditor.tables.unequal import PAIR
@@ -127,8 +128,6 @@ def land_tails(
 
 
 def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFrame | None:
-    from pyspark.sql import functions as F
-
     of_ledgers = table.where("ledger_id is not null").where(~F.col("bookie_id").isin(list(wrong)))
     pairs = of_ledgers.select(*REPLICA, "groups")
     if pairs.isEmpty():

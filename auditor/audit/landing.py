@@ -29,6 +29,7 @@ from auditor.errors import RunUsageError
 from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.sources.file_systems import REPORT, require_file, run_files
+from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame, in_one_part
 from auditor.spark.part_tables import WRITTEN, PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task
@@ -328,8 +329,6 @@ class Landing:
 
         Spark takes what its files hold for ten times what it is, and would sort all ledgers to join a few.
         """
-        from pyspark.sql import functions as F
-
         size = self.run.size(f"tables/{name}")
         return F.broadcast(table) if IN_MEMORY_BYTES < size <= FEW_BYTES else table
 

@@ -23,6 +23,7 @@ from auditor.sources.metadata.comparable_store import ComparableStore
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
+from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 
 if TYPE_CHECKING:
@@ -140,8 +141,6 @@ def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
 
 def _moved_rows(first: FirstScan, paths: tuple[str, ...], at: ClusterNodes) -> DataFrame:
     """The rows of the first scan but for some paths, and what is at these now."""
-    from pyspark.sql import functions as F
-
     names = LEDGERS_AGAIN.names
     rows = first.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:

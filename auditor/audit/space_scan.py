@@ -13,6 +13,7 @@ from auditor.model.amounts import plural
 from auditor.model.disk_total import DISK_BYTES
 from auditor.model.states import CacheState, EntryLogState
 from auditor.sources.bookies.entry_logs.reader import SCAN
+from auditor.spark import functions as F
 from auditor.tables import OF_ENTRY_LOGS
 from auditor.tables.digests import digests
 from auditor.tables.misplaced import misplaced_locations
@@ -89,8 +90,6 @@ def space_notes(scan: EntryLogScan, tables: Tables) -> list[str]:
 
 def disk_notes(disks: DataFrame) -> list[str]:
     """What lies beside the entry logs, as one sentence; and what of it could not be read."""
-    from pyspark.sql import functions as F
-
     sums = [F.coalesce(F.sum(kind.column), F.lit(0)).alias(kind.column) for kind in DISK_BYTES]
     row = disks.agg(*sums, F.count("reason").alias("unread"), F.count("*").alias("all")).first()
     assert row is not None
@@ -126,8 +125,6 @@ class _Sums(NamedTuple):
 
 def _hold_sums(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> _Sums:
     """Hold the rows of ``space`` to the lengths of the files; 0 left out is what must come of it."""
-    from pyspark.sql import functions as F
-
     once = each_file_once(entry_logs)
     mapped = F.col("state").isin(EntryLogState.OK.value, EntryLogState.MAP_WRONG.value)
     files = once.agg(

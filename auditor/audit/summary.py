@@ -44,6 +44,7 @@ from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.model.version import program_version
 from auditor.reports.blind_spots import saw_nothing
 from auditor.sources.bookies.rpc.listing_rows import ASKED
+from auditor.spark import functions as F
 from auditor.spark.aggregates import aggregate_many
 from auditor.tables import Tables
 
@@ -245,8 +246,6 @@ def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
 
 def _gaps(metadata: ClusterMetadata) -> list[str]:
     """A bounded sample of what could not be listed, of any part of the metadata."""
-    from pyspark.sql import functions as F
-
     tables = [
         ("ledgers", "status", LedgerStatus.GAP, metadata.first.ledgers),
         ("marks", "kind", MarkRow.GAP, metadata.second.marks),
@@ -266,8 +265,6 @@ def _gaps(metadata: ClusterMetadata) -> list[str]:
 
 def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
     """Ledgers and their bytes by severity. A ledger with several findings of one severity counts once."""
-    from pyspark.sql import functions as F
-
     about = findings.where("ledger_id is not null").select("severity", *LEDGER)
     concerned = about.distinct()
     # Two znodes may say that they are one ledger; a damaged record may say any length.
@@ -287,7 +284,6 @@ def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
     """The first findings of each id: bounded by the number of checks."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     place = F.row_number().over(Window.partitionBy("id").orderBy(*order()))
     rows = findings.withColumn("place", place).where(F.col("place") <= samples).orderBy(*order())

@@ -20,6 +20,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.witness import WitnessAnswer
 from auditor.sources.bookies.rpc import read_rows
 from auditor.sources.bookies.rpc.pairs import endpoints
+from auditor.spark import functions as F
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED
 from auditor.tables.registry import registrations
@@ -42,8 +43,6 @@ class Witness:
 
     def summary(self) -> tuple[int, list[str]]:
         """How many reads were sent, and what a reader of the report should know of them."""
-        from pyspark.sql import functions as F
-
         if self.rows is None:
             return 0, []
         unknown = F.col("answer") == WitnessAnswer.UNKNOWN

@@ -12,6 +12,7 @@ from auditor.model.alias_by_contents import LEAST_LEDGERS
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,8 +68,6 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         the collector holds then as well. Ledgers of which no entry is judged, such as open ones without a
         finished segment, are not counted.
     """
-    from pyspark.sql import functions as F
-
     closed = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     each = with_ledgers(
         _copies_of_the_gone(tables),
@@ -111,7 +110,6 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
 def _copies_of_the_gone(tables: Tables) -> DataFrame:
     """Ledgers that a live bookie has too many of, beside the ids gone whose share of them it holds."""
-    from pyspark.sql import functions as F
 
     from auditor.tables.gc_copies import other_ids
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.spark import functions as F
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -15,8 +17,6 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
 
     Two swapped disks lose nothing. What rests on the data of such a bookie is therefore never confirmed.
     """
-    from pyspark.sql import functions as F
-
     of = tables.roster.suspect_ids
     suspect = F.coalesce(F.col("bookie_id").isin(of), F.lit(False)) if of else F.lit(False)
     return rows.withColumn("attribution_suspect", suspect)

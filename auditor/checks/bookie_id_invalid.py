@@ -9,6 +9,7 @@ from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.model.bookie_id import ACCEPTED, PORTABLE, RESERVED
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,8 +50,6 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         BP-41 allows letters, digits, ':', '-' and '.'. An underscore is let pass: the server's pattern means
         to take it, and clusters have it.
     """
-    from pyspark.sql import functions as F
-
     id = F.col("bookie_id")
     accepted = id.rlike(rf"\A{ACCEPTED}\z") & ~id.rlike(rf"\A{RESERVED}\z")
     stored = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull())

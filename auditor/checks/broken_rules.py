@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
     """One finding for each ledger that breaks one of the rules; every reason is in its evidence."""
-    from pyspark.sql import functions as F
-
     wanted = F.filter("rules", lambda broken: broken["rule"].isin(*rules))
     rows = tables.ledgers.withColumn("reasons", F.transform(wanted, lambda broken: broken["reason"]))
     return finding_rows(

@@ -13,6 +13,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, quantity, susp
 from auditor.checks.samples import with_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
+from auditor.spark import functions as F
 from auditor.tables.parts import only
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
     these there is the sum of the sure rows under its name, and that of the others as ``doubted_`` and its
     name. The sample is of sure rows where there are any.
     """
-    from pyspark.sql import functions as F
-
     kinds = with_ledgers(rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums))
 
     def of(name: str, condition: Column) -> Column:
@@ -51,7 +50,6 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
 
     A ledger counts apart where it is not closed, moved between the scans, or may be another bookie's.
     """
-    from pyspark.sql import functions as F
 
     from auditor.tables.moved import doubtful
 
@@ -105,7 +103,5 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
 
 def doubts() -> Column:
     """The end of a sentence about a row of `count_per_bookie`: how many of its ledgers count apart."""
-    from pyspark.sql import functions as F
-
     some = words("; ", F.col("doubted"), " of these ledgers are in doubt: not closed, or changing")
     return F.when(F.col("doubted") > 0, some).otherwise("")

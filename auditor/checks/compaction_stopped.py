@@ -9,6 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, utc, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 from auditor.tables.full_disks import suspended
 
 if TYPE_CHECKING:
@@ -60,8 +61,6 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         `--bookie-conf`, or the server's defaults. A bookie that is restarted more often than the interval of
         major compaction never reaches it: the interval begins anew with each start.
     """
-    from pyspark.sql import functions as F
-
     assert tables.log_foresight is not None
     now, settings = tables.cluster.scan_time, tables.collector
     late = {

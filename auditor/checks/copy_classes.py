@@ -12,6 +12,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, q
 from auditor.checks.queue import in_queue, with_queue
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
+from auditor.spark import functions as F
 from auditor.tables.once import once
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ def judged_with_class(tables: Tables) -> DataFrame:
 
 def ledgers_of_class(tables: Tables, wanted: str) -> DataFrame:
     """One finding for each ledger of one class: what is absent where, what is left, what it could become."""
-    from pyspark.sql import functions as F
-
     return finding_rows(
         _judged_with_queue(tables).where(F.col("class") == wanted),
         ledger_id="ledger_id",
@@ -74,21 +73,15 @@ def _judged_with_queue(tables: Tables) -> DataFrame:
 
 def unknown_bookies() -> Column:
     """The bookies whose copies of a judged ledger are unknown, ascending."""
-    from pyspark.sql import functions as F
-
     return F.array_sort(F.array_distinct(F.col("unknown.bookie_id")))
 
 
 def _copies_left() -> Column:
-    from pyspark.sql import functions as F
-
     left = F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
     return F.when(left == 0, F.lit("no copy")).otherwise(quantity(left, "copy", "copies"))
 
 
 def _absent() -> Column:
-    from pyspark.sql import functions as F
-
     return F.transform(
         F.array_sort("missing"),
         lambda entry: words(quantity(entry["count"], "entry", "entries"), " on ", entry["bookie_id"]),
@@ -96,7 +89,5 @@ def _absent() -> Column:
 
 
 def _could_become() -> Column:
-    from pyspark.sql import functions as F
-
     sentence = words("; could be ", F.col("potential_class"), ", not known: ", comma_list(unknown_bookies()))
     return F.when(F.col("class") != F.col("potential_class"), sentence).otherwise("")

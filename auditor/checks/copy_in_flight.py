@@ -8,6 +8,7 @@ from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, suspect_if, words
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,8 +47,6 @@ def copy_in_flight(tables: Tables) -> DataFrame:
     Limits:
         A mark says that a copy is wanted, not that this bookie was chosen for it.
     """
-    from pyspark.sql import functions as F
-
     rows = with_attribution(tables.over_replicated, tables).where("marked or locked")
     return finding_rows(
         rows,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
 from auditor.model.finding import Confidence, Severity
+from auditor.spark import functions as F
 from auditor.tables.parts import only
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ def copy_lagging(tables: Tables) -> DataFrame:
         The end of an open ledger is not known. This is the only thing said of its last segment, and it is
         never more than suspect.
     """
-    from pyspark.sql import functions as F
-
     return finding_rows(
         only("lagging", tables.judged),
         ledger_id="ledger_id",

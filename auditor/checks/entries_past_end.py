@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, group_list, ledger_name, quantity, words
 from auditor.model.finding import Confidence, Severity
+from auditor.spark import functions as F
 from auditor.tables.parts import only
 
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ def entries_past_end(tables: Tables) -> DataFrame:
         Entries behind a hole are `surplus-entries`: writers are told in order. A copy that was lost since can
         make such a hole. The application may have written the same data to another ledger.
     """
-    from pyspark.sql import functions as F
-
     rows = only("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held = F.transform(
         F.array_sort("past_end"),

@@ -10,6 +10,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, quantity, susp
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
 from auditor.model.states import DigestState
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,8 +55,6 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         Only the sample is looked at: the first entries of each ledger, and a share of the others
         (`--digest-entries`, `--digest-percent`), until `--digest-budget` is used up.
     """
-    from pyspark.sql import functions as F
-
     assert tables.digests is not None
     wrong = tables.digests.where(F.col("state") == DigestState.WRONG.value)
     of_ledgers = wrong.groupBy("bookie_id", "scope_id", "ledger_id").agg(

@@ -11,6 +11,7 @@ from auditor.checks.log_samples import SHOWN
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import CacheState, EntryLogState, SpaceClass
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,8 +71,6 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         the server reads the entries instead. The direct logger is taken to read only what it wrote. A cache
         outside of the ledger directories (gcEntryLogMetadataCachePath) is not seen.
     """
-    from pyspark.sql import functions as F
-
     assert tables.entry_logs is not None
     wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if tables.deletion_candidates is not None:
@@ -113,8 +112,6 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
 def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
     """Logs whose own map is wrong, or whose header leads the collector astray, as far as it is so set."""
-    from pyspark.sql import functions as F
-
     astray = F.col("state") == EntryLogState.ASTRAY.value
     misled = settings.source is None or settings.reads_past_header
     wrong = entry_logs.where((F.col("state") == EntryLogState.MAP_WRONG.value) | (astray & F.lit(misled)))
@@ -125,8 +122,6 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
 
 def _wrong_caches(tables: Tables) -> DataFrame:
     """Logs of which the collector remembers what is not so, or forgot a ledger that lives there."""
-    from pyspark.sql import functions as F
-
     assert tables.entry_logs is not None
     assert tables.space is not None
     known = tables.entry_logs.where("bookie_id is not null")

@@ -18,6 +18,7 @@ from auditor.checks.finding_rows import (
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
 from auditor.model.states import Probe
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,8 +61,6 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         Of entries that were not looked up only the log and its length are known. Ledgers that the metadata
         does not list, or the bookie has dropped, are not counted.
     """
-    from pyspark.sql import functions as F
-
     rows = _per_bookie(tables)
     moving = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
     seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
@@ -111,8 +110,6 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 def _per_bookie(tables: Tables) -> DataFrame:
     """One row a bookie: how many ledgers of each kind, an entry that lies elsewhere as ``point``, and whether
     the bookie ``runs``."""
-    from pyspark.sql import functions as F
-
     assert tables.misplaced is not None
     assert tables.entry_logs is not None
     of = {kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "past-end", "other")}

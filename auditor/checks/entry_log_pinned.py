@@ -9,6 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
 from auditor.checks.log_samples import logs, logs_per_bookie
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -50,8 +51,6 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         counts twice, and so does what the bookie itself counts as needed of a ledger that it has, though the
         index points elsewhere.
     """
-    from pyspark.sql import functions as F
-
     minor, major = tables.collector.minor_threshold, tables.collector.major_threshold
     freed = F.col("entries") - F.col("remain")
     share = F.col("remain") / F.col("entries")

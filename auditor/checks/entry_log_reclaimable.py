@@ -10,6 +10,7 @@ from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, word
 from auditor.checks.gc_guards import distrusted_bookies
 from auditor.checks.log_samples import logs, logs_per_bookie
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,8 +49,6 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         Over-replicated ledgers, which go only after a day of the bookie's uptime, keep their logs here. Times
         of the collector are not known.
     """
-    from pyspark.sql import functions as F
-
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     found = logs_per_bookie(logs(tables).where("remain = 0"))
     rows = with_attribution(found, tables).join(F.broadcast(distrusted), "bookie_id", "left")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.model.finding import Confidence
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,8 +40,6 @@ def finding_rows(
 
     Rows about a ledger have its ``scope_id`` besides.
     """
-    from pyspark.sql import functions as F
-
     said: dict[str, Column | str] = {
         "severity": severity if severity is not None else "null",
         "confidence": f"'{confidence}'" if isinstance(confidence, Confidence) else confidence,
@@ -60,8 +59,6 @@ def finding_rows(
 
 def suspect_if(condition: Column) -> Column:
     """Confidence of a finding: suspect where the condition holds, else confirmed (also where it is null)."""
-    from pyspark.sql import functions as F
-
     return F.when(condition, Confidence.SUSPECT.value).otherwise(Confidence.CONFIRMED.value)
 
 
@@ -70,22 +67,16 @@ def words(*parts: Column | str) -> Column:
 
     What a row may lack is a part of its own, in `if_known`.
     """
-    from pyspark.sql import functions as F
-
     return F.concat(*(F.lit(part) if isinstance(part, str) else part.cast("string") for part in parts))
 
 
 def if_known(part: Column) -> Column:
     """A part of a sentence, left out where it is null."""
-    from pyspark.sql import functions as F
-
     return F.coalesce(part, F.lit(""))
 
 
 def ledger_name() -> Column:
     """A row's ledger as sentences name it: "7", "7 of scope 1"."""
-    from pyspark.sql import functions as F
-
     return F.expr(name_of_ledger("scope_id", "ledger_id"))
 
 
@@ -97,29 +88,22 @@ def name_of_ledger(scope_id: str, ledger_id: str) -> str:
 
 def quantity(number: Column, one: str, many: str) -> Column:
     """ "1 entry", "2 entries"."""
-    from pyspark.sql import functions as F
-
     return F.when(number == 1, F.lit(f"1 {one}")).otherwise(words(number, f" {many}"))
 
 
 def comma_list(items: Column) -> Column:
     """The texts of an array, with commas between."""
-    from pyspark.sql import functions as F
-
     return F.array_join(items, ", ")
 
 
 def utc(ms: Column) -> Column:
     """Milliseconds since 1970 as sentences say a time: "2026-11-21 07:00:00 UTC"."""
-    from pyspark.sql import functions as F
-
     at = F.to_utc_timestamp(F.timestamp_millis(ms), F.current_timezone())
     return F.concat(F.date_format(at, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
 
 
 def group_list(groups: Column) -> Column:
     """Packed groups, 24 bytes each, as arrays [first_start, last_start, size, period]; the first 1,000."""
-    from pyspark.sql import functions as F
 
     def number(at: Column, start: int, size: int) -> Column:
         # No value is negative, so that reading the bytes as an unsigned number is right.
@@ -135,16 +119,12 @@ def group_list(groups: Column) -> Column:
 
 def _cast(value: Column | str, name: str, kind: str) -> Column:
     """A column, or one in SQL: that takes one question to Java instead of one per part, of thousands."""
-    from pyspark.sql import functions as F
-
     if isinstance(value, str):
         return F.expr(f"cast({value} AS {kind}) AS {name}")
     return value.cast(kind).alias(name)
 
 
 def _json(evidence: Mapping[str, Column | str]) -> Column | str:
-    from pyspark.sql import functions as F
-
     named = {key: value for key, value in evidence.items() if isinstance(value, str)}
     if len(named) == len(evidence):
         fields = ", ".join(f"{name} AS `{key}`" for key, name in named.items())
@@ -157,6 +137,4 @@ def _json(evidence: Mapping[str, Column | str]) -> Column | str:
 
 
 def _column(value: Column | str) -> Column:
-    from pyspark.sql import functions as F
-
     return F.col(value) if isinstance(value, str) else value

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
 from auditor.checks.finding_rows import comma_list, if_known, words
+from auditor.spark import functions as F
 from auditor.tables.once import once
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     ``low`` to ``high``, in the scope ``vanished_scope``, the one that has most of them. ``undrawn`` counts
     orphans whose ids, from ``lowest`` to ``highest``, the store's id generator has not given out.
     """
-    from pyspark.sql import functions as F
-
     of_scope = tables.vanished_ranges.groupBy("bookie_id", F.col("scope_id").alias("vanished_scope")).agg(
         F.count("*").alias("count"),
         F.count_if(F.col("in_doubt") == 0).alias("seen"),
@@ -76,8 +75,6 @@ def _rules(orphans: Column, share: Column, vanished: Column, bare: Column) -> Co
 
     ``share`` is how many of the orphans count for `orphan-share`.
     """
-    from pyspark.sql import functions as F
-
     rules = {
         "orphan-share": (share >= _LEAST) & (share * _SHARE > F.col("ledgers")),
         "every-ledger": (orphans >= _LEAST) & (orphans >= F.col("ledgers")),
@@ -92,8 +89,6 @@ def _rules(orphans: Column, share: Column, vanished: Column, bare: Column) -> Co
 @once
 def doubted_orphans(tables: Tables) -> DataFrame:
     """The rows of ``orphans`` with ``doubts``: why each may not be one."""
-    from pyspark.sql import functions as F
-
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted), "bookie_id", "left")
     doubts = {
@@ -109,8 +104,6 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 
 def doubt_clause() -> Column:
     """The end of a sentence about a row of `doubted_orphans`: its doubts, and which part of the store."""
-    from pyspark.sql import functions as F
-
     which = if_known(words(" (", F.col("doubt"), ")"))
     return F.when(F.size("doubts") > 0, words("; in doubt: ", comma_list(F.col("doubts")), which)).otherwise(
         ""

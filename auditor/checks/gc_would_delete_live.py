@@ -11,6 +11,7 @@ from auditor.checks.samples import with_ledgers
 from auditor.model.columns import REPLICA
 from auditor.model.finding import Severity
 from auditor.model.states import GcAction, GcReason, GcVerdict, IndexState, SpaceClass
+from auditor.spark import functions as F
 from auditor.tables.full_disks import suspended
 
 if TYPE_CHECKING:
@@ -66,8 +67,6 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         Collectors are taken to run with the settings of `--bookie-conf`, or with the server's defaults; the
         listing is that of BookKeeper 4.17. What a compaction in between loses is `entry-log-header-wrong`.
     """
-    from pyspark.sql import functions as F
-
     assert tables.gc_foresight is not None
     rows = tables.gc_foresight.where(
         (F.col("action") == GcAction.DELETE.value)
@@ -110,8 +109,6 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
 def _not_indexed(space: DataFrame, log_foresight: DataFrame, availability: DataFrame) -> DataFrame:
     """Ledgers whose bytes go with a log, or are not rewritten, for the bookie's ledger index lacks them."""
-    from pyspark.sql import functions as F
-
     going = log_foresight.where((F.col("action") != GcAction.KEEP.value) & ~suspended())
     lacking = availability.where(F.col("state") == IndexState.NOT_INDEXED.value).select(*REPLICA).distinct()
     live = space.where((F.col("class") == SpaceClass.LIVE.value) & ~F.col("remains"))

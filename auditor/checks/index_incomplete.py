@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
 from auditor.checks.samples import with_ledgers
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -59,7 +60,6 @@ def index_incomplete(tables: Tables) -> DataFrame:
         Only what seemed to be missing is asked for, and of that a sample: what else the index may lack is
         unknown. A store that keeps no times (etcd) never leads to it.
     """
-    from pyspark.sql import functions as F
 
     def number(served: bool) -> Column:
         return F.sum(F.when(F.col("served") == served, F.col("count")).otherwise(0))

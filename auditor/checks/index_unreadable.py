@@ -9,6 +9,7 @@ from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, sus
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import VANISHED, IndexState
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,8 +56,6 @@ def index_unreadable(tables: Tables) -> DataFrame:
     Limits:
         Damage that still parses, such as zeroed slots, looks like absent entries and is told as such.
     """
-    from pyspark.sql import functions as F
-
     state = F.col("state")
     read = tables.availability.where("storage <> 'rpc'").select(
         *LEDGER, "bookie_id", "state", "path", "offset", "reason"

@@ -10,6 +10,7 @@ from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, w
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED
+from auditor.spark import functions as F
 from auditor.tables.parts import only
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         Locations of a ledger that is gone from the metadata are the normal delay of deletion, and not
         reported.
     """
-    from pyspark.sql import functions as F
-
     rows = only("not_indexed", tables.availability).select(*LEDGER, "bookie_id", "path", "reason")
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))

@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
 from auditor.checks.owner_words import with_fault
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,8 +51,6 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         whose age nothing tells, are unknown and never found. A ledger that is named from outside the
         application's znodes would be taken for a leak.
     """
-    from pyspark.sql import functions as F
-
     length = F.when(F.col("length") > 0, words(", ", F.col("length"), " bytes"))
     return finding_rows(
         with_fault(tables, "ledger-unowned"),

@@ -12,6 +12,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DECODED
+from auditor.spark import functions as F
 from auditor.tables.parts import only
 
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     Limits:
         Only DbLedgerStorage knows limbo. In protocol version 2 a bookie serves what it has of such a ledger.
     """
-    from pyspark.sql import functions as F
-
     rows = only("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))

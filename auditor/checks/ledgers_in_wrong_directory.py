@@ -11,6 +11,7 @@ from auditor.checks.samples import with_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED, IndexState
+from auditor.spark import functions as F
 from auditor.tables.parts import only
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         The index files of other storages may lie in any index directory of the bookie: to exchange these
         directories changes nothing, and is not reported.
     """
-    from pyspark.sql import functions as F
-
     rows = only("in_wrong_directory", tables.availability).select(*LEDGER, "bookie_id")
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))

@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,8 +55,6 @@ def lock_without_mark(tables: Tables) -> DataFrame:
         Younger locks are everyday life: bookies lock every ledger that they look at for over-replicated
         copies. The owner is a host's name, which bookies and workers on one machine share.
     """
-    from pyspark.sql import functions as F
-
     now = F.lit(tables.cluster.scan_time)
     old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(
         now - F.col("ctime") > _LEFT_AFTER_MS

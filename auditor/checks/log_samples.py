@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.finding_rows import name_of_ledger
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,8 +25,6 @@ def logs(tables: Tables) -> DataFrame:
     ``keeps`` are the ledgers that the bookie keeps it for, the largest first. Left out are the log that a
     bookie writes to, one of which the owner of a byte is unknown, and what is not a log yet.
     """
-    from pyspark.sql import functions as F
-
     assert tables.space is not None
     name = F.expr(name_of_ledger("scope_id", "ledger_id"))
     of_ledger = F.col("ledger_id").isNotNull()
@@ -58,7 +57,6 @@ def logs(tables: Tables) -> DataFrame:
 def logs_per_bookie(rows: DataFrame, *others: Column) -> DataFrame:
     """One row a bookie: ``logs``, their ``bytes``, the largest of them as ``sample``, and ``others``."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     place = F.row_number().over(Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
     shown = F.struct("place", "path", "bytes", "entries", "remain", "keeps")

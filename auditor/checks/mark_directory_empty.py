@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Confidence, Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,8 +53,6 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
         Fewer are not told. A bookkeeper command to remove them does not exist; ZooKeeper's own client can
         (`delete PATH`, which refuses where there are children).
     """
-    from pyspark.sql import functions as F
-
     listed_whole = F.lit(tables.cluster.has_marks)
     rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))
     found = with_samples(rows, "whole", "path", F.min("ctime").alias("oldest"))

@@ -10,6 +10,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, quantity, susp
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +58,6 @@ def mark_missing(tables: Tables) -> DataFrame:
     Limits:
         Shortly after a bookie went away, and during the recovery delay, missing marks are right.
     """
-    from pyspark.sql import functions as F
 
     from auditor.tables.moved import doubtful
 

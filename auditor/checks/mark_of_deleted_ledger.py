@@ -9,6 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.mark_states import deleted_marks, marks_by_bookie
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,8 +49,6 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     Limits:
         Marks without a bookie's name ask for better placement and are not judged.
     """
-    from pyspark.sql import functions as F
-
     found = count_per_bookie(marks_by_bookie(deleted_marks(tables), tables.moved))
     return finding_rows(
         found,

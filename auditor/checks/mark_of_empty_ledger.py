@@ -9,6 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.checks.mark_states import marks_by_bookie, waiting_marks
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,8 +54,6 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         Workers of those versions may remove the mark, and the auditor sets it again with a new time: such a
         mark never gets old enough to be reported. The bookie is then still a `ghost-bookie` or `bookie-down`.
     """
-    from pyspark.sql import functions as F
-
     marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
     every = F.col("total") + F.col("doubted")
     return finding_rows(

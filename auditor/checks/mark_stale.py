@@ -9,6 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, suspect_if, words
 from auditor.checks.mark_states import marks_by_bookie
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,8 +53,6 @@ def mark_stale(tables: Tables) -> DataFrame:
     Limits:
         Marks without a bookie's name ask for better placement and are not judged.
     """
-    from pyspark.sql import functions as F
-
     marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")
     found = count_per_bookie(marks.select("*", returned), "returned")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.model.columns import LEDGER
+from auditor.spark import functions as F
 from auditor.tables.once import once
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ def waiting_marks(tables: Tables) -> DataFrame:
 
     Stale marks and those of deleted ledgers are not among them.
     """
-    from pyspark.sql import functions as F
 
     from auditor.tables.stale_marks import named_marks
 
@@ -49,7 +49,6 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
 
     scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger moved between the scans), and ``columns``.
     """
-    from pyspark.sql import functions as F
 
     from auditor.tables.moved import doubtful
 
@@ -61,7 +60,6 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
 @once
 def deleted_marks(tables: Tables) -> DataFrame:
     """Marks of ledgers that no row of the ledger tree stands for, or could stand for."""
-    from pyspark.sql import functions as F
 
     from auditor.tables.stale_marks import named_marks
 

@@ -10,6 +10,7 @@ from auditor.checks.mark_states import waiting_marks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.states import DECODED
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +51,6 @@ def mark_stuck(tables: Tables) -> DataFrame:
         A mark keeps the time of the last bookie added to it, so one that grows looks younger than it is.
         A ledger that is too large to be copied in a day looks stuck between two attempts.
     """
-    from pyspark.sql import functions as F
 
     from auditor.tables.stale_marks import registered_ids
 

@@ -9,6 +9,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, quantity, word
 from auditor.checks.samples import with_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +43,6 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     Limits:
         Ids are compared as they stand: a host name and its address are two ids.
     """
-    from pyspark.sql import functions as F
 
     from auditor.tables.stale_marks import named_marks
 

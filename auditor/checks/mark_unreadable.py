@@ -9,6 +9,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, words
 from auditor.checks.samples import with_samples
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,8 +48,6 @@ def mark_unreadable(tables: Tables) -> DataFrame:
     Limits:
         One finding per ledger. A lock goes with the connection of its owner, so it may be gone already.
     """
-    from pyspark.sql import functions as F
-
     misplaced = F.when(F.col("misplaced"), "its path does not spell the ledger's id")
     marks = tables.marks.where("damage is not null or misplaced").select(
         *LEDGER, "path", F.coalesce("damage", misplaced).alias("reason")

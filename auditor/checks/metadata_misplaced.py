@@ -9,6 +9,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, if_known, quan
 from auditor.checks.samples import with_samples
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 from auditor.tables.parts import only
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         Where LAYOUT and tree disagree, all orphans are only suspected. Of a tree that a move to another
         layout left behind, what was deleted since looks like a ledger there.
     """
-    from pyspark.sql import functions as F
-
     elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
     disagree = tables.cluster.tree_elsewhere
     listed = F.col("ledger_id").isNotNull()

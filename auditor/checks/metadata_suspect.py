@@ -9,6 +9,7 @@ from auditor.checks.finding_rows import comma_list, finding_rows, suspect_if, wo
 from auditor.checks.gc_guards import distrusted_bookies
 from auditor.model.amounts import format_time
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -78,8 +79,6 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         of its ledgers, looks like `store-older` until they are collected. The flat layout counts its ids with
         all other znodes, so that `store-older` says nothing there; nor does it of a dump without cversion.
     """
-    from pyspark.sql import functions as F
-
     return finding_rows(
         distrusted_bookies(tables),
         bookie_id="bookie_id",
@@ -119,8 +118,6 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
 def _second_look(cluster: ClusterFacts) -> Column:
     """The end of the sentence where a live store is in doubt for nothing but many orphans."""
-    from pyspark.sql import functions as F
-
     if not cluster.live:
         return F.lit("")
     known = cluster.orphans_known

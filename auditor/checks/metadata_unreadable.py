@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, check
 from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, words
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 from auditor.tables.parts import only
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
     Limits:
         Metadata that parses and says what may not be has findings of its own.
     """
-    from pyspark.sql import functions as F
-
     return finding_rows(
         only("unreadable_ledgers", tables.ledgers),
         ledger_id="ledger_id",

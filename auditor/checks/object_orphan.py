@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, words
 from auditor.model.finding import Confidence, Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,8 +51,6 @@ def object_orphan(tables: Tables) -> DataFrame:
         Only with `--offload-listing`. Objects of streaming offloads name no ledger and are not looked at, nor
         is what else lies in the bucket.
     """
-    from pyspark.sql import functions as F
-
     assert tables.offload_objects is not None
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "object-orphan"),

@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,8 +42,6 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     Limits:
         The bucket is not looked at.
     """
-    from pyspark.sql import functions as F
-
     said = F.when(F.col("offload") == "deleted", "was given up for it").otherwise("was not given up for it")
     return finding_rows(
         with_fault(tables, "offload-not-trimmed"),

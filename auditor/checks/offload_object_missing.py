@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
 from auditor.checks.owner_words import owner_evidence, owner_name
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,8 +51,6 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         Only with `--offload-listing`. That an object is there does not say that it can be read. Streaming
         offloads are not looked at.
     """
-    from pyspark.sql import functions as F
-
     assert tables.offload_objects is not None
     lacking = (
         F.when(F.col("has_index"), "the data are")

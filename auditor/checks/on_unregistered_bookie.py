@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, words
 from auditor.model.finding import Severity
 from auditor.model.states import BookieRead
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,8 +51,6 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         A store that was saved while bookies restarted, or whose ephemeral nodes had gone, shows them as
         unregistered. Segments that hold no entry do not count here.
     """
-    from pyspark.sql import functions as F
-
     rows = tables.unregistered.where("depending > 0")
     read = (
         F.when(F.col("read") == BookieRead.READ, "its data was read and is counted as it lies on disk")

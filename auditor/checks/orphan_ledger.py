@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.checks.gc_guards import doubt_clause, doubted_orphans
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,8 +51,6 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         A name in the ledger tree that no ledger can have stands for none; but a ledger whose id the server's
         own listing reads out of such a name is only suspected, as no collector takes it.
     """
-    from pyspark.sql import functions as F
-
     return finding_rows(
         doubted_orphans(tables).where("not in_m0 and not in_m1"),
         ledger_id="ledger_id",

@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, suspect_if, words
 from auditor.checks.gc_guards import doubt_clause, doubted_orphans
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,8 +49,6 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         Only a live store is scanned twice. In saved metadata such a ledger is an orphan-ledger or none at
         all.
     """
-    from pyspark.sql import functions as F
-
     return finding_rows(
         doubted_orphans(tables).where("in_m0 and not in_m1"),
         ledger_id="ledger_id",

@@ -11,6 +11,7 @@ from auditor.checks.samples import with_ledgers
 from auditor.model.amounts import duration
 from auditor.model.finding import Severity
 from auditor.model.states import GcPass, GcReason
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,7 +58,6 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         It takes two runs, in one directory. A collection takes its time after the wait: where metadata is
         read slowly, or a compaction runs for hours, which is the same thread, a run may come too early.
     """
-    from pyspark.sql import functions as F
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS
 

@@ -9,6 +9,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, quantity, suspect_if, words
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,8 +50,6 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         copy in limbo, in the wrong directory or with an unreadable index no number of entries is known: the
         message gives none, and the count is 0.
     """
-    from pyspark.sql import functions as F
-
     rows = with_attribution(tables.over_replicated, tables).where("not marked and not locked")
     rows = rows.withColumn("open", F.col("state") != LedgerState.CLOSED)
     return finding_rows(

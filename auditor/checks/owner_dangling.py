@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, if_known, ledger_name, suspect_if, words
 from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,8 +51,6 @@ def owner_dangling(tables: Tables) -> DataFrame:
         looks the same. A compacted ledger that only a cursor's own ledger names is seen with saved metadata
         and the bookies' directories, and not else.
     """
-    from pyspark.sql import functions as F
-
     kept = F.col("offload") == "complete"
     place = words(" (", F.col("place") + 1, " of ", F.col("list_size"), " in its list)")
     copy = F.when(kept, "; its copy in the object store is whole")

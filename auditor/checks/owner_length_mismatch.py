@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.checks.owner_words import owner_evidence, owner_name, with_fault
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,8 +41,6 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
     Limits:
         Of open ledgers the list says nothing.
     """
-    from pyspark.sql import functions as F
-
     return finding_rows(
         with_fault(tables, "owner-length-mismatch"),
         ledger_id="ledger_id",

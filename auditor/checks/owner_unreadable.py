@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, words
 from auditor.checks.owner_words import with_fault
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,8 +44,6 @@ def owner_unreadable(tables: Tables) -> DataFrame:
     Limits:
         A value that is damaged and still follows its format is taken as it is.
     """
-    from pyspark.sql import functions as F
-
     return finding_rows(
         with_fault(tables, "owner-unreadable"),
         message=words(F.col("path"), ": ", F.col("damage")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.finding_rows import words
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,8 +19,6 @@ EVIDENCE = (
 
 def with_fault(tables: Tables, fault: str) -> DataFrame:
     """The rows of the table ownership that one check finds."""
-    from pyspark.sql import functions as F
-
     return tables.ownership.where(F.col("fault") == fault)
 
 
@@ -30,8 +29,6 @@ def owner_evidence(*more: str) -> dict[str, Column | str]:
 
 def owner_name() -> Column:
     """A row's owner: "topic shop/orders/returns", "subscription audit of shop/orders/returns"."""
-    from pyspark.sql import functions as F
-
     topic = F.concat_ws("/", "tenant", "namespace", "topic")
     return (
         F.when(F.col("topic").isNull(), words("what is kept at ", F.col("path")))

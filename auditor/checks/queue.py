@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.finding_rows import if_known, words
 from auditor.model.columns import LEDGER
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,8 +20,6 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
     ``marked`` is null, and so is all else, where that is not known: the store keeps no marks, or not all of
     them could be listed and this one was not.
     """
-    from pyspark.sql import functions as F
-
     marks = (
         tables.marks.where("not misplaced")
         .groupBy(*LEDGER)
@@ -52,8 +51,6 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 
 def in_queue(tables: Tables) -> Column:
     """The end of a sentence about a row of `with_queue`."""
-    from pyspark.sql import functions as F
-
     kept = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     held = words(", held by ", F.col("queue.held_by"))
     waits = words("; marked for replication", F.coalesce(held, F.lit(", held by no worker")))

@@ -9,6 +9,7 @@ from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DECODED
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,8 +49,6 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         Age counts from the last change of the metadata; recovery that adds entries without an ensemble change
         does not show.
     """
-    from pyspark.sql import functions as F
-
     age = F.lit(tables.cluster.scan_time) - F.col("mtime")
     hours = (age / 3_600_000).cast("bigint")
     return finding_rows(

@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, quantity, suspect_if, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +54,6 @@ def replica_mismatch(tables: Tables) -> DataFrame:
         out: both differ between copies as a matter of course, once a ledger was recovered or copied. Copies
         of a ledger whose digest type is not known are not compared.
     """
-    from pyspark.sql import functions as F
 
     from auditor.tables.digests import differing_copies
 

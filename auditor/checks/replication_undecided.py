@@ -9,6 +9,7 @@ from auditor.checks.copy_classes import judged_with_class, unknown_bookies
 from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import UnknownCopy
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -62,8 +63,6 @@ def replication_undecided(tables: Tables) -> DataFrame:
         (bookie-unread), has the ledger in limbo (ledgers-in-limbo) or in a directory where it does not look
         (ledgers-in-wrong-directory).
     """
-    from pyspark.sql import functions as F
-
     untold = F.exists("unknown", lambda copies: ~copies["why"].isin(*_OF_BOOKIES))
     rows = judged_with_class(tables).where(untold & (F.col("class") != F.col("potential_class")))
     return finding_rows(
@@ -95,7 +94,5 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
 def _where(why: str, said: str) -> Column:
     """Where copies are unknown for one reason; null where none are."""
-    from pyspark.sql import functions as F
-
     bookies = F.transform(F.filter("unknown", lambda copies: copies["why"] == why), lambda c: c["bookie_id"])
     return F.when(F.size(bookies) > 0, words(said, comma_list(F.array_sort(F.array_distinct(bookies)))))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.finding_rows import name_of_ledger
 from auditor.model.columns import LEDGER
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,7 +22,6 @@ def with_samples(rows: DataFrame, by: str | Sequence[str], of: str, *others: Col
     of a group of millions short.
     """
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     keys = [by] if isinstance(by, str) else list(by)
     number = F.row_number().over(Window.partitionBy(*keys).orderBy(of))
@@ -35,8 +35,6 @@ def with_samples(rows: DataFrame, by: str | Sequence[str], of: str, *others: Col
 
 def with_ledgers(rows: DataFrame, by: str | Sequence[str], *others: Column) -> DataFrame:
     """`with_samples` of rows about ledgers: the sample names them as sentences do, by scope and id."""
-    from pyspark.sql import functions as F
-
     ledger = F.struct(*LEDGER)
     names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
     return with_samples(rows.withColumn("_ledger", ledger), by, "_ledger", *others).withColumn(

@@ -8,6 +8,7 @@ from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import comma_list, finding_rows, quantity, words
 from auditor.checks.samples import with_samples
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 from auditor.tables.parts import only
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ def stray_file(tables: Tables) -> DataFrame:
     Limits:
         Empty directories are not reported. Only directories of indexes are looked at.
     """
-    from pyspark.sql import functions as F
-
     rows = with_samples(only("stray_files", tables.availability), "bookie_id", "path")
     return finding_rows(
         rows,

@@ -24,6 +24,7 @@ from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
 from auditor.sources.bookies.journal import tails as journal_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
 from auditor.sources.bookies.spark_source import IndexSource
+from auditor.spark import functions as F
 from auditor.spark.source_rows import source_rows
 from auditor.spark.task_errors import file_system_errors
 from auditor.spark.task_progress import tasks_told
@@ -81,8 +82,6 @@ def _disks(spark: SparkSession, to_read: CollectionInput) -> DataFrame:
 
 
 def _of_collection(rows: DataFrame, to_read: CollectionInput, schema: pa.Schema) -> DataFrame:
-    from pyspark.sql import functions as F
-
     return rows.withColumn("collection", F.lit(to_read.collection_id)).select(*schema.names)
 
 
@@ -95,8 +94,6 @@ def _journal_tails(spark: SparkSession, pieces: Sequence[Piece]) -> DataFrame:
 
 def _with_piece_names(spark: SparkSession, rows: DataFrame, pieces: Sequence[Piece]) -> DataFrame:
     """Rows that were read under the ids of pieces, with these in a column of their own."""
-    from pyspark.sql import functions as F
-
     ids = spark.createDataFrame(
         [(piece.id, piece.bookie_id) for piece in pieces], "piece string, named string"
     )

@@ -27,6 +27,7 @@ from auditor.sources.metadata.credentials import credentials_file, read_credenti
 from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
+from auditor.spark import functions as F
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
 from auditor.spark.task_errors import own_errors, run_errors
@@ -194,8 +195,6 @@ class _OpenPair:
         return name != "LAYOUT" or kinds[0] == kinds[1]
 
     def _tallies(self, differences: DataFrame) -> tuple[ItemTally, ...]:
-        from pyspark.sql import functions as F
-
         # No version: it is not there. Cookies and what is one each have none, and are counted here.
         counts = {
             (row["item"], row["change"]): row

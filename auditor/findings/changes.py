@@ -15,6 +15,7 @@ from auditor.findings.table import fingerprints, ranks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -49,8 +50,6 @@ def findings_with_changes(
     ``before`` is the table changes of the run before; None where there is none, so that all is new.
     ``finished`` is the end of this run, ms. The columns are those of the table but for its suppressions.
     """
-    from pyspark.sql import functions as F
-
     moment = F.lit(finished).cast("bigint")
     now = _troubles(findings, instance_id)
     if before is None:
@@ -102,8 +101,6 @@ def findings_with_changes(
 
 
 def _all_new(now: DataFrame, moment: Column) -> DataFrame:
-    from pyspark.sql import functions as F
-
     return now.select(
         "trouble",
         *_SUBJECT,
@@ -119,14 +116,10 @@ def _all_new(now: DataFrame, moment: Column) -> DataFrame:
 
 def still_found(changes: DataFrame) -> DataFrame:
     """The rows of a table changes that its own run found."""
-    from pyspark.sql import functions as F
-
     return changes.where(F.col("change").isin(*FOUND))
 
 
 def _troubles(findings: DataFrame, instance_id: str | None) -> DataFrame:
-    from pyspark.sql import functions as F
-
     staged = F.col("id").isin(*STAGES)
     mildest = fingerprints(F.lit(STAGES[0]), instance_id)
     absent = F.aggregate("missing.count", F.lit(0).cast("long"), lambda total, count: total + count)
@@ -138,8 +131,6 @@ def _troubles(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 def _earlier_findings(before: DataFrame) -> DataFrame:
     """What the run before left known, one row a trouble; of several the worst."""
-    from pyspark.sql import functions as F
-
     rows = before.where(F.col("change") != Change.FIXED)
     columns = (*_SUBJECT, *_KNOWN, "first_seen", "last_seen")
     worst = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
@@ -147,8 +138,6 @@ def _earlier_findings(before: DataFrame) -> DataFrame:
 
 
 def _change() -> Column:
-    from pyspark.sql import functions as F
-
     rank, was = ranks(), ranks("was.known_severity")
     more = F.col("missing") > F.col("was.known_missing")
     sure = Confidence.CONFIRMED.value
@@ -164,16 +153,12 @@ def _change() -> Column:
 
 def _milder(was: str = "") -> Column:
     """Whether a finding is less bad than what was known; of a lower rank it may lack more entries."""
-    from pyspark.sql import functions as F
-
     rank, known = ranks(), ranks(f"{was}known_severity")
     return (rank > known) | ((rank == known) & (F.col("missing") < F.col(f"{was}known_missing")))
 
 
 def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) -> DataFrame:
     """``rows`` with the column ``looked``: whether what each rests on was looked at in this run."""
-    from pyspark.sql import functions as F
-
     whole = looked.bookies.select("bookie_id", _whole().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
     # First cut down to the few ledgers in question: verdicts has a row for each of the cluster.
@@ -202,8 +187,6 @@ def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) ->
 
 
 def _was_looked_at(looked: RunCoverage) -> Column:
-    from pyspark.sql import functions as F
-
     no_holes, listed = F.lit(not looked.holes), F.col("judged").isNotNull()
     of_store = F.col("id").isin(*_ids(Basis.METADATA))
     of_copies = F.col("id").isin(*_ids(Basis.COPIES))
@@ -234,8 +217,6 @@ def _was_looked_at(looked: RunCoverage) -> Column:
 
 def _whole() -> Column:
     """Whether a bookie's directories were found and read to the end; its own answers are less than that."""
-    from pyspark.sql import functions as F
-
     return F.col("found") & (F.col("read") == BookieRead.READ)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
+from auditor.spark import functions as F
 from auditor.tables.moved import unsettled_ledgers
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
     ``moved`` is what two scans of a live store differ in (`auditor.tables.moved`), None where one scan stands
     for both.
     """
-    from pyspark.sql import functions as F
-
     if moved is None:
         return findings
     concerned = ~F.col("id").isin(*OF_DELETED)

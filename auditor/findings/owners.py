@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.model.columns import LEDGER
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,8 +33,6 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     are ``ledgers``, ``standing`` and those of `OWNER`, null where nobody names these ledgers. The standing of
     a ledger that the table does not have is ``unknown``.
     """
-    from pyspark.sql import functions as F
-
     wanted = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     named = _owner_of_each(ownership, wanted).where("path is not null")
     text = F.to_json("owner", {"ignoreNullFields": "false"})
@@ -54,8 +53,6 @@ def _owner_of_each(ownership: DataFrame, wanted: DataFrame) -> DataFrame:
 
     The path is the first of those that name it; null: nobody does.
     """
-    from pyspark.sql import functions as F
-
     own = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
     first = own.join(wanted, [*LEDGER], "left_semi").groupBy(*LEDGER)
@@ -64,8 +61,6 @@ def _owner_of_each(ownership: DataFrame, wanted: DataFrame) -> DataFrame:
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """``evidence`` of findings that name no ledger, as it is, and ``owners`` of its sampled ones, as JSON."""
-    from pyspark.sql import functions as F
-
     sampled = _sampled_ledgers(findings)
     known = _owner_of_each(ownership, F.broadcast(sampled.select(*LEDGER).distinct()))
     nobody = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
@@ -92,8 +87,6 @@ def _sampled_ledgers(findings: DataFrame) -> DataFrame:
 
     A sample of paths names none, and one of another scope ("7 of scope 1") has no owner that is known.
     """
-    from pyspark.sql import functions as F
-
     texts = F.from_json("evidence", _OF_LEDGERS)
     logs = F.from_json("evidence", _OF_LOGS)["sample"]
     lists = F.array(

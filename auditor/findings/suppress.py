@@ -33,6 +33,7 @@ from auditor.findings.changes import still_found
 from auditor.findings.table import ranks
 from auditor.model.states import FOUND
 from auditor.model.toml_file import read_toml
+from auditor.spark import functions as F
 from auditor.tables.changes import CHANGES
 
 if TYPE_CHECKING:
@@ -88,8 +89,6 @@ def apply_suppressions(
 
     ``baselines`` are the tables changes of the runs that entries which have not expired name, by their path.
     """
-    from pyspark.sql import functions as F
-
     number = F.lit(None).cast("int")
     rows = changes
     for place, entry in reversed(list(enumerate(entries, 1))):
@@ -180,8 +179,6 @@ def _regex(pattern: str) -> str:
 
 def _all_match(names: Mapping[str, str | int]) -> Column:
     """Whether all that an entry names is so."""
-    from pyspark.sql import functions as F
-
     holds = F.lit(True)
     for column, wanted in names.items():
         if column == "id":
@@ -196,7 +193,6 @@ def _all_match(names: Mapping[str, str | int]) -> Column:
 
 def _not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
     """``rows`` joined with a baseline, and whether that run found the trouble as bad as it is, or worse."""
-    from pyspark.sql import functions as F
 
     # How mild it is, to be compared as a whole. Of several that one run found the mildest was lived with.
     def mildness(prefix: str) -> Column:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Severity
+from auditor.spark import functions as F
 from auditor.spark.hexadecimal import small_digits
 
 if TYPE_CHECKING:
@@ -81,29 +82,21 @@ def add_fingerprints(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
     """`auditor.model.finding.fingerprint` of each row: of the column ``id``, its scope, ledger, bookie."""
-    from pyspark.sql import functions as F
-
     parts = (F.coalesce(F.col(part).cast("string"), F.lit("")) for part in REPLICA)
     return F.substring(F.sha2(F.concat_ws("\0", id, F.lit(instance_id or ""), *parts), 256), 1, 16)
 
 
 def qualified_names() -> Column:
     """The names of the rows' ledgers (`auditor.model.ledger_id.LedgerId`); null where there is none."""
-    from pyspark.sql import functions as F
-
     return F.concat(*(F.lpad(small_digits(F.hex(half)), 16, "0") for half in LEDGER))
 
 
 def order() -> list[Column]:
     """Severity, id, scope, ledger, bookie: the order of every report."""
-    from pyspark.sql import functions as F
-
     return [ranks(), *(F.col(name) for name in ("id", *REPLICA))]
 
 
 def ranks(severity: str = "severity") -> Column:
     """The rank of a column of severities: 0 for the worst."""
-    from pyspark.sql import functions as F
-
     known = F.create_map(*(F.lit(part) for severity in Severity for part in (str(severity), severity.rank)))
     return known[F.col(severity)]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from auditor.checks.finding_rows import utc
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
+from auditor.spark import functions as F
 from auditor.tables.moved import unsettled_ledgers
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ def confirm_by_two_runs(
     ``moved`` is what two scans of this run differ in (`auditor.tables.moved`), ``bookies`` its table of that
     name, which says how new each index is.
     """
-    from pyspark.sql import functions as F
-
     suspects = _with_version(healing_suspects(findings))
     then = _with_version(earlier.rows.where("ledger_id is not null and bookie_id is null"))
     own = F.struct(F.lit(earlier.name).alias("name"), F.lit(earlier.finished).alias("finished"))
@@ -74,8 +73,6 @@ def confirm_by_two_runs(
 
 
 def _healing() -> Column:
-    from pyspark.sql import functions as F
-
     lasting = F.get_json_object("evidence", "$.lasting_doubts")
     some = F.get_json_object("evidence", "$.doubts") != "[]"
     suspect = F.col("confidence") == Confidence.SUSPECT.value
@@ -84,14 +81,10 @@ def _healing() -> Column:
 
 def _with_version(findings: DataFrame) -> DataFrame:
     """With the ``version`` of the ledger in the first scan; null, which equals none, where it is not said."""
-    from pyspark.sql import functions as F
-
     return findings.withColumn("version", F.get_json_object("evidence", "$.metadata_version"))
 
 
 def _lacked_then() -> Column:
-    from pyspark.sql import functions as F
-
     def same(now: Column) -> Column:
         return F.exists(
             "was_missing", lambda was: (was.bookie_id == now.bookie_id) & (was.groups == now.groups)
@@ -101,16 +94,12 @@ def _lacked_then() -> Column:
 
 
 def _newer(grace_ms: int) -> Column:
-    from pyspark.sql import functions as F
-
     after = F.col("first.finished") + grace_ms
     return F.forall("missing", lambda now: F.try_element_at("times", now.bookie_id) > after)
 
 
 def _with_earlier_run(rows: DataFrame, seen: Column, newer: Column) -> DataFrame:
     """The rows with what an earlier run's look changes: evidence where it is the same, and how sure it is."""
-    from pyspark.sql import functions as F
-
     run = F.to_json("first")
     carried = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.spark import functions as F
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -14,6 +16,4 @@ def small_digits(digits: Column | str) -> Column:
     Spark's ``lower`` knows all alphabets, and reads tables of them the first time that it is asked: two
     seconds of a small audit.
     """
-    from pyspark.sql import functions as F
-
     return F.translate(digits, "ABCDEF", "abcdef")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from auditor.model.collector_settings import CollectorSettings
+from auditor.spark import functions as F
 from auditor.tables.facts import ClusterFacts
 from auditor.tables.roster import Roster
 
@@ -141,8 +142,6 @@ class Tables:
     @property
     def unregistered(self) -> DataFrame:
         """The rows of ``bookies`` that are `Roster.unregistered`."""
-        from pyspark.sql import functions as F
-
         return self.bookies.where(
             F.col("bookie_id").isin([row["bookie_id"] for row in self.roster.unregistered])
         )

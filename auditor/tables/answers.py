@@ -16,6 +16,7 @@ from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState
+from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 from auditor.tables.judge_replicas import groups_of
 
@@ -48,8 +49,6 @@ def merge_answers(held: DataFrame, answers: DataFrame, whole: Sequence[str] = ()
 
     Meant for the comparison. Files that are damaged stay so, whatever their bookie answers.
     """
-    from pyspark.sql import functions as F
-
     columns = held.columns
     told = [name for name in columns if name not in REPLICA]
     files = held.select(*REPLICA, F.struct(*told).alias("file"))
@@ -81,8 +80,6 @@ def combine_pieces(availability: DataFrame, bookies: Sequence[str]) -> DataFrame
     is held, and the piece that knows least says what is known of the rest. Rows without a ledger stay. Files
     that end inside a page must have been recognised before (`auditor.tables.unequal.held_groups`).
     """
-    from pyspark.sql import functions as F
-
     if not bookies:
         return availability
     columns = availability.columns
@@ -109,8 +106,6 @@ def combine_pieces(availability: DataFrame, bookies: Sequence[str]) -> DataFrame
 
 def _sets(index: Column, answer: Column, settles: Column) -> Column:
     """The groups of a file and an answer that count: what a bookie serves after all, it said itself."""
-    from pyspark.sql import functions as F
-
     # Where the answer does not settle it, the locations stay beside the state that calls them unknown.
     unserved = (index["state"] == IndexState.NOT_INDEXED) & settles
     kept = F.when(~F.coalesce(unserved, F.lit(False)), index["groups"])
@@ -119,7 +114,6 @@ def _sets(index: Column, answer: Column, settles: Column) -> Column:
 
 def _unite_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The rows with ``groups`` that are the union of their ``sets``."""
-    from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     distinct = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)

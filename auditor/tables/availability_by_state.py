@@ -11,6 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
+from auditor.spark import functions as F
 from auditor.tables.unequal import held_groups
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ def by_state(availability: DataFrame, shapes: IndexShapes) -> DataFrame:
 
     ``shapes`` must be of these rows. A replica is one row: no bookie's index came in pieces that overlap.
     """
-    from pyspark.sql import functions as F
 
     def of(state: str) -> DataFrame:
         rows = availability.where(F.col("state") == state)

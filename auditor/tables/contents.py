@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import ON_DISK, IndexState
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -78,8 +79,6 @@ _SHOWN = 3
 
 def bookies_in_doubt(unequal: DataFrame) -> DataFrame:
     """The bookies that hold, byte for byte, what another should hold and lacks: ``bookie_id``, each once."""
-    from pyspark.sql import functions as F
-
     lacked = unequal.where(_SHORT).select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
     held = unequal.where("length(held) > 0 and not (expected <=> held)").select(*LEDGER, "bookie_id", "held")
     same = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
@@ -102,8 +101,6 @@ def contents(
     directories of another cluster's bookies are left out: their ledgers' ids mean nothing here.
     ``large`` is what saves a look at all rows, where there are many.
     """
-    from pyspark.sql import functions as F
-
     places = _places(directories, bookies)
     doubtful = F.col("bookie_id").isin(list(doubted))
     sure = availability.where(~doubtful)
@@ -131,8 +128,6 @@ def _of_owners(
     ``number`` is how many ledgers lie in each: its key, ``all``. Of ``availability`` and ``ledgers`` only
     what the pairs are of is asked for.
     """
-    from pyspark.sql import functions as F
-
     pairs = unequal.select(*LEDGER, "bookie_id")
     known = (
         ledgers.where("undecidable = false")
@@ -178,8 +173,6 @@ def _number_seen(
     availability: DataFrame, places: DataFrame, large: LargeTables, doubted: Sequence[str]
 ) -> DataFrame:
     """How many ledgers lie in each directory: its key, ``all``."""
-    from pyspark.sql import functions as F
-
     # No path of all these replicas need be looked at.
     on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
     theirs = large.counts.where(on_disk).groupBy(F.col("bookie_id").alias("owner"))
@@ -193,15 +186,11 @@ def _number_seen(
 
 
 def _of_journal() -> Column:
-    from pyspark.sql import functions as F
-
     return F.col("role").eqNullSafe("journal")
 
 
 def _counts(seen: DataFrame) -> DataFrame:
     """How much each id explains of each directory; the row without an id counts the ledgers there."""
-    from pyspark.sql import functions as F
-
     # A member without an id in every row: grouped by id, its row is the number of ledgers in the directory.
     total = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER.items()))
     each = seen.withColumn("mine", F.expr("exists(members, m -> m.id = owner and m.should = held)")).select(
@@ -229,8 +218,6 @@ _SHORT = "length(expected) > 0 and not (expected <=> held)"
 
 def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
     """Each directory that may have an index: key, path, place, owner, and all names it may go by."""
-    from pyspark.sql import functions as F
-
     foreign = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
     # A collected directory is <collection>#<path>, and its rows of availability know the path alone.
     names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
@@ -245,8 +232,6 @@ def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
 
 def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     """The ledgers in each directory: its key, ledger, bookie_id, hashes of owner and of what is held."""
-    from pyspark.sql import functions as F
-
     current = F.concat("name", F.lit("/current")).alias("current")
     named = places.select("owner", "key", F.explode("names").alias("name")).select(
         "owner", "key", current, F.concat(current, F.lit("/")).alias("below")
@@ -264,15 +249,11 @@ def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def _on_disk(availability: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
-
     return availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull())
 
 
 def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:
     """Who is named by each ledger, what each should hold, and whether its own index lacks any of that."""
-    from pyspark.sql import functions as F
-
     short = unequal.where(_SHORT)
     lacking = short.groupBy(*LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
     member = _MEMBERS.format(lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)")
@@ -283,7 +264,6 @@ def _members(ledgers: DataFrame, unequal: DataFrame) -> DataFrame:
 def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:
     """Counts with names again, the best of each directory first."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
     ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
@@ -302,6 +282,4 @@ def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame
 
 def _times(condition: Column) -> Column:
     """In how many rows it holds; a null does not."""
-    from pyspark.sql import functions as F
-
     return F.count(F.when(condition, F.lit(1)))

@@ -16,6 +16,7 @@ from auditor.model.columns import schema_of
 from auditor.model.states import EntryLogState, GcAction
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +37,6 @@ DELETION_CANDIDATES = schema_of(
 
 def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame, tasks: int) -> DataFrame:
     """Rows of `DELETION_CANDIDATES`; the arguments are the tables of these names."""
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")

@@ -19,6 +19,7 @@ from auditor.codecs.bookie.entry_digest import DIGEST_BYTES
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DigestState, NotChecked
+from auditor.spark import functions as F
 from auditor.spark.hexadecimal import small_digits
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ DIGESTS = schema_of(
 def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     """Rows of `DIGESTS`; arguments are rows of `WHOLE_ENTRIES` and the table ledgers."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     named = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
@@ -101,8 +101,6 @@ def differing_copies(digests: DataFrame) -> DataFrame:
     ``copies`` are what they are, each with its ``bookies``, the most frequent first. A copy that its own
     digest refutes is left out.
     """
-    from pyspark.sql import functions as F
-
     usable = digests.where(
         (F.col("state") != DigestState.WRONG.value)
         & F.col("payload_crc32c").isNotNull()
@@ -129,8 +127,6 @@ def differing_copies(digests: DataFrame) -> DataFrame:
 
 def _type() -> Column:
     """The digest type that the metadata says; where it says none, that which matches."""
-    from pyspark.sql import functions as F
-
     matching = (
         F.when(F.col("crc32c_right"), "CRC32C")
         .when(F.col("crc32_right"), "CRC32")
@@ -140,8 +136,6 @@ def _type() -> Column:
 
 
 def _reason() -> Column:
-    from pyspark.sql import functions as F
-
     of_mac = F.col("digest_type") == "MAC"
     refuted = ~F.col("mac_right") & ~F.col("password_known")
     return (
@@ -155,8 +149,6 @@ def _reason() -> Column:
 
 
 def _state() -> Column:
-    from pyspark.sql import functions as F
-
     right = _by_type(lambda name: F.lit(None) if name == "DUMMY" else F.col(f"{name.lower()}_right"))
     return (
         F.when(F.col("reason").isNotNull(), DigestState.NOT_CHECKED.value)
@@ -166,21 +158,15 @@ def _state() -> Column:
 
 
 def _payload_bytes() -> Column:
-    from pyspark.sql import functions as F
-
     digest = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
     return F.greatest(F.col("entry_bytes") - F.col("header_bytes") - digest, F.lit(0)).cast("long")
 
 
 def _payload_crc32c() -> Column:
-    from pyspark.sql import functions as F
-
     return _by_type(lambda name: F.col(f"payload_{name.lower()}"))
 
 
 def _comparable() -> Column:
-    from pyspark.sql import functions as F
-
     named = F.array_contains("members", F.col("bookie_id"))
     inside = F.col("end").isNull() | (F.col("entry_id") <= F.col("end"))
     return F.coalesce(named & inside, F.lit(False))
@@ -188,6 +174,4 @@ def _comparable() -> Column:
 
 def _by_type(value: Callable[[str], Column]) -> Column:
     """What holds of a row's digest type; null where that is not known."""
-    from pyspark.sql import functions as F
-
     return F.coalesce(*(F.when(F.col("digest_type") == name, value(name)) for name in DIGEST_BYTES))

@@ -17,6 +17,7 @@ import pyarrow as pa
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import LISTED, LedgerStatus
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -46,8 +47,6 @@ IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
 
 def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, every: str | None = None) -> DataFrame:
     """Rows of `DOUBTFUL_IDS`, of one scan of the ledgers or of two; ``every``: why any id may be missing."""
-    from pyspark.sql import functions as F
-
     rows = _ranges(ledgers, every).withColumn("scan", F.lit(1))
     if every is not None:
         whole = ledgers.sparkSession.range(1).select(
@@ -74,8 +73,6 @@ def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
 
     No row becomes two: ranges of one scope do not meet, and any scope has one at most.
     """
-    from pyspark.sql import functions as F
-
     ranges = doubtful.where(F.col("scan") == scan).select(F.col("scope_id").alias("of"), "low", "high", "why")
     within = F.col("ledger_id").between(F.col("low"), F.col("high"))
     # Two joins: a range of any scope and one of the ledger's own may both hold its id, and a row stays one.
@@ -92,8 +89,6 @@ def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
 
 def _ranges(scan: DataFrame, every: str | None) -> DataFrame:
     """What each damaged znode leaves open; where ``every`` id is open, nothing of other layouts' places."""
-    from pyspark.sql import functions as F
-
     rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({IN_ANOTHER_LAYOUT})")
     if every is None:
         rows = rows.unionByName(lost_elsewhere(scan))
@@ -109,8 +104,6 @@ def _ranges(scan: DataFrame, every: str | None) -> DataFrame:
 
 def lost_elsewhere(scan: DataFrame) -> DataFrame:
     """Records in other layouts' places of ledgers that are in none of their own."""
-    from pyspark.sql import functions as F
-
     rows = scan.where(IN_ANOTHER_LAYOUT)
     ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
     listed = scan.where(F.col("status").isin(*LISTED)).join(ids, [*LEDGER], "left_semi")
@@ -120,8 +113,6 @@ def lost_elsewhere(scan: DataFrame) -> DataFrame:
 
 
 def _why() -> Column:
-    from pyspark.sql import functions as F
-
     misplaced = F.when(F.col("status") == LedgerStatus.MISPLACED.value, "not at the path of a ledger")
     return F.concat("path", F.lit(": "), F.coalesce("damage", misplaced, F.lit("could not be read")))
 
@@ -129,7 +120,6 @@ def _why() -> Column:
 def _apart(ranges: DataFrame, of: Sequence[str]) -> DataFrame:
     """The ranges cut so that those with the same ``of`` do not meet; what an earlier one covers goes."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     # Of ranges that begin together the widest comes first, so that it covers the others.
     order = Window.partitionBy(*of).orderBy("low", F.desc("high"), F.desc("unseen"), "why")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from auditor.spark import functions as F
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -19,8 +21,6 @@ def empty_directories(marks: DataFrame) -> DataFrame:
     That table has those in which no mark was seen when they were read. One whose children were read
     elsewhere, or could not be listed, is not known to be empty.
     """
-    from pyspark.sql import functions as F
-
     above = F.expr("left(path, length(path) - length(substring_index(path, '/', -1)) - 1)")
     full = marks.where("kind != 'lock'").select(above.alias("path"))
     unknown = marks.where("kind = 'gap'").select("path")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.states import FullDisk, GcAction
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,7 +28,6 @@ def with_full_disks(
     is that table too, None where its free bytes say nothing.
     """
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     if disks is None:
         return logs.withColumn("full_disk", F.lit(None).cast("string"))
@@ -50,8 +50,6 @@ def with_full_disks(
 
 def suspended() -> Column:
     """Whether a full disk keeps the compaction of a log, by its ``action``, from running."""
-    from pyspark.sql import functions as F
-
     full, almost = (F.col("full_disk") == each.value for each in (FullDisk.FULL, FullDisk.ALMOST_FULL))
     minor, major = (F.col("action") == each.value for each in (GcAction.MINOR, GcAction.MAJOR))
     return F.coalesce((full & (minor | major)) | (almost & major), F.lit(False))

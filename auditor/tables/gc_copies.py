@@ -17,6 +17,7 @@ from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.finding import Confidence
 from auditor.model.states import GcReason, GcVerdict, LedgerClass
+from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame, map_batches
 from auditor.tables.judge_replicas import groups_of
 
@@ -44,8 +45,6 @@ def deletion_verdicts(
     aliases: frozenset[tuple[str, str]],
 ) -> DataFrame:
     """Copies on bookies that no ensemble names, with the ``verdict`` on their deletion and its ``reason``."""
-    from pyspark.sql import functions as F
-
     classes = verdicts.select(
         *LEDGER,
         (F.col("class") == LedgerClass.ENTRY_LOST.value).alias("lost"),
@@ -79,8 +78,6 @@ def _under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
     """Copies whose ledger names the bookie by another of its ids."""
-    from pyspark.sql import functions as F
-
     same = other_ids(over_replicated.sparkSession, aliases)
     members = (
         over_replicated.select(*REPLICA)
@@ -101,7 +98,6 @@ def _last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal: DataFrame
 ) -> DataFrame:
     """Of copies of ledgers that lost an entry: whether such an entry is among them (``last``)."""
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     lost = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST.value).select(*LEDGER)

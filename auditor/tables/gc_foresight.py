@@ -33,6 +33,7 @@ from auditor.model.states import (
     GcVerdict,
     LedgerStatus,
 )
+from auditor.spark import functions as F
 from auditor.tables.gc_copies import deletion_verdicts
 from auditor.tables.gc_listing import ServerListing
 
@@ -96,8 +97,6 @@ def gc_foresight(
     ``orphans`` are that table's rows with ``doubts`` (`auditor.checks.gc_guards.doubted_orphans`); the others
     are tables of these names. ``earlier`` is this table of a run before.
     """
-    from pyspark.sql import functions as F
-
     unlisted = _unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
     foreign = deletion_verdicts(copies, ledgers, judged, verdicts, unequal, collector.aliases)
@@ -118,8 +117,6 @@ def gc_foresight(
 
 
 def _with_since(rows: DataFrame, scan_time: int, earlier: DataFrame | None) -> DataFrame:
-    from pyspark.sql import functions as F
-
     now = F.lit(scan_time).cast("long")
     if earlier is None:
         return rows.withColumn("since", now)
@@ -130,8 +127,6 @@ def _with_since(rows: DataFrame, scan_time: int, earlier: DataFrame | None) -> D
 
 def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     """What the collector does with ledgers that the store does not have."""
-    from pyspark.sql import functions as F
-
     listing = collector.listing
     rows = orphans.withColumn("spared", F.lit(False))
     if listing.seen is not None:
@@ -165,8 +160,6 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
 
 def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
     """What the collector does, once a day, with ledgers of other bookies' ensembles."""
-    from pyspark.sql import functions as F
-
     kept = {
         GcCause.SWITCHED_OFF: F.lit(collector.settings.over_replicated_wait_ms <= 0),
         GcCause.NO_LOCKS: F.lit(collector.layout is LayoutKind.ETCD),
@@ -189,8 +182,6 @@ def _out_of_place(
     availability: DataFrame, ledgers: DataFrame, foreign: DataFrame, collector: Collector
 ) -> DataFrame:
     """Replicas of ledgers that the store lists, and that a pass does not find where it looks for them."""
-    from pyspark.sql import functions as F
-
     listing, settings = collector.listing, collector.settings
     assert listing.seen is not None
     rows = ledgers.where(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0))
@@ -236,13 +227,9 @@ def _out_of_place(
 
 def _first(kept: dict[GcCause, Column], otherwise: GcCause) -> Column:
     """The first cause to keep a ledger that holds, else ``otherwise``."""
-    from pyspark.sql import functions as F
-
     said = F.coalesce(*(F.when(holds, F.lit(cause.value)) for cause, holds in kept.items()))
     return F.coalesce(said, F.lit(otherwise.value))
 
 
 def _action(delete: Column) -> Column:
-    from pyspark.sql import functions as F
-
     return F.when(delete, GcAction.DELETE.value).otherwise(GcAction.KEEP.value).alias("action")

@@ -28,6 +28,7 @@ from auditor.keys.gc_listing import ALL_BEFORE, follow_ranges
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, to_path
 from auditor.model.layout import LayoutKind
 from auditor.model.states import LISTED, LedgerStatus
+from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 
 if TYPE_CHECKING:
@@ -60,8 +61,6 @@ class ServerListing:
 
 def odd(ledgers: DataFrame) -> DataFrame:
     """The rows of a scan that may make the server's listing another than the scan's."""
-    from pyspark.sql import functions as F
-
     longest = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED.value) | longest)
 
@@ -71,8 +70,6 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
 
     A row that ``fails`` has no id: the listing ends where it is reached.
     """
-    from pyspark.sql import functions as F
-
     prefix = len(root.rstrip("/")) + 1
     rel = F.expr(f"substring(path, {prefix + 1})")
     of_scope_0 = F.col("ledger_id").isNotNull() & (F.col("scope_id") == 0)
@@ -100,7 +97,6 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
 
 def ranges(places: DataFrame) -> DataFrame:
     """One row per range: ``place``, ``end``, and what `follow_ranges` says of it; one task makes them."""
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     found = places.groupBy("place").agg(F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails"))
@@ -122,8 +118,6 @@ def listed_ids(places: DataFrame, ranges: DataFrame) -> DataFrame:
 
 def outcome(ranges: DataFrame) -> DataFrame:
     """One row: ``overflows`` and ``reach`` of the `ServerListing`."""
-    from pyspark.sql import functions as F
-
     reached = F.col("reached")
     over = F.coalesce(F.bool_or(reached & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
     reach = F.min(F.when(~reached, F.col("previous")))
@@ -137,8 +131,6 @@ def _judged_ranges(table: pa.Table) -> pa.Table:
 
 
 def _in_place(rows: DataFrame, place: Column) -> DataFrame:
-    from pyspark.sql import functions as F
-
     ledger_id = F.when(F.col("listed"), F.col("ledger_id")).alias("ledger_id")
     return rows.select(place.alias("place"), ledger_id, "fails")
 
@@ -146,7 +138,6 @@ def _in_place(rows: DataFrame, place: Column) -> DataFrame:
 def _batch() -> Column:
     """The place of a batch of etcd's keys, as text that sorts like its number."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     number = F.row_number().over(Window.orderBy("rel")) - 1
     return F.lpad(F.floor(number / ETCD_BATCH).cast("string"), 20, "0")

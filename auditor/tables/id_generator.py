@@ -22,6 +22,7 @@ from auditor.keys.ledger_tree import MAX_LEDGER_ID
 from auditor.model.columns import schema_of
 from auditor.model.layout import LayoutKind
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes
+from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 
 if TYPE_CHECKING:
@@ -102,8 +103,6 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> 
     Ids can also be chosen by hand. So none is here unless the store lists ledgers, all of them with ids that
     were given out, and its listing has no gap. An index that is newer than a saved scan says nothing.
     """
-    from pyspark.sql import functions as F
-
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [each.next for each in ids]}
     generators = F.broadcast(arrow_frame(spark, pa.table(rows, _NEXT)))

@@ -22,6 +22,7 @@ from auditor.model.alias_facts import BookieFacts, Edge
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,8 +98,6 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     ``gone`` is named, and neither registered nor found on any disk; ``bookie_id`` is registered. An id that
     shares nothing with any bookie has one row that says what it is ``due``, with a null ``bookie_id``.
     """
-    from pyspark.sql import functions as F
-
     # An id that is on some disk is a bookie that is down, not one with another name.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
     live = bookies.where("registered is not null and not foreign_instance").select("bookie_id")

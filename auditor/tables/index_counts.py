@@ -21,6 +21,7 @@ from pyarrow import parquet as pq
 from auditor.codecs.availability.groups import Longs
 from auditor.model.columns import LEDGER
 from auditor.sources.bookies.index_files import page_size
+from auditor.spark import functions as F
 from auditor.spark.table_files import from_files
 from auditor.tables.replica_blocks import Coded
 
@@ -66,8 +67,6 @@ class IndexCount(NamedTuple):
 
 def index_counts(availability: DataFrame) -> DataFrame:
     """Rows of `COUNTS`, of a table that Spark reads."""
-    from pyspark.sql import functions as F
-
     power = F.col("page_bytes").bitwiseAND(-F.col("page_bytes"))
     kinds = (
         F.least(power, F.lit(page_size.LARGEST)).alias("length"),
@@ -80,7 +79,6 @@ def index_counts(availability: DataFrame) -> DataFrame:
 
 def count_in_files(spark: SparkSession, availability: Path) -> DataFrame:
     """The same of the directory of a table that has landed, from its files."""
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     def count(files: Iterable[str]) -> Iterator[pa.RecordBatch]:

@@ -16,6 +16,7 @@ from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import UnknownCopy
 from auditor.sources.bookies.rpc.read_rows import WITNESS
+from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
@@ -111,8 +112,6 @@ def judge_ledgers(
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
     """One row per ledger with its few unequal ``pairs``, as `pair_of` takes them."""
-    from pyspark.sql import functions as F
-
     pair = F.struct("bookie_id", "expected", "held", "index_state", "answered", "listed")
     return unequal.groupBy(*LEDGER).agg(F.collect_list(pair).alias("pairs"))
 
@@ -234,7 +233,6 @@ def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
 
     Returns scope_id, ledger_id, bookie_id, groups, count, served.
     """
-    from pyspark.sql import functions as F
 
     def each(column: str, served: bool) -> DataFrame:
         return found.select(*LEDGER, F.explode(column).alias("u"), F.lit(served).alias("served"))

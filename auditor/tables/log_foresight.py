@@ -21,6 +21,7 @@ import pyarrow as pa
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.columns import REPLICA, schema_of
 from auditor.model.states import EntryLogState, GcAction, GcPass, LogFileKind, SpaceClass
+from auditor.spark import functions as F
 from auditor.tables.full_disks import suspended, with_full_disks
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ def log_foresight(
     ``space``, ``entry_logs`` and ``disks`` are the tables of these names; no disks where their free bytes are
     not the bookies'.
     """
-    from pyspark.sql import functions as F
-
     usage = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
     if settings.by_target_size:
         largest = F.greatest(F.col("entries"), F.lit(settings.log_size_limit))
@@ -130,8 +129,6 @@ def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
     Those with bytes of an ``unclear`` owner are left out but for the newest of a directory, ``current``, the
     end of which is always so.
     """
-    from pyspark.sql import functions as F
-
     plans = foresight.where(F.col("pass") == GcPass.LISTING.value).select(
         *REPLICA, (F.col("action") == GcAction.KEEP.value).alias("planned")
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.model.columns import LEDGER
+from auditor.spark import functions as F
 from auditor.tables.moved import new_ids
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
 def stock(marks: DataFrame) -> DataFrame:
     """Marks and locks with their ``scope_id``: only stock ledgers, of scope 0, can have one."""
-    from pyspark.sql import functions as F
-
     return marks.withColumn("scope_id", F.lit(0).cast("long"))
 
 

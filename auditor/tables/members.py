@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from auditor.spark import functions as F
 from auditor.spark.table_files import from_files, row_groups, table_files
 from auditor.tables.replica_blocks import Coded
 
@@ -33,8 +34,6 @@ _FIELDS = ("bookie_id", "groups", "depends")
 
 def members(ledgers: DataFrame) -> DataFrame:
     """Rows of `MEMBERS`, of a table that Spark reads."""
-    from pyspark.sql import functions as F
-
     return (
         ledgers.select(F.explode("replicas").alias("r"))
         .groupBy("r.bookie_id")
@@ -48,7 +47,6 @@ def members(ledgers: DataFrame) -> DataFrame:
 
 def members_in_files(spark: SparkSession, ledgers: Path) -> DataFrame:
     """The same of the directory of a table that has landed, from its files."""
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     counts = from_files(spark, from_arrow_schema(MEMBERS), ledgers, members_of).frame()

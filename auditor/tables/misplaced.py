@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.states import IndexState, NotChecked, Probe
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,8 +48,6 @@ def misplaced_locations(
     earlier: DataFrame | None,
 ) -> DataFrame:
     """Rows of `MISPLACED`; arguments are the tables of these names, ``earlier`` this one of a run before."""
-    from pyspark.sql import functions as F
-
     wrong = locations.where(F.col("probe") != Probe.OK.value).select(*_LOCATED, F.lit(False).alias("deep"))
     if digests is not None:
         wrong = wrong.unionByName(_other_entries(digests))
@@ -65,8 +64,6 @@ def misplaced_locations(
 
 def _other_entries(digests: DataFrame) -> DataFrame:
     """Entries that were looked at whole, and are others than the index says."""
-    from pyspark.sql import functions as F
-
     other = digests.where(F.col("reason") == NotChecked.OTHER.value).withColumns(
         {
             "probe": F.lit(Probe.OTHER.value),
@@ -79,8 +76,6 @@ def _other_entries(digests: DataFrame) -> DataFrame:
 
 
 def _with_since(rows: DataFrame, scan_time: int, earlier: DataFrame | None) -> DataFrame:
-    from pyspark.sql import functions as F
-
     now = F.lit(scan_time).cast("long")
     if earlier is None or "since" not in earlier.columns:  # as of runs before it was a column
         return rows.withColumn("since", now).select(*MISPLACED.names)

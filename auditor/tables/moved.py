@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import LISTED
+from auditor.spark import functions as F
 from auditor.tables.doubtful_ids import with_doubts
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None 
 
     ``doubtful`` are the ids that a scan may have missed (`auditor.tables.doubtful_ids`); None: none.
     """
-    from pyspark.sql import functions as F
-
     first = _versions(ledgers, F.col("version"))
     second = _versions(again, F.col("version").alias("version_again"))
     # Sorted by what tells most rows apart: the scope is nearly always the same.
@@ -55,8 +54,6 @@ def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None 
 
 def scan_ids(ledgers: DataFrame) -> DataFrame:
     """The ids that a scan lists as ledgers, whatever their metadata say."""
-    from pyspark.sql import functions as F
-
     return ledgers.where(F.col("status").isin(*LISTED)).select(*LEDGER)
 
 
@@ -75,8 +72,6 @@ def unsettled_ledgers(moved: DataFrame) -> DataFrame:
 
     scope_id, ledger_id, deleted (the second scan does not have it at all, and can not have missed it).
     """
-    from pyspark.sql import functions as F
-
     known = moved.where("version is not null")
     return known.groupBy(*LEDGER).agg(
         F.max(F.expr("version_again is null and doubt is null")).alias("deleted")
@@ -88,8 +83,6 @@ def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
 
     Nothing changed where one scan stands for both.
     """
-    from pyspark.sql import functions as F
-
     if moved is None:
         return rows.withColumn("moved", F.lit(False))
     joined = rows.join(unsettled_ledgers(moved), [*LEDGER], "left")
@@ -98,7 +91,5 @@ def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def _versions(scan: DataFrame, version: Column) -> DataFrame:
-    from pyspark.sql import functions as F
-
     rows = scan.where("ledger_id is not null")
     return rows.select(*LEDGER, F.col("status").isin(*LISTED).alias("listed"), version)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of
+from auditor.spark import functions as F
 from auditor.spark.hexadecimal import small_digits
 
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
     ``listing`` has columns name and bytes, ``owners`` is that table. A listing is at least as new as the
     newest context whose objects it has: what was offloaded later than ``grace`` ms before may be absent.
     """
-    from pyspark.sql import functions as F
-
     # Full: a copy without a context is a leak in the bucket, a context without a copy a loss.
     both = _copies(listing).join(_contexts(owners), [*_COPY], "full_outer")
     # An unreadable value may name any of the copies: one is enough to leave all of them in doubt.
@@ -78,8 +77,6 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
 
 def _copies(listing: DataFrame) -> DataFrame:
     """One row for each copy that the listing has."""
-    from pyspark.sql import functions as F
-
     parts = {
         name: F.regexp_extract("name", _NAME, group)
         for group, name in enumerate(("uid", "ledger", "index"), 1)
@@ -103,8 +100,6 @@ def _copies(listing: DataFrame) -> DataFrame:
 
 def _contexts(owners: DataFrame) -> DataFrame:
     """One row for each context that names a copy; a shadow topic's are its source's."""
-    from pyspark.sql import functions as F
-
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     one = F.min(F.struct("path", "offload", "offload_time", *(name for name in _OWNER if name != "path")))

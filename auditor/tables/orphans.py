@@ -13,6 +13,7 @@ import pyarrow as pa
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import ON_DISK
+from auditor.spark import functions as F
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted_ids, new_ids, scan_ids
 from auditor.tables.parts import only
@@ -77,8 +78,6 @@ def orphans(
     Of ``ledgers`` those of the unequal pairs are enough; ``every`` has all of them then. So it is with
     ``indexes`` where nothing moved. Of ``index_times`` those of RocksDB indexes are asked for.
     """
-    from pyspark.sql import functions as F
-
     had = unequal.where(F.col("index_state").isin(*ON_DISK))
     known = scan_ids(ledgers)
     # Of all ledgers only those that an unequal pair is of: what is joined stays as small as the pairs are.
@@ -115,8 +114,6 @@ def orphans(
 
 def _is_had(empty: str = "length(groups) = 0") -> Column:
     """Which rows of availability are of a ledger that the bookie has."""
-    from pyspark.sql import functions as F
-
     # A bookie that was asked for one ledger and has nothing of it does not have it.
     asked_in_vain = (F.col("storage") == "rpc") & F.expr(empty)
     return F.col("state").isin(*ON_DISK) & ~asked_in_vain
@@ -128,8 +125,6 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
     Ids grow: one above the highest that the scan lists in its scope, or in a scope of which it lists none,
     may have been made after it.
     """
-    from pyspark.sql import functions as F
-
     highest = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(*_PAIR)
     above = F.col("highest").isNull() | (F.col("ledger_id") > F.col("highest"))
@@ -138,8 +133,6 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
 
 def _with_recent(orphans: DataFrame, lately: Lately) -> DataFrame:
     """The orphans with ``recent``: they were in the metadata lately, and await their collector."""
-    from pyspark.sql import functions as F
-
     recent = F.lit(False)
     if lately.drawn is not None:
         first, following = lately.drawn
@@ -162,8 +155,6 @@ def holdings(
     orphans here too, without a doubt; None: there is no such run. ``recent`` counts those of the others that
     were in the metadata ``lately``.
     """
-    from pyspark.sql import functions as F
-
     ledgers = counts.where(_is_had("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
     recent = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
     rows = _with_orphans(ledgers, _with_recent(orphans, lately or Lately()), ["bookie_id"], recent)
@@ -180,8 +171,6 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame, lately: Lately 
     Rows of `VANISHED_RANGES`; ``in_doubt`` counts those whose id is. Orphans that were in the metadata
     ``lately`` do not count among the hundred.
     """
-    from pyspark.sql import functions as F
-
     # Downwards, for negative ids too: other scopes have them.
     leaf = F.expr(f"ledger_id div {_LEAF_IDS} - if(ledger_id % {_LEAF_IDS} < 0, 1, 0)")
     leaves = ["bookie_id", "scope_id", "leaf"]
@@ -206,8 +195,6 @@ def vanished_ranges(availability: DataFrame, orphans: DataFrame, lately: Lately 
 def _with_orphans(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
     """How many ledgers are held by some columns, with the orphans, those whose id is in doubt, and more
     counts."""
-    from pyspark.sql import functions as F
-
     doubted = F.count("doubt").alias("in_doubt")
     lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted, *counts)
     numbers = [name for name in lost.columns if name not in keys]
@@ -222,8 +209,6 @@ def find_over_replicated(
     scope_id, ledger_id, bookie_id, count (entries held), state, marked, locked, exposed (a member is
     unregistered or read-only, so that the copy may be one that an operator is making).
     """
-    from pyspark.sql import functions as F
-
     pairs = only("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
     pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"))
     weak = F.broadcast(

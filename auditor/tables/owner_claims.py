@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -29,8 +30,6 @@ def application_of(custom: Column) -> Column:
 
 def claim_of(custom: Column, chroot: str = "") -> Column:
     """The znode of the owner that a ledger's custom metadata names; null where it names none."""
-    from pyspark.sql import functions as F
-
     component = _text(custom, "component")
     cursor = F.concat(F.lit("/"), _text(custom, "pulsar/cursor"))
     managed = F.concat(
@@ -54,8 +53,6 @@ def claim_of(custom: Column, chroot: str = "") -> Column:
 
 def _topic(name: Column, chroot: str) -> Column:
     """The path of a topic by its full name; null of another text."""
-    from pyspark.sql import functions as F
-
     parts = [F.regexp_extract(name, _FULL_NAME, group) for group in (2, 3, 1)]
     local = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
     path = F.concat_ws("/", F.lit(f"{chroot}/{MANAGED_LEDGERS}"), *parts, local)
@@ -63,7 +60,5 @@ def _topic(name: Column, chroot: str) -> Column:
 
 
 def _text(custom: Column, key: str) -> Column:
-    from pyspark.sql import functions as F
-
     # Anybody may write anything there: what is not text says nothing.
     return F.try_validate_utf8(F.try_element_at(custom, F.lit(key)).cast("string"))

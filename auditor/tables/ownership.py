@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from auditor.model.columns import schema_of
+from auditor.spark import functions as F
 from auditor.tables.doubtful_ids import with_doubts
 from auditor.tables.moved import deleted_ids, new_ids
 from auditor.tables.owner_claims import application_of, claim_of
@@ -119,8 +120,6 @@ def ownership(
     a scan may have missed, ``earlier`` the table ownership of a run that is older by the grace or more,
     ``applications`` those whose owners were read.
     """
-    from pyspark.sql import functions as F
-
     there = _ledgers(ledgers, moved, moments.chroot)
     named = owners.where("status = 'ok' and ledger_id is not null").select("ledger_id", *_OWNER)
     both = there.join(named, "ledger_id", "full_outer").withColumn("scope_id", F.lit(0).cast("bigint"))
@@ -142,7 +141,6 @@ def ownership(
 
 
 def _columns(rows: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     kinds = {field.name: field.dataType for field in from_arrow_schema(OWNERSHIP).fields}
@@ -156,8 +154,6 @@ def _columns(rows: DataFrame) -> DataFrame:
 
 def _ledgers(ledgers: DataFrame, moved: DataFrame | None, chroot: str) -> DataFrame:
     """Every ledger of scope 0 that a scan lists, on narrow columns; ``settled``: both scans do."""
-    from pyspark.sql import functions as F
-
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
         "state",
@@ -180,8 +176,6 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None, chroot: str) -> DataFr
 
 def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
     """With ``blocked``: why the owner that a ledger claims was not read; null: it was, or is gone."""
-    from pyspark.sql import functions as F
-
     unread = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     newer = F.when(F.col("stale"), F.lit("only the last entry of its cursor's ledger names it"))
     # A value that could not be read may name the ledger; a stale one may name others by now.
@@ -212,8 +206,6 @@ def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
 
     A ledger that was there in a run which is older by the grace is older than the grace.
     """
-    from pyspark.sql import functions as F
-
     if earlier is None:
         return rows.withColumn("seen_before", F.lit(False))
     ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS)
@@ -223,8 +215,6 @@ def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
 
 
 def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
-    from pyspark.sql import functions as F
-
     there, named = F.col("there").isNotNull(), F.col("path").isNotNull()
     # Given up for its copy in an object store it is rightly gone; a shadow topic lists what another one owns.
     absent = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
@@ -246,8 +236,6 @@ def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
 
 
 def _why(moments: Moments) -> Column:
-    from pyspark.sql import functions as F
-
     changed = (
         F.when(F.col("mzxid") > moments.first_zxid, "its owner changed while the metadata was read")
         if moments.first_zxid is not None
@@ -273,8 +261,6 @@ def _why(moments: Moments) -> Column:
 
 def _fault(moments: Moments) -> Column:
     """What is wrong with an owned ledger, or that it is dangling or unowned."""
-    from pyspark.sql import functions as F
-
     own = F.col("standing") == "owned"
     data = own & (F.col("kind") == "data") & ~F.col("borrowed")
     entries, size = F.col("entries"), F.col("size")

@@ -15,6 +15,7 @@ import pyarrow as pa
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass, UnknownCopy
+from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 from auditor.tables.doubts import unasked
 from auditor.tables.judge_replicas import BookieState, groups_of
@@ -55,8 +56,6 @@ _QUESTIONS = pa.schema(
 
 def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
     """The rows of ``judged`` that a witness may change: a bookie whose word matters can be asked."""
-    from pyspark.sql import functions as F
-
     listed = F.exists("listed", lambda part: part["bookie_id"].isin(list(askable)))
     return judged.where(_reachable(askable) | listed | (F.size(_undecided(askable)) > 0))
 
@@ -68,7 +67,6 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
     more than half of all reads, or one.
     """
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     names = frozenset(askable)
@@ -109,7 +107,6 @@ def rejudge(
     Ledgers that lack copies and were not asked about keep their row; where a bookie that lacks something
     could have been asked, that is a doubt.
     """
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     said = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*SAID)).alias("said"))
@@ -172,15 +169,11 @@ def _first_answers(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _reachable(askable: Sequence[str]) -> Column:
-    from pyspark.sql import functions as F
-
     return F.exists("missing", lambda part: part["bookie_id"].isin(list(askable)))
 
 
 def _undecided(askable: Sequence[str]) -> Column:
     """The bookies of which one answer decides a replica."""
-    from pyspark.sql import functions as F
-
     wanted = F.filter(
         "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED)
     )
@@ -189,7 +182,5 @@ def _undecided(askable: Sequence[str]) -> Column:
 
 def _rank() -> Column:
     """The worst class first, and what lacks nothing last."""
-    from pyspark.sql import functions as F
-
     place = F.array_position(F.array(*(F.lit(name) for name in _WORST_FIRST)), class_of("m")).cast("int")
     return F.when(place > 0, place).otherwise(len(_WORST_FIRST) + 1)

@@ -24,6 +24,7 @@ from auditor.model.states import (
     LogFileKind,
     SpaceClass,
 )
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -75,8 +76,6 @@ def space(
     directories: DataFrame,
 ) -> DataFrame:
     """Rows of `SPACE`; arguments are tables of these names, of directories ``path`` and ``index_time``."""
-    from pyspark.sql import functions as F
-
     files = _files(entry_logs, directories)
     rows = (
         entry_logs.where(F.col("ledger_id").isNotNull())
@@ -93,8 +92,6 @@ def space(
 
 def each_file_once(entry_logs: DataFrame) -> DataFrame:
     """The rows of files, without second names of a log that is there."""
-    from pyspark.sql import functions as F
-
     files = entry_logs.where(F.col("ledger_id").isNull() & F.col("bytes").isNotNull())
     logs = files.where(F.col("kind") == LogFileKind.LOG.value).select("directory", "log_id").distinct()
     second = files.where(F.col("kind") == LogFileKind.COMPACTED.value).join(
@@ -106,7 +103,6 @@ def each_file_once(entry_logs: DataFrame) -> DataFrame:
 def _files(entry_logs: DataFrame, directories: DataFrame) -> DataFrame:
     """Files, once each; ``young``: its entries need not be in the index yet, or it is still written to."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     marked = directories.select(F.col("path").alias("directory"), "index_time")
     place = F.dense_rank().over(Window.partitionBy("directory").orderBy(F.desc("log_id")))
@@ -134,8 +130,6 @@ def _with_ledger_facts(
     bookies: DataFrame,
 ) -> DataFrame:
     """What is known of each ledger in a log, as columns for `_class`."""
-    from pyspark.sql import functions as F
-
     located = locations.where(F.col("log_id").isNotNull())
     here = located.groupBy("bookie_id", "logger", "log_id", *LEDGER).agg(F.sum("entries").alias("located"))
     whole = located.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
@@ -177,8 +171,6 @@ def _with_ledger_facts(
 
 def _surplus(judged: DataFrame) -> DataFrame:
     """Entries of a ledger on a bookie that striping does not put there."""
-    from pyspark.sql import functions as F
-
     both = F.concat("surplus", "stale")
     each = judged.select(*LEDGER, F.explode(both).alias("held"))
     return each.groupBy(F.col("held.bookie_id").alias("bookie_id"), *LEDGER).agg(
@@ -188,8 +180,6 @@ def _surplus(judged: DataFrame) -> DataFrame:
 
 def _class() -> Column:
     """The class of a ledger's bytes in a log, first match; surplus is told apart later."""
-    from pyspark.sql import functions as F
-
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
     listed = F.col("members").isNotNull()
@@ -212,8 +202,6 @@ def _class() -> Column:
 
 def _split(rows: DataFrame) -> DataFrame:
     """Live bytes of ledgers with surplus entries as two rows, in proportion to the entries."""
-    from pyspark.sql import functions as F
-
     besides = F.least(F.coalesce("besides", F.lit(0)), F.coalesce("held", F.lit(0)))
     # Bytes times entries passes a long.
     share = F.col("bytes").cast("decimal(38,0)") * besides
@@ -237,8 +225,6 @@ def _split(rows: DataFrame) -> DataFrame:
 
 def _of_files(files: DataFrame) -> DataFrame:
     """What is of no ledger."""
-    from pyspark.sql import functions as F
-
     # Whatever is neither format nor of a ledger is a class too: the classes add up to the file, to the byte.
     of_format = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
     unclear = F.when(

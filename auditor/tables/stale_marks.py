@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import DECODED
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,8 +36,6 @@ def named_marks(marks: DataFrame) -> DataFrame:
 
     Marks without a name ask for another placement, and are nobody's trouble.
     """
-    from pyspark.sql import functions as F
-
     return marks.where("damage is null and not misplaced and size(replicas) > 0").select(
         *LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
     )
@@ -44,8 +43,6 @@ def named_marks(marks: DataFrame) -> DataFrame:
 
 def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
     """Rows of `STALE_MARKS`, from the tables of a run."""
-    from pyspark.sql import functions as F
-
     named = named_marks(marks)
     healthy = (
         verdicts.where("class = 'healthy' and potential_class = 'healthy'")
@@ -68,7 +65,5 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
 
 def registered_ids(bookies: DataFrame) -> DataFrame:
     """One row, one array: the ids of all registered bookies, as many as there are bookies."""
-    from pyspark.sql import functions as F
-
     ids = F.collect_set("bookie_id").alias("registered")
     return F.broadcast(bookies.where("registered is not null").agg(ids))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from auditor.model.columns import schema_of
 from auditor.model.comparison import CopyState, StoreItem
+from auditor.spark import functions as F
 from auditor.tables.doubtful_ids import doubtful_ids, with_doubts
 
 if TYPE_CHECKING:
@@ -52,15 +53,11 @@ class Sides(NamedTuple):
 
 def digest_values(rows: DataFrame, salt: int) -> DataFrame:
     """Rows with a digest in the place of their bytes."""
-    from pyspark.sql import functions as F
-
     return rows.withColumn("digest", F.xxhash64(F.lit(salt), F.col("value"))).drop("value")
 
 
 def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | None) -> DataFrame:
     """Ledgers that are not the same in both; the cuts are why any id may be missing in a store."""
-    from pyspark.sql import functions as F
-
     # Joined on digests alone; all else is joined to the few that differ.
     rows = _unequal(ledgers, _LEDGER, _LISTED)
     for side, cut, name in (
@@ -79,8 +76,6 @@ def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | N
 
 def owner_differences(values: Sides) -> DataFrame:
     """Owners' values that are not the same in both."""
-    from pyspark.sql import functions as F
-
     rows = _unequal(values, _PATH, "status = 'ok'")
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
         gaps = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
@@ -105,8 +100,6 @@ def settle_differences(
 
     ``key`` is what names a thing: ``ledger`` or ``owner``; a store that is saved has no second look.
     """
-    from pyspark.sql import functions as F
-
     keys, listed = (_LEDGER, _LISTED) if key == StoreItem.LEDGER else (_PATH, "status = 'ok'")
     rows, moved = differences, F.lit(False)
     for again, name in ((source, "source_version"), (copy, "copy_version")):
@@ -122,7 +115,6 @@ def settle_differences(
 
 def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
     """The join: what is not the same, with its version on either side."""
-    from pyspark.sql import functions as F
 
     def narrow(side: DataFrame, name: str) -> DataFrame:
         columns = (F.col("digest").alias(name), F.col("version").alias(f"{name}_version"))
@@ -136,7 +128,6 @@ def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
 
 def _with_doubt(rows: DataFrame, item: StoreItem) -> DataFrame:
     """Rows of `STORE_DIFFERENCES`: absence that is in doubt is undecided."""
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     change = F.col("change")
@@ -155,7 +146,6 @@ def _with_doubt(rows: DataFrame, item: StoreItem) -> DataFrame:
 
 def _fields() -> Column:
     """What differs of the metadata; of bytes that mean the same, that they are other bytes."""
-    from pyspark.sql import functions as F
 
     def differ(name: str, said: Column, *, entries: bool = False) -> Column:
         one, two = F.col(f"source_{name}"), F.col(f"copy_{name}")

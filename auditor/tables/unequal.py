@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.states import OF_REPLICAS, IndexState
+from auditor.spark import functions as F
 from auditor.tables.tails import with_tails
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ def expected_groups(ledgers: DataFrame, tails: DataFrame | None = None) -> DataF
     are rows without groups then. What a journal has of a ledger that is gone, or has left its bookie, is
     nothing.
     """
-    from pyspark.sql import functions as F
-
     replicas = (
         ledgers.where("undecidable = false")
         .select(*LEDGER, F.explode("replicas").alias("replica"))
@@ -54,8 +53,6 @@ def held_groups(
     ``page_sizes`` is bytes per page by bookie (`auditor.sources.bookies.index_files.page_size`); the files do
     not keep it. ``cut`` are the bookies that may have such a file, None: all of them.
     """
-    from pyspark.sql import functions as F
-
     rows = availability.where(F.col("state").isin(*OF_REPLICAS))
     if cut is not None and not cut:
         return rows
@@ -83,8 +80,6 @@ def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> Dat
     nothing. What a listing has beyond its bookie's index makes them differ too. Where ``expected`` has
     journals' tails, what they show is held too.
     """
-    from pyspark.sql import functions as F
-
     left = expected.withColumnRenamed("groups", "expected")
     right = _of_held(held)
     both = left.join(right, [*PAIR], "full_outer")
@@ -96,8 +91,6 @@ def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> Dat
 
 
 def _of_held(held: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
-
     # Only where answers were merged in does a listing say more than its index.
     listed = F.col("listed") if "listed" in held.columns else F.lit(None).cast("binary").alias("listed")
     groups, state = F.col("groups").alias("held"), F.col("state").alias("index_state")
@@ -106,8 +99,6 @@ def _of_held(held: DataFrame) -> DataFrame:
 
 def _healthy(foreign: Sequence[str]) -> Column:
     """Which pairs hold what they should, by an index that speaks for everything."""
-    from pyspark.sql import functions as F
-
     # An index that holds nothing of a ledger that should have nothing there is as equal as can be.
     same = F.coalesce("expected", F.lit(b"")) == F.coalesce("held", F.lit(b""))
     whole = F.col("index_state") == IndexState.OK
@@ -123,8 +114,6 @@ def answered_ends(ledgers: DataFrame, held: DataFrame, bookies: Collection[str])
     and says what the open end lacks (`auditor.tables.judge_replicas.judge`). ``bookies`` are these bookies.
     Columns as `unequal` has them, without any of its pairs.
     """
-    from pyspark.sql import functions as F
-
     left = expected_groups(ledgers.where("state <> 'CLOSED'")).withColumnRenamed("groups", "expected")
     answers = held.where(F.col("bookie_id").isin(list(bookies)) & F.col("answered").isNotNull())
     right = _of_held(answers.where("state = 'ok'"))

@@ -10,6 +10,7 @@ from auditor.model.columns import LEDGER, schema_of
 from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,8 +36,6 @@ VERDICTS = schema_of(
 
 def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
     """One row for every ledger with an id; ``judged`` has those with an unequal replica."""
-    from pyspark.sql import functions as F
-
     answers = judged.select(
         "scope_id",
         "ledger_id",
@@ -66,15 +65,11 @@ def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
 
 
 def _class(copies: str) -> Column:
-    from pyspark.sql import functions as F
-
     return F.when(F.col("undecidable"), LedgerClass.UNDECIDED).otherwise(class_of(copies))
 
 
 def class_of(copies: str) -> Column:
     """The class of a ledger whose worst entry lacks so many copies; only a closed one has lost an entry."""
-    from pyspark.sql import functions as F
-
     # Each entry has as many copies as the write quorum, in any ensemble.
     left = F.col("write_quorum") - F.col(copies)
     closed = F.col("state") == LedgerState.CLOSED
@@ -87,8 +82,6 @@ def class_of(copies: str) -> Column:
 
 
 def _confidence() -> Column:
-    from pyspark.sql import functions as F
-
     return (
         # Unknown copies leave a class sure as long as it would be the same without them.
         F.when(F.col("undecidable") | (_class("m") != _class("mu")), Confidence.UNKNOWN)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.errors import UsageError
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,8 +42,6 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
     Raises:
         UsageError: no column has the names of objects.
     """
-    from pyspark.sql import functions as F
-
     where = path if "://" in path else str(Path(path).absolute())
     if where.lower().endswith(_CSV):
         rows = spark.read.option("header", True).csv(where)

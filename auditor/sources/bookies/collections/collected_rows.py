@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +31,6 @@ def collected_rows(
     Rows of pieces that nobody owns are left out; None where no collection has a file of the table. Only files
     that a manifest lists are read; a page of them that was changed since fails the job by its checksum.
     """
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     owned = {piece.rpartition(":")[0] for piece in owner_of_piece}

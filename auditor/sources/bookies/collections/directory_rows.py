@@ -16,6 +16,7 @@ from auditor.sources.bookies.collections.collected_rows import literal_path
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.disks import SIZES
 from auditor.sources.bookies.entry_logs.rows import SCHEMA as ENTRY_LOGS
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +54,6 @@ def rows_of_directories(
 ) -> DataFrame:
     """The rows of ``owners``' directories, with ``bookie_id``, ``logger`` and renamed paths; others are left
     out."""
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     files = [

@@ -10,6 +10,7 @@ from auditor.sources.bookies.collections.collection import Collection, Collectio
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.collections.writer import AVAILABILITY
 from auditor.sources.bookies.part_rows import SCHEMA
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +26,6 @@ def collected_availability(
     Rows of pieces that nobody owns, and of directories that do not count, are left out. A ledger that a
     bookie has in several pieces comes once for each. See `collected_rows`.
     """
-    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     rows = collected_rows(spark, "availability", AVAILABILITY, collections, owner_of_piece)

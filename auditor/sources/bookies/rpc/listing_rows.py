@@ -30,6 +30,7 @@ from auditor.sources.bookies.rpc.listings import Heard, ListingClient
 from auditor.sources.bookies.rpc.pairs import Address, Endpoint
 from auditor.sources.metadata.ledger_replicas import binary
 from auditor.sources.metadata.store import StoreOptions
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +54,6 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     Each pair becomes a row of state ok or unreadable. A bookie that cannot be asked, or can no more, becomes
     a row of state gap, and its other pairs none. Land it at once: whenever it is evaluated, it is asked for.
     """
-    from pyspark.sql import functions as F
 
     from auditor.sources.bookies.spark_source import SPARK_SCHEMA
 

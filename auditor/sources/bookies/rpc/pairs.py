@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.codecs.store.service_info import BOOKIE_RPC
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.ledger_metadata import LedgerState
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,8 +59,6 @@ def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
     which it should hold no entry: it is not asked for these. Of a ledger that is not closed nobody knows the
     end, so all members are asked. Returns scope_id, ledger_id, bookie_id.
     """
-    from pyspark.sql import functions as F
-
     return (
         ledgers.select(*LEDGER, "state", F.explode("replicas").alias("replica"))
         .where(F.col("replica.bookie_id").isin(list(bookies)))
@@ -74,8 +73,6 @@ def second_look(unequal: DataFrame, availability: DataFrame, bookies: Collection
     A bookie with RocksDB indexes has DbLedgerStorage, which never answers. Returns scope_id, ledger_id,
     bookie_id.
     """
-    from pyspark.sql import functions as F
-
     rocks = availability.where("storage = 'rocksdb'").select("bookie_id").distinct()
     pairs = unequal.where(F.col("bookie_id").isin(list(bookies))).select(*REPLICA)
     return pairs.join(F.broadcast(rocks), "bookie_id", "left_anti").select(*REPLICA)

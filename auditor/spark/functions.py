@@ -1,0 +1,19 @@
+"""Spark's functions of columns, imported when the first of them is called.
+
+Checks, tables and reports of them stand in modules that `bkaudit explain check` reads too, and Spark takes a
+second to import. So they say ``from auditor.spark import functions as F``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.functions import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> object:
+        """The function of `pyspark.sql.functions` with this name."""
+        from pyspark.sql import functions
+
+        return getattr(functions, name)
