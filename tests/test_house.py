@@ -55,7 +55,7 @@ SPARK_WHEN_CALLED = (
     "cli",
     "jobs",
 )
-GENERATED = HOUSE / "codecs" / "pb"
+GENERATED = HOUSE / "codecs" / "protobuf" / "pb"
 
 LONGEST_FUNCTION = 60
 MODULES = sorted(path for path in HOUSE.rglob("*.py") if GENERATED not in path.parents)

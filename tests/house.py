@@ -1,0 +1,279 @@
+"""The house in figures: its size, how finely it is cut, what imports what.
+
+    python -m tests.house          as it lies here
+    python -m tests.house REV      as it was at a revision, and as it lies here
+
+A revision is read through ``git archive``; nothing is checked out.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import subprocess
+import sys
+import tarfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+PACKAGE, TESTS = "auditor", "tests"
+GENERATED = "auditor/codecs/protobuf/pb"
+FRAGMENT_LINES = 60
+"""A module below this many lines has two importers, or is a row of a registry."""
+LONGEST_FUNCTION = 60
+REGISTRIES = {
+    f"{PACKAGE}.{name}"
+    for name in (
+        "checks",
+        "cli",
+        "cli.kinds",
+        "reports.forms",
+        "sources.metadata.stores",
+        "sources.owners.applications",
+    )
+}
+"""Modules whose rows are modules: imported or named there, or in this package and called as a word there."""
+PAIRED = ("sources", "sources.bookies", "sources.metadata")
+"""Packages whose parts may not import each other both ways."""
+
+Texts = Mapping[str, str]
+"""The text of each Python file, by its path below the top of the repository."""
+
+
+def here() -> dict[str, str]:
+    """The files as they lie here."""
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+        for folder in (PACKAGE, TESTS)
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    }
+
+
+def at(revision: str) -> dict[str, str]:
+    """The files of a revision that git knows."""
+    archive = subprocess.run(
+        ["git", "archive", "--format=tar", revision, PACKAGE, TESTS],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        return {
+            member.name: files.extractfile(member).read().decode()  # type: ignore[union-attr]  # a file
+            for member in files
+            if member.isfile() and member.name.endswith(".py")
+        }
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of the package: its path, its dotted name and its text."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def name(self) -> str:
+        """As it is imported."""
+        parts = PurePosixPath(self.path).with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """As Python reads it."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def lines(self) -> int:
+        """How many it has."""
+        return len(self.text.splitlines())
+
+    @cached_property
+    def header(self) -> int:
+        """Its lines before the first statement that is neither docstring nor import."""
+        for node in self.tree.body[ast.get_docstring(self.tree) is not None :]:
+            typing_only = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            if not typing_only and not isinstance(node, (ast.Import, ast.ImportFrom)):
+                decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+                return min(node.lineno, *(each.lineno for each in decorators), self.lines) - 1
+        return self.lines
+
+    @cached_property
+    def functions(self) -> dict[str, int]:
+        """The lines of each function, its docstring and signature aside."""
+        return {
+            node.name: sum(
+                (part.end_lineno or 0) - part.lineno + 1
+                for part in node.body[ast.get_docstring(node) is not None :]
+            )
+            for node in ast.walk(self.tree)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        }
+
+    @cached_property
+    def imported(self) -> list[str]:
+        """The dotted names of its imports, in functions and for type checkers too; each place one."""
+        return [
+            name
+            for node in ast.walk(self.tree)
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for alias in node.names
+            for name in [f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name]
+        ]
+
+    @cached_property
+    def words(self) -> set[str]:
+        """Its constant texts, each up to a colon."""
+        return {
+            node.value.partition(":")[0]
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+
+
+class House:
+    """The package and its tests, as texts say it."""
+
+    def __init__(self, texts: Texts) -> None:
+        ours = {path: text for path, text in texts.items() if f"{GENERATED}/" not in path}
+        self.modules = {
+            module.name: module
+            for path, text in ours.items()
+            if path.startswith(f"{PACKAGE}/")
+            for module in [Module(path, text)]
+        }
+        self.tests = {path: text for path, text in ours.items() if path.startswith(f"{TESTS}/")}
+
+    @cached_property
+    def arrows(self) -> dict[str, Counter[str]]:
+        """For each module those that it imports, and in how many places."""
+        found: dict[str, Counter[str]] = {}
+        for name, module in self.modules.items():
+            asked = (each if each in self.modules else each.rpartition(".")[0] for each in module.imported)
+            found[name] = Counter(each for each in asked if each in self.modules and each != name)
+        return found
+
+    @cached_property
+    def importers(self) -> dict[str, set[str]]:
+        """For each module those that import it, or name it in a text."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for name, others in self.arrows.items():
+            for other in (*others, *(self.modules[name].words & self.modules.keys() - {name})):
+                found[other].add(name)
+        return found
+
+    def is_row(self, module: Module) -> bool:
+        """Whether a registry has a row for it, or it is a program."""
+        package, _, stem = module.name.rpartition(".")
+        if package in REGISTRIES and {stem, stem.replace("_", "-")} & self.modules[package].words:
+            return True
+        return "__main__" in module.words or bool(self.importers[module.name] & REGISTRIES)
+
+    def fragments(self) -> list[str]:
+        """Modules too small to be an idea of their own."""
+        return [
+            module.path
+            for name, module in self.modules.items()
+            if module.lines < FRAGMENT_LINES
+            and not module.path.endswith("__init__.py")
+            and len(self.importers[name]) < 2
+            and not self.is_row(module)
+        ]
+
+    def pairs(self, package: str) -> dict[tuple[str, str], int]:
+        """Parts of a package that import each other, and in how many places of both."""
+        below = f"{PACKAGE}.{package}."
+        places: Counter[tuple[str, str]] = Counter()
+        for name, others in self.arrows.items():
+            for other, count in others.items():
+                if name.startswith(below) and other.startswith(below):
+                    ends = [each.removeprefix(below).split(".")[0] for each in (name, other)]
+                    if ends[0] != ends[1]:
+                        places[ends[0], ends[1]] += count
+        return {
+            (one, two): count + places[two, one]
+            for (one, two), count in places.items()
+            if one < two and (two, one) in places
+        }
+
+    def header_share(self) -> float:
+        """How much of all lines stands before first statements."""
+        return sum(each.header for each in self.modules.values()) / self.lines()
+
+    def lines(self) -> int:
+        """Of the package."""
+        return sum(each.lines for each in self.modules.values())
+
+    def figures(self) -> Iterator[tuple[str, str]]:
+        """All of it: what is counted, and the number."""
+        sizes = [each.lines for each in self.modules.values()]
+        lone = [name for name in self.modules if len(self.importers[name]) == 1]
+        lengths = [length for each in self.modules.values() for length in each.functions.values()]
+        yield "modules", f"{len(sizes):,}"
+        yield "lines", f"{sum(sizes):,}"
+        yield "median file", f"{median(sizes):g}"
+        yield "largest file", f"{max(sizes)}"
+        yield "lines before first statements", f"{self.header_share():.1%}"
+        yield f"modules below {FRAGMENT_LINES} lines, one importer, no row", f"{len(self.fragments())}"
+        yield "modules with exactly one importer", f"{len(lone)}"
+        yield (
+            f"functions over {LONGEST_FUNCTION} lines",
+            f"{sum(each > LONGEST_FUNCTION for each in lengths)}",
+        )
+        yield "longest function", f"{max(lengths, default=0)}"
+        for package in PAIRED:
+            yield f"imports of pairs in {package}", f"{sum(self.pairs(package).values())}"
+        yield "test files", f"{sum(PurePosixPath(path).name.startswith('test_') for path in self.tests):,}"
+        yield "all files of tests", f"{len(self.tests):,}"
+        yield "lines of tests", f"{sum(len(text.splitlines()) for text in self.tests.values()):,}"
+        yield "test functions", f"{sum(map(_tests, self.tests.values())):,}"
+
+    def packages(self) -> Iterator[tuple[str, str]]:
+        """Each package: modules, lines, share of lines before first statements."""
+        rooms: dict[str, list[Module]] = defaultdict(list)
+        for name, module in self.modules.items():
+            rooms[name.split(".")[1] if "." in name else name].append(module)
+        for room, inside in sorted(rooms.items()):
+            lines = sum(each.lines for each in inside)
+            yield room, f"{len(inside)} / {lines:,} / {sum(each.header for each in inside) / lines:.0%}"
+
+
+def _tests(text: str) -> int:
+    return sum(
+        isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_")
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+def table(columns: Mapping[str, Iterable[tuple[str, str]]]) -> list[str]:
+    """Lines with a row for each figure and a column for each house."""
+    values = {title: dict(rows) for title, rows in columns.items()}
+    names = list(dict.fromkeys(name for rows in values.values() for name in rows))
+    wide = max(map(len, names))
+    widths = {
+        title: max(len(title), *(len(text) for text in rows.values())) for title, rows in values.items()
+    }
+    lines = ["  ".join([" " * wide, *(title.rjust(widths[title]) for title in values)])]
+    return lines + [
+        "  ".join(
+            [name.ljust(wide), *(rows.get(name, "-").rjust(widths[title]) for title, rows in values.items())]
+        )
+        for name in names
+    ]
+
+
+def main(revisions: list[str]) -> None:
+    """Print the figures of revisions, and of what lies here."""
+    houses = {revision: House(at(revision)) for revision in revisions} | {"here": House(here())}
+    print(*table({title: house.figures() for title, house in houses.items()}), sep="\n")
+    print("\nmodules / lines / share before first statements")
+    print(*table({title: house.packages() for title, house in houses.items()}), sep="\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,76 @@
+"""The figures of the house are what they are called."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.house import ROOT, House, at, here, table
+
+HEAD = '"""An idea."""\n\nfrom __future__ import annotations\n\nimport ast\n'
+TYPED = "\nif TYPE_CHECKING:\n    from auditor.sources.metadata.two import two\n"
+TEXTS = {
+    "auditor/__init__.py": '"""The package."""\n',
+    "auditor/checks/__init__.py": '"""Checks."""\n\nfrom auditor.checks import row\n',
+    "auditor/checks/row.py": f"{HEAD}\n\n@row\ndef one() -> None:\n    pass\n",
+    "auditor/jobs/go.py": f'{HEAD}\n\nif __name__ == "__main__":\n    pass\n',
+    "auditor/sources/bookies/one.py": f"{HEAD}{TYPED}\n\nONE = 1\n",
+    "auditor/sources/metadata/two.py": (
+        f"{HEAD}\n\ndef two() -> None:\n    from auditor.sources.bookies.one import ONE\n"
+        + "    two()\n" * 61
+    ),
+    "auditor/sources/metadata/named.py": f'{HEAD}\n\nROW = "auditor.checks.row:one"\n',
+    "auditor/codecs/protobuf/pb/made_pb2.py": "MADE = 1\n" * 1000,
+    "tests/test_it.py": "def test_it() -> None: ...\n\n\ndef helper() -> None: ...\n",
+    "tests/made.py": "MADE = 1\n",
+}
+
+
+def figures(texts: dict[str, str]) -> dict[str, str]:
+    return dict(House(texts).figures())
+
+
+def test_figures_of_a_house_that_is_made_up() -> None:
+    house, found = House(TEXTS), figures(TEXTS)
+    assert found["modules"] == "7"
+    assert found["lines"] == "112"
+    assert found["largest file"] == "70"
+    assert found["functions over 60 lines"] == "1"
+    assert found["longest function"] == "62"
+    assert (found["test files"], found["all files of tests"], found["lines of tests"]) == ("1", "2", "5")
+    assert found["test functions"] == "1"
+    assert house.fragments() == ["auditor/sources/bookies/one.py", "auditor/sources/metadata/named.py"]
+
+
+def test_lines_before_the_first_statement_end_at_its_decorator() -> None:
+    modules = House(TEXTS).modules
+    assert modules["auditor.checks.row"].header == 7
+    assert modules["auditor.sources.bookies.one"].header == 10
+    assert modules["auditor.checks"].header == 3
+
+
+def test_parts_that_import_each_other_are_pairs_for_type_checkers_and_in_functions_too() -> None:
+    assert House(TEXTS).pairs("sources") == {("bookies", "metadata"): 2}
+
+
+def test_a_module_is_imported_by_whoever_names_it() -> None:
+    assert House(TEXTS).importers["auditor.checks.row"] == {
+        "auditor.checks",
+        "auditor.sources.metadata.named",
+    }
+
+
+def test_a_revision_is_read_without_a_checkout() -> None:
+    inside = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False)
+    if inside.returncode:
+        pytest.skip("no git repository")
+    assert at("HEAD").keys() & here().keys() >= {"auditor/__init__.py", "tests/test_house.py"}
+
+
+def test_houses_stand_side_by_side() -> None:
+    assert table({"then": [("modules", "7"), ("gone", "1")], "here": [("modules", "12")]}) == [
+        "         then  here",
+        "modules     7    12",
+        "gone        1     -",
+    ]
