@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
-from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
+from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, suspect_if, words
 from auditor.checks.mark_states import waiting_marks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
-from auditor.model.states import DECODED
+from auditor.model.states import DECODED, LISTED
 from auditor.spark import functions as F
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def mark_stuck(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: the mark's own time, against the clock of the scan. Suspect where the ledger's metadata
-        changed between the two scans of a running store.
+        changed between the two scans of a running store, and where the scan does not show the ledger and
+        cannot say that it is gone: its mark may be left over.
 
     What to do:
         Read the log of the replication workers for the ledger. For a ledger with one copy, start its bookie.
@@ -63,7 +64,9 @@ def mark_stuck(tables: Tables) -> DataFrame:
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, "write_quorum", depended_on.alias("members"))
     )
+    listed = tables.ledgers_of_marks.where(F.col("status").isin(*LISTED)).select(*LEDGER).distinct()
     alone = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
+    marks = marks.join(listed.withColumn("listed", F.lit(True)), [*LEDGER], "left")
     rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered_ids(tables.bookies))
     rows = rows.withColumn("unrecoverable", F.coalesce(alone, F.lit(False)))
     hours = ((F.lit(tables.cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
@@ -71,6 +74,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         rows,
         ledger_id="ledger_id",
         severity=F.when(F.col("unrecoverable"), Severity.ERROR.value),
+        confidence=suspect_if(F.col("listed").isNull()),
         message=words(
             "ledger ",
             ledger_name(),

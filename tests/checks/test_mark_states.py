@@ -106,7 +106,12 @@ def test_a_mark_without_a_ledger_is_told_unless_the_ledger_may_be_hidden(spark: 
     assert (gone.where, gone.severity, gone.confidence) == ((None, "down"), "note", "confirmed")
     assert gone.evidence == {"ledgers": 2, "sample": ["3", "20"], "rows": "tables/marks"}
     assert gone.message == "2 ledgers are marked for down and have no metadata, such as 3, 20"
-    assert places(find("mark-stuck", asked)) == [(1, None), (2, None), (10, None)]
+    stuck = find("mark-stuck", asked)
+    assert [(each.ledger_id, each.confidence) for each in stuck] == [
+        (1, "confirmed"),
+        (2, "confirmed"),
+        (10, "suspect"),  # it may be gone, and its mark left over
+    ]
 
 
 def test_many_marks_of_deleted_ledgers_are_one_finding_a_bookie(spark: SparkSession) -> None:

@@ -24,11 +24,15 @@ FOREIGN = b"\x7fELF\x02\x01\x01\0" + bytes(range(256)) * 8
 
 @dataclass(frozen=True)
 class Damage:
-    """What was spoiled, as far as findings can name it; ``whole``: everything may be in doubt."""
+    """What was spoiled, as far as findings can name it; ``whole``: everything may be in doubt.
+
+    ``names`` are bookies that only a spoiled record names: format 1 is text, and half of an id is one too.
+    """
 
     bookies: frozenset[str] = frozenset()
     ledgers: frozenset[int] = frozenset()
     whole: bool = False
+    names: frozenset[str] = frozenset()
     paths: tuple[str, ...] = ()
 
     def __or__(self, other: Damage) -> Damage:
@@ -36,6 +40,7 @@ class Damage:
             self.bookies | other.bookies,
             self.ledgers | other.ledgers,
             self.whole or other.whole,
+            self.names | other.names,
             self.paths + other.paths,
         )
 

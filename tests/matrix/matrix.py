@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -103,8 +103,11 @@ def _compared(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
             what = f"beside {each.bookies} it" if each in cell.single() else "reading more"
             yield from _named("never less", rules.never_less(less.findings, audit.findings, what))
     if rules.is_spoilt(cell) and plain is not None and plain.run is not None:
-        members = ensembles(plain.path, audit.path)
-        found = rules.accuses(audit.damage, plain.findings, audit.findings, members)
+        members, sound = ensembles(plain.path, audit.path), ensembles(plain.path)
+        named = {name for ledger in audit.damage.ledgers for name in members.get(ledger, ())}
+        names = frozenset(named.difference(*sound.values()))
+        damage = replace(audit.damage, names=names)
+        found = rules.accuses(damage, plain.findings, audit.findings, members)
         yield from _named("accuses", found)
 
 

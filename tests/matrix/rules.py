@@ -200,6 +200,8 @@ def _concerns(row: Row, damage: Damage, members: Mapping[int, Iterable[str]]) ->
     """Whether a finding can come from the damage."""
     if damage.whole and row["confidence"] != "confirmed":
         return True
+    if row["bookie_id"] is not None and row["bookie_id"] in damage.names:
+        return True
     text = f"{row['message']} {row['evidence']} {row['bookie_id']} {row['missing']} {row['unknown']}"
     if row["ledger_id"] is not None:
         if row["ledger_id"] in damage.ledgers or {*members.get(row["ledger_id"], ())} & damage.bookies:

@@ -173,6 +173,13 @@ def test_damage_of_a_record_accuses_its_ledger_and_lets_others_be_doubted() -> N
     assert not held(rules.accuses(harm, [], [row(ledger_id=None, confidence="suspect")], {}))
 
 
+def test_a_bookie_that_only_a_damaged_record_names_may_be_a_ghost() -> None:
+    ghost = row("ghost-bookie", ledger_id=None, bookie_id="half-of-an-i")
+    assert held(rules.accuses(Damage(ledgers=frozenset({8})), [], [ghost], {}))
+    harm = Damage(ledgers=frozenset({8}), names=frozenset({"half-of-an-i"}))
+    assert not held(rules.accuses(harm, [], [ghost], {}))
+
+
 def test_damage_of_the_whole_metadata_confirms_nothing_new_of_ledgers() -> None:
     harm = Damage(whole=True)
     assert held(rules.accuses(harm, [], [row("entry-lost")], {}))
