@@ -32,15 +32,15 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
     """
     kinds = with_ledgers(rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums))
 
-    def of(name: str, condition: Column) -> Column:
-        return F.coalesce(F.sum(F.when(condition, F.col(name))), F.lit(0))
+    def total(name: str, condition: str, called: str) -> Column:
+        return F.expr(f"coalesce(sum(CASE WHEN {condition} THEN {name} END), 0) AS {called}")
 
     totals = kinds.groupBy("bookie_id").agg(
-        of("total", ~F.col("doubtful")).alias("sure"),
-        of("total", F.col("doubtful")).alias("doubted"),
-        F.min_by("sample", "doubtful").alias("sample"),
-        *(of(name, ~F.col("doubtful")).alias(name) for name in sums),
-        *(of(name, F.col("doubtful")).alias(f"doubted_{name}") for name in sums),
+        total("total", "NOT doubtful", "sure"),
+        total("total", "doubtful", "doubted"),
+        F.expr("min_by(sample, doubtful) AS sample"),
+        *(total(name, "NOT doubtful", name) for name in sums),
+        *(total(name, "doubtful", f"doubted_{name}") for name in sums),
     )
     return totals.withColumnRenamed("sure", "total")
 

@@ -29,7 +29,7 @@ def finding_rows(
     *,
     message: Column,
     evidence: Mapping[str, Column | str],
-    ledger_id: Column | str | None = None,
+    ledger_id: str | None = None,
     bookie_id: Column | str | None = None,
     severity: Column | None = None,
     confidence: Column | Confidence = Confidence.CONFIRMED,
@@ -47,13 +47,13 @@ def finding_rows(
         "bookie_id": bookie_id if bookie_id is not None else "null",
         "missing": missing if missing is not None else "array()",
         "unknown": unknown if unknown is not None else "array()",
-        "message": F.coalesce(message, F.lit(WORDLESS)),
+        "message": F.ifnull(message, F.lit(WORDLESS)),
         "evidence": _json(evidence),
     }
     if ledger_id is None:
         said["scope_id"] = "null"
     else:
-        said["scope_id"] = F.when(_column(ledger_id).isNotNull(), F.col("scope_id"))
+        said["scope_id"] = f"CASE WHEN {ledger_id} IS NOT NULL THEN scope_id END"
     return rows.select(*(_cast(said[name], name, kind) for name, kind in FINDING_COLUMNS.items()))
 
 
@@ -134,7 +134,3 @@ def _json(evidence: Mapping[str, Column | str]) -> Column | str:
         for key, value in evidence.items()
     )
     return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
-
-
-def _column(value: Column | str) -> Column:
-    return F.col(value) if isinstance(value, str) else value

@@ -6,6 +6,7 @@ it delete everything. So many orphans at once, or a foreign instance id, say tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from auditor.checks.attribution import with_attribution
@@ -36,70 +37,71 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     orphans whose ids, from ``lowest`` to ``highest``, the store's id generator has not given out.
     """
     of_scope = tables.vanished_ranges.groupBy("bookie_id", F.col("scope_id").alias("vanished_scope")).agg(
-        F.count("*").alias("count"),
-        F.count_if(F.col("in_doubt") == 0).alias("seen"),
-        F.min("low").alias("low"),
-        F.max("high").alias("high"),
+        F.expr("count(*) AS count"),
+        F.expr("count_if(in_doubt = 0) AS seen"),
+        F.expr("min(low) AS low"),
+        F.expr("max(high) AS high"),
     )
-    most = F.max_by(F.struct("vanished_scope", "low", "high"), F.struct("count", "vanished_scope"))
+    most = "max_by(struct(vanished_scope, low, high), struct(count, vanished_scope)) AS most"
     ranges = (
         of_scope.groupBy("bookie_id")
-        .agg(F.sum("count").alias("vanished"), F.sum("seen").alias("seen"), most.alias("most"))
-        .select("bookie_id", "vanished", "seen", "most.*")
+        .agg(F.expr("sum(count) AS vanished"), F.expr("sum(seen) AS seen"), F.expr(most))
+        .selectExpr("bookie_id", "vanished", "seen", "most.*")
     )
+    held = tables.holdings.selectExpr("bookie_id", "ledgers", "orphans", "in_doubt", "lasting", "recent")
     rows = (
-        tables.bookies.select("bookie_id", "foreign_instance")
-        .join(
-            tables.holdings.select("bookie_id", "ledgers", "orphans", "in_doubt", "lasting", "recent"),
-            "bookie_id",
-            "left",
-        )
+        tables.bookies.selectExpr("bookie_id", "foreign_instance")
+        .join(held, "bookie_id", "left")
         .join(ranges, "bookie_id", "left")
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
         .fillna(0, ["ledgers", "orphans", "in_doubt", "lasting", "recent", "vanished", "seen", "undrawn"])
     )
-    bare, live = F.lit(tables.cluster.bare), F.lit(tables.cluster.live)
-    every = _rules(F.col("orphans"), F.col("orphans") - F.col("recent"), F.col("vanished"), bare)
-    seen = F.col("orphans") - F.col("in_doubt")
+    bare, live = tables.cluster.bare, tables.cluster.live
+    every = _rules("orphans", "(orphans - recent)", "vanished", bare)
+    seen = "(orphans - in_doubt)"
     # Ledgers that were deleted since the last collection can be most of what a busy cluster's bookie has, and
     # with one age for all of them the oldest ids go range by range.
-    share = F.when(live, F.col("lasting")).otherwise(seen - F.col("recent"))
-    ranges_gone = F.when(live & (F.col("lasting") < _LEAST), 0).otherwise(F.col("seen"))
+    share = "lasting" if live else "(orphans - in_doubt - recent)"
+    ranges_gone = f"CASE WHEN lasting < {_LEAST} THEN 0 ELSE seen END" if live else "seen"
     # A saved store that looks bare may be a copy that was cut short.
-    sure = _rules(seen, share, ranges_gone, bare & live)
-    return rows.withColumns({"rules": every, "sure": F.size(sure) > 0}).where("size(rules) > 0")
+    sure = _rules(seen, share, ranges_gone, bare and live)
+    return rows.selectExpr("*", f"{every} AS rules", f"size({sure}) > 0 AS sure").where("size(rules) > 0")
 
 
-def _rules(orphans: Column, share: Column, vanished: Column, bare: Column) -> Column:
-    """The rules that hold with so many orphans and vanished ranges, in a store that is bare or not.
+def _rules(orphans: str, share: str, vanished: str, bare: bool) -> str:
+    """SQL for the rules that hold with so many orphans and vanished ranges, in a store that is bare or not.
 
     ``share`` is how many of the orphans count for `orphan-share`.
     """
     rules = {
-        "orphan-share": (share >= _LEAST) & (share * _SHARE > F.col("ledgers")),
-        "every-ledger": (orphans >= _LEAST) & (orphans >= F.col("ledgers")),
-        "vanished-ranges": vanished > 0,
-        "foreign-instance": F.col("foreign_instance"),
-        "store-older": F.col("undrawn") > 0,
-        "store-bare": bare & (orphans > 0),
+        "orphan-share": f"{share} >= {_LEAST} AND {share} * {_SHARE} > ledgers",
+        "every-ledger": f"{orphans} >= {_LEAST} AND {orphans} >= ledgers",
+        "vanished-ranges": f"{vanished} > 0",
+        "foreign-instance": "foreign_instance",
+        "store-older": "undrawn > 0",
+        "store-bare": f"{bare} AND {orphans} > 0",
     }
-    return F.array_compact(F.array(*(F.when(rule, F.lit(name)) for name, rule in rules.items())))
+    return _names_of(rules)
+
+
+def _names_of(rules: Mapping[str, str]) -> str:
+    """SQL for the names of those that hold."""
+    named = ", ".join(f"CASE WHEN {rule} THEN '{name}' END" for name, rule in rules.items())
+    return f"array_compact(array({named}))"
 
 
 @once
 def doubted_orphans(tables: Tables) -> DataFrame:
     """The rows of ``orphans`` with ``doubts``: why each may not be one."""
-    distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
+    distrusted = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")
     rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted), "bookie_id", "left")
     doubts = {
-        "newer-than-scan": F.col("newer_than_scan"),
-        "metadata-suspect": F.col("distrusted"),
-        "attribution-suspect": F.col("attribution_suspect"),
-        "id-in-doubt": F.col("doubt").isNotNull(),
+        "newer-than-scan": "newer_than_scan",
+        "metadata-suspect": "distrusted",
+        "attribution-suspect": "attribution_suspect",
+        "id-in-doubt": "doubt IS NOT NULL",
     }
-    return rows.withColumn(
-        "doubts", F.array_compact(F.array(*(F.when(doubt, F.lit(name)) for name, doubt in doubts.items())))
-    )
+    return rows.selectExpr("*", f"{_names_of(doubts)} AS doubts")
 
 
 def doubt_clause() -> Column:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.copy_classes import judged_with_class, unknown_bookies
-from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, words
+from auditor.checks.finding_rows import finding_rows, ledger_name, words
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import UnknownCopy
 from auditor.spark import functions as F
@@ -94,5 +94,5 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
 def _where(why: str, said: str) -> Column:
     """Where copies are unknown for one reason; null where none are."""
-    bookies = F.transform(F.filter("unknown", lambda copies: copies["why"] == why), lambda c: c["bookie_id"])
-    return F.when(F.size(bookies) > 0, words(said, comma_list(F.array_sort(F.array_distinct(bookies)))))
+    bookies = f"array_sort(array_distinct(filter(unknown, copies -> copies.why = '{why}').bookie_id))"
+    return F.expr(f"CASE WHEN size({bookies}) > 0 THEN concat('{said}', array_join({bookies}, ', ')) END")

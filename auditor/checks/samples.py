@@ -21,22 +21,14 @@ def with_samples(rows: DataFrame, by: str | Sequence[str], of: str, *others: Col
     ``by`` is a column, or several; ``others`` are further aggregates. Numbering the rows first keeps the list
     of a group of millions short.
     """
-    from pyspark.sql import Window
-
     keys = [by] if isinstance(by, str) else list(by)
-    number = F.row_number().over(Window.partitionBy(*keys).orderBy(of))
-    shown = F.collect_list(F.when(F.col("_number") <= SHOWN, F.col(of)))
-    return (
-        rows.withColumn("_number", number)
-        .groupBy(*keys)
-        .agg(F.count("*").alias("total"), F.array_sort(shown).alias("sample"), *others)
-    )
+    number = f"row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {of}) AS _number"
+    sample = F.expr(f"array_sort(collect_list(CASE WHEN _number <= {SHOWN} THEN {of} END)) AS sample")
+    return rows.selectExpr("*", number).groupBy(*keys).agg(F.expr("count(*) AS total"), sample, *others)
 
 
 def with_ledgers(rows: DataFrame, by: str | Sequence[str], *others: Column) -> DataFrame:
     """`with_samples` of rows about ledgers: the sample names them as sentences do, by scope and id."""
-    ledger = F.struct(*LEDGER)
+    ledgers = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
     names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
-    return with_samples(rows.withColumn("_ledger", ledger), by, "_ledger", *others).withColumn(
-        "sample", names
-    )
+    return with_samples(ledgers, by, "_ledger", *others).withColumn("sample", names)

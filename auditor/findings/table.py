@@ -82,8 +82,9 @@ def add_fingerprints(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
     """`auditor.model.finding.fingerprint` of each row: of the column ``id``, its scope, ledger, bookie."""
-    parts = (F.coalesce(F.col(part).cast("string"), F.lit("")) for part in REPLICA)
-    return F.substring(F.sha2(F.concat_ws("\0", id, F.lit(instance_id or ""), *parts), 256), 1, 16)
+    parts = ", ".join(f"coalesce(cast({part} AS string), '')" for part in REPLICA)
+    named = F.concat_ws("\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {parts})"))
+    return F.substring(F.sha2(named, 256), 1, 16)
 
 
 def qualified_names() -> Column:
@@ -98,5 +99,5 @@ def order() -> list[Column]:
 
 def ranks(severity: str = "severity") -> Column:
     """The rank of a column of severities: 0 for the worst."""
-    known = F.create_map(*(F.lit(part) for severity in Severity for part in (str(severity), severity.rank)))
-    return known[F.col(severity)]
+    known = ", ".join(f"'{each}', {each.rank}" for each in Severity)
+    return F.expr(f"map({known})[{severity}]")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from auditor.errors import SparkError
 from auditor.spark.class_archive import archive_options
 from auditor.spark.java import ensure_java_home
-from auditor.spark.java_lookups import keep_lookups
 from auditor.spark.master import check_master
 
 if TYPE_CHECKING:
@@ -105,7 +104,6 @@ def build_session(
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = _start(builder, settings.get("spark.master", "Spark"), log)
     session.sparkContext.setLogLevel("ERROR")
-    keep_lookups(session)
     return session
 
 

@@ -21,7 +21,6 @@ import pytest
 
 from auditor.spark import session as sessions
 from auditor.spark.java import ensure_java_home
-from auditor.spark.java_lookups import keep_lookups
 from auditor.spark.query_plans import PLANNED_ONCE
 
 if TYPE_CHECKING:
@@ -107,9 +106,7 @@ def attach(place: Path) -> SparkSession:
         jsc=java.JavaSparkContext.fromSparkContext(running),
         conf=SparkConf(_jconf=running.conf()),
     )
-    session = SparkSession(context).newSession()
-    keep_lookups(session)
-    return session
+    return SparkSession(context).newSession()
 
 
 if __name__ == "__main__":
