@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.metadata.spark_source import LedgerSource
+from auditor.spark.batches import source_rows
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
-from auditor.spark.source_rows import source_rows
 from auditor.tables.unequal import expected_groups, unequal
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import holdings

@@ -20,7 +20,7 @@ from auditor.model.progress import Silent
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource
 from auditor.sources.metadata.uri import parse_metadata_uri
-from auditor.spark.source_rows import as_frame
+from auditor.spark.batches import as_frame
 from tests.servers.etcd import Etcd, running
 from tests.servers.zookeeper import writer
 from tests.sources.earlier_etcd import CLOSED, LONGER, OPEN, key

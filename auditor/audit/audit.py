@@ -57,7 +57,7 @@ from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
-from auditor.spark.task_errors import run_errors
+from auditor.spark.tasks import run_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from auditor.sources.bookies.entry_logs.whole_entries_source import WholeEntrySo
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.spark import functions as F
-from auditor.spark.source_rows import source_rows
+from auditor.spark.batches import source_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

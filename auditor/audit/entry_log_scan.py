@@ -36,7 +36,7 @@ from auditor.sources.bookies.entry_logs.rows import unlisted_row
 from auditor.sources.bookies.entry_logs.spark_source import EntryLogSource
 from auditor.sources.bookies.owners import AttributedDirectory
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory
-from auditor.spark.source_rows import source_rows
+from auditor.spark.batches import source_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -30,9 +30,9 @@ from auditor.sources.bookies.index_files import page_size
 from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark import functions as F
+from auditor.spark.batches import as_frame, read_few
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import is_large
-from auditor.spark.source_rows import as_frame, read_few
 from auditor.spark.table_files import table_files
 from auditor.tables.answers import combine_pieces
 from auditor.tables.availability_by_state import by_state

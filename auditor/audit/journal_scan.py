@@ -24,8 +24,8 @@ from auditor.sources.bookies.journal.spark_source import JournalSource
 from auditor.sources.bookies.journal.tails import TailPart, from_json, to_json
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.spark import functions as F
+from auditor.spark.batches import as_frame, read_few
 from auditor.spark.part_tables import PartTable, part_table
-from auditor.spark.source_rows import as_frame, read_few
 from auditor.tables.unequal import PAIR
 
 if TYPE_CHECKING:

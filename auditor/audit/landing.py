@@ -30,12 +30,10 @@ from auditor.model.progress import Progress
 from auditor.model.report import Report
 from auditor.sources.file_systems import REPORT, require_file, run_files
 from auditor.spark import functions as F
-from auditor.spark.batches import arrow_frame, in_one_part
+from auditor.spark.batches import arrow_frame, in_one_part, read_few
 from auditor.spark.part_tables import WRITTEN, PartTable
 from auditor.spark.query_plans import QueryPlans, in_one_task
-from auditor.spark.source_rows import read_few
-from auditor.spark.task_errors import own_errors
-from auditor.spark.task_progress import tasks_told
+from auditor.spark.tasks import own_errors, report_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -236,7 +234,7 @@ class Landing:
             where, schema, held = f"{below}/{name}", None, None
             if not self.run.exists(f"{where}/{WHOLE}"):
                 self.progress.stage(name)
-                with tasks_told(self.spark, self.progress), own_errors():
+                with report_tasks(self.spark, self.progress), own_errors():
                     made = make()
                     if isinstance(made, pa.Table):
                         held = made

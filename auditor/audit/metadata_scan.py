@@ -22,8 +22,8 @@ from auditor.sources.metadata.spark_source import LedgerSource, StorePartition, 
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore, WatchableStore
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import MetadataUri
+from auditor.spark.batches import as_frame, read_source
 from auditor.spark.part_tables import PartTable
-from auditor.spark.source_rows import as_frame, read_source
 from auditor.tables.registry import instance_id
 
 if TYPE_CHECKING:

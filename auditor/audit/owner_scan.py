@@ -25,7 +25,7 @@ from auditor.sources.metadata.stores import is_live
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.spark_source import OwnerSource
 from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
-from auditor.spark.source_rows import read_source
+from auditor.spark.batches import read_source
 from auditor.tables.ownership import Moments, ownership
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ from auditor.sources.bookies.journal import tails as journal_tails
 from auditor.sources.bookies.journal.spark_source import JournalSource
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark import functions as F
-from auditor.spark.source_rows import source_rows
-from auditor.spark.task_errors import file_system_errors
-from auditor.spark.task_progress import tasks_told
+from auditor.spark.batches import source_rows
+from auditor.spark.tasks import file_system_errors, report_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +53,7 @@ def read_in_spark(
         tables["entry_logs"] = _entry_logs(spark, to_read.paths)
     for name, table in tables.items():
         progress.stage(name)
-        with tasks_told(spark, progress), file_system_errors(target.path):
+        with report_tasks(spark, progress), file_system_errors(target.path):
             table.write.option("compression", COMPRESSION).parquet(f"{target.path}/{name}")
     return {name: target.manifest_files(name) for name in tables}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from auditor.model.comparison import CopyState, StoreDifference, StoreItem
-from auditor.spark.task_errors import own_errors
+from auditor.spark.tasks import own_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

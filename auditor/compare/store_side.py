@@ -21,7 +21,7 @@ from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.owners.applications import APPLICATIONS
 from auditor.sources.owners.uri import OwnersUri
 from auditor.sources.owners.value_source import OWNER_VALUES, OwnerValueSource
-from auditor.spark.source_rows import source_rows
+from auditor.spark.batches import source_rows
 from auditor.tables.store_differences import digest_values
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from auditor.sources.owners.uri import OwnersUri, beside, parse_owners_uri
 from auditor.spark import functions as F
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
-from auditor.spark.task_errors import own_errors, run_errors
+from auditor.spark.tasks import own_errors, run_errors
 from auditor.tables.store_differences import (
     MOVED,
     STORE_DIFFERENCES,

@@ -12,7 +12,6 @@ from auditor.checks.check import FINDING_COLUMNS
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Severity
 from auditor.spark import functions as F
-from auditor.spark.hexadecimal import small_digits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -89,7 +88,7 @@ def fingerprints(id: str | Column, instance_id: str | None) -> Column:
 
 def qualified_names() -> Column:
     """The names of the rows' ledgers (`auditor.model.ledger_id.LedgerId`); null where there is none."""
-    return F.concat(*(F.lpad(small_digits(F.hex(half)), 16, "0") for half in LEDGER))
+    return F.concat(*(F.lpad(F.small_digits(F.hex(half)), 16, "0") for half in LEDGER))
 
 
 def order() -> list[Column]:

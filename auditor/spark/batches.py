@@ -1,20 +1,33 @@
-"""Whole Arrow batches: put together, handed to Spark, worked on by its tasks, or where tiny by the driver."""
+"""Arrow batches to tables and back: read and worked on by Spark's tasks, or by the driver where they are few.
+
+Two Python processes start before a task has its first row, and load what the driver has loaded already. A
+data source that is asked for by name is planned in four more: so sources are planned here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import in_one_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource, InputPartition
     from pyspark.sql.types import StructType
 
     Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
+HERE_BYTES = 16 << 20
+"""Of rows in memory: some 30,000 ledgers, or their indexes."""
+HERE_S = 5.0
+"""What takes longer is for tasks, which read side by side."""
 _ROWS = 4096
 
 
@@ -55,3 +68,47 @@ def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
     wanted = to_arrow_schema(schema)
     parts = [pa.Table.from_batches([batch]).cast(wanted) for batch in batches]
     return pa.concat_tables(parts) if parts else wanted.empty_table()
+
+
+def read_source(
+    spark: SparkSession, source: DataSource, parts: Sequence[InputPartition] | None = None
+) -> pa.Table | PartTable:
+    """The rows of a source: read here and now where they are few, else a table that tasks will read.
+
+    ``parts`` are those to read, None: all that its reader has.
+
+    Raises: as `source_rows`; what reading raises where it is read here.
+    """
+    return read_few(part_table(spark, source, parts))
+
+
+def read_few(table: PartTable) -> pa.Table | PartTable:
+    """The rows of a table where they are few; where not, what was read, and the other parts for tasks."""
+    held: list[pa.RecordBatch] = []
+    size, begun = 0, time.monotonic()
+    for number, (read, part) in enumerate(table.parts):
+        batches: list[pa.RecordBatch] = []
+        with closing(read(part)) as rows:  # type: ignore[type-var]  # ours are generators
+            for batch in rows:
+                batches.append(batch)
+                size += batch.nbytes
+                if size > HERE_BYTES or time.monotonic() - begun > HERE_S:
+                    others = table.parts[number:]
+                    return replace(table, parts=((iter, held), *others) if held else others)
+        held += batches
+    return table_of(held, table.schema)
+
+
+def as_frame(spark: SparkSession, rows: pa.Table | PartTable | DataFrame) -> DataFrame:
+    """What `read_source` gives as a table that queries can be asked of."""
+    if isinstance(rows, pa.Table):
+        return arrow_frame(spark, rows)
+    return rows.frame() if isinstance(rows, PartTable) else rows
+
+
+def source_rows(spark: SparkSession, source: DataSource) -> DataFrame:
+    """The table of a source, one task a part, as `part_table` has it.
+
+    Raises: what the source's ``reader`` and ``partitions`` raise.
+    """
+    return part_table(spark, source).frame()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
     from pyspark.sql.functions import *  # noqa: F403
 else:
 
@@ -17,3 +18,14 @@ else:
         from pyspark.sql import functions
 
         return getattr(functions, name)
+
+
+def small_digits(digits: Column | str) -> Column:
+    """Hexadecimal digits in small letters.
+
+    Spark's ``lower`` knows all alphabets, and reads tables of them the first time that it is asked: two
+    seconds of a small audit.
+    """
+    from pyspark.sql import functions
+
+    return functions.translate(digits, "ABCDEF", "abcdef")

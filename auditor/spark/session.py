@@ -1,8 +1,10 @@
-"""The Spark session of an audit, when nobody brings one."""
+"""The Spark session of an audit that is not given one."""
 
 from __future__ import annotations
 
 import os
+import re
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,10 +14,9 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.errors import SparkError
+from auditor.errors import SparkError, UsageError
 from auditor.spark.class_archive import archive_options
 from auditor.spark.java import ensure_java_home
-from auditor.spark.master import check_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,12 @@ SMALL_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For an audit after which the session ends, of some ten thousand ledgers (`auditor.audit.small_input`)."""
 
 
+_LOCAL = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\d+\])?$")
+_STANDALONE = "spark://"
+_DEFAULT_PORT = 7077
+_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+
+
 def build_session(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
@@ -69,7 +76,7 @@ def build_session(
     then, and one thread collects garbage.
 
     Raises:
-        UsageError: a master that cannot be meant; SparkError: the session could not be started.
+        UsageError: an invalid master; SparkError: the session could not be started.
         JavaMissingError: no Java runtime that Spark can use.
     """
     from pyspark.sql import SparkSession
@@ -116,9 +123,46 @@ def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> Spark
     except (PySparkException, Py4JError, OSError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         # Of Java's errors the second line has the message, after its class.
-        said = next((line for line in lines[1:] if line.startswith(": ")), lines[0]).removeprefix(": ")
+        message = next((line for line in lines[1:] if line.startswith(": ")), lines[0]).removeprefix(": ")
         seen = f"; {log} has what it said" if log is not None else ""
-        raise SparkError(f"Spark on {where} does not start: {said}{seen}") from error
+        raise SparkError(f"Spark on {where} does not start: {message}{seen}") from error
+
+
+def check_master(master: str, timeout: float = 5.0) -> None:
+    """Refuse a master that no session could be started on.
+
+    >>> check_master("local[*]")
+    >>> check_master("locl[2]")
+    Traceback (most recent call last):
+    auditor.errors.UsageError: master: 'locl[2]' is not one of local[N], spark://HOST:PORT, yarn, k8s://URL
+
+    Raises:
+        UsageError: no such kind of master, or yarn where no configuration of Hadoop is named.
+        SparkError: nobody answers at any address of a spark:// master within ``timeout`` seconds.
+    """
+    if _LOCAL.match(master) or master.startswith("k8s://"):
+        return
+    if master == "yarn":
+        if not any(os.environ.get(name) for name in _HADOOP):
+            raise UsageError(f"master: yarn needs Hadoop's configuration: set {' or '.join(_HADOOP)}")
+        return
+    if not master.startswith(_STANDALONE):
+        raise UsageError(f"master: {master!r} is not one of local[N], spark://HOST:PORT, yarn, k8s://URL")
+    reasons = [_unreachable(address, timeout) for address in master.removeprefix(_STANDALONE).split(",")]
+    if all(reasons):
+        raise SparkError(f"master: {master}: {'; '.join(reason for reason in reasons if reason)}")
+
+
+def _unreachable(address: str, timeout: float) -> str | None:
+    """Why nobody can be reached at HOST:PORT; None if somebody can."""
+    host, _, port = address.rpartition(":") if ":" in address else (address, "", str(_DEFAULT_PORT))
+    if not port.isdecimal() or not host:
+        return f"{address!r} is not HOST:PORT"
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout).close()
+    except (OSError, OverflowError) as error:
+        return f"{address}: {getattr(error, 'strerror', None) or error}"
+    return None
 
 
 @contextmanager

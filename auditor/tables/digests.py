@@ -20,7 +20,6 @@ from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import DigestState, NotChecked
 from auditor.spark import functions as F
-from auditor.spark.hexadecimal import small_digits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -112,7 +111,7 @@ def differing_copies(digests: DataFrame) -> DataFrame:
     of = F.struct(
         (-F.size("bookies")).alias("order"),
         "payload_bytes",
-        small_digits(F.lpad(F.hex("payload_crc32c"), 8, "0")).alias("payload_crc32c"),
+        F.small_digits(F.lpad(F.hex("payload_crc32c"), 8, "0")).alias("payload_crc32c"),
         "bookies",
     )
     copies = alike.groupBy(*LEDGER, "entry_id").agg(F.array_sort(F.collect_list(of)).alias("copies"))

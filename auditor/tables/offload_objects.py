@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from auditor.model.columns import LEDGER, schema_of
 from auditor.spark import functions as F
-from auditor.spark.hexadecimal import small_digits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,7 +82,7 @@ def _copies(listing: DataFrame) -> DataFrame:
     }
     rows = listing.withColumns(parts).where("uid != ''")
     # Java writes UUIDs in lower case; try_cast, since 19 digits may be more than a ledger id can be.
-    rows = rows.withColumns({"uid": small_digits("uid"), "ledger_id": F.expr("try_cast(ledger as bigint)")})
+    rows = rows.withColumns({"uid": F.small_digits("uid"), "ledger_id": F.expr("try_cast(ledger as bigint)")})
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     is_index = F.col("index") != ""
     return (
@@ -103,5 +102,5 @@ def _contexts(owners: DataFrame) -> DataFrame:
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     one = F.min(F.struct("path", "offload", "offload_time", *(name for name in _OWNER if name != "path")))
-    grouped = rows.groupBy(small_digits("offload_uid").alias("uid"), *LEDGER).agg(one.alias("one"))
+    grouped = rows.groupBy(F.small_digits("offload_uid").alias("uid"), *LEDGER).agg(one.alias("one"))
     return grouped.select(*_COPY, "one.*")

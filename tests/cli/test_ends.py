@@ -22,8 +22,8 @@ from auditor.cli import INTERRUPTED, main
 from auditor.cli.interruption import OF_THE_GATEWAY
 from auditor.errors import DiskFullError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
-from auditor.spark.master import check_master
-from auditor.spark.task_errors import HADOOP_AWS, run_errors
+from auditor.spark.session import check_master
+from auditor.spark.tasks import HADOOP_AWS, run_errors
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
 

@@ -15,7 +15,7 @@ from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata import spark_source as store_source
 from auditor.sources.metadata.stores import open_store
-from auditor.spark.task_errors import own_errors
+from auditor.spark.tasks import own_errors
 from tests.servers.etcd import Etcd, running
 
 if TYPE_CHECKING:

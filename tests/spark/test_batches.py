@@ -1,16 +1,30 @@
-"""Batches that the driver makes a table of are all in the table that Spark makes of that."""
+"""Rows are the same whether tasks read them, the driver does, or Spark is asked for their source by name."""
 
 from __future__ import annotations
 
+import gzip
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
 
-from auditor.spark.batches import arrow_frame, table_of
+import auditor
+import auditor.spark.batches
+from auditor.errors import StoreError, UsageError
+from auditor.sources.bookies.spark_source import IndexSource
+from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource
+from auditor.spark.batches import arrow_frame, as_frame, read_few, read_source, source_rows, table_of
+from auditor.spark.part_tables import PartTable
+from tests.sources.bookie_corpora import unpack_bookies
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def test_a_batch_without_rows_is_not_the_end_of_a_table(spark: SparkSession) -> None:
@@ -20,3 +34,96 @@ def test_a_batch_without_rows_is_not_the_end_of_a_table(spark: SparkSession) -> 
     assert [row["id"] for row in arrow_frame(spark, table, schema).collect()] == [1, 2, 3]
     assert table_of(batches[:1], schema).num_rows == 0
     assert table_of([], schema).num_rows == 0
+
+
+DATA = Path(__file__).parents[1] / "data" / "interleaved-hier"
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    path = tmp_path / "metadata.jsonl"
+    path.write_bytes(gzip.decompress((DATA / "metadata.jsonl.gz").read_bytes()))
+    return f"dump://{path}"
+
+
+def contents(table: DataFrame) -> Counter[str]:
+    # A file has a stamp only when it has lain for a while.
+    return Counter(map(str, table.drop("stamp").collect()))
+
+
+def same_by_name(spark: SparkSession, source: type[DataSource], options: dict[str, str]) -> None:
+    auditor.register(spark)
+    spark.dataSource.register(source)
+    named = spark.read.format(source.name()).options(**options).load()
+    table = source_rows(spark, source(options))
+    assert table.schema == named.schema
+    assert contents(table) == contents(named)
+    assert not table.isEmpty()
+    here = read_source(spark, source(options))
+    assert isinstance(here, pa.Table)
+    assert contents(as_frame(spark, here)) == contents(named)
+
+
+@pytest.mark.parametrize("source", [LedgerSource, LedgerAgainSource, MarkSource])
+@pytest.mark.parametrize("parts", ["1", "5"])
+def test_a_store_reads_alike(spark: SparkSession, dump: str, source: type[DataSource], parts: str) -> None:
+    same_by_name(spark, source, {"metadata": dump, "parts": parts})
+
+
+def test_indexes_read_alike(spark: SparkSession, tmp_path: Path) -> None:
+    bookies = unpack_bookies("interleaved-hier", tmp_path)
+    same_by_name(spark, IndexSource, {"bookies": str(bookies), "tasks": "3"})
+
+
+def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
+    table = source_rows(spark, IndexSource({"parts": "[]"}))
+    assert table.isEmpty()
+    assert table.columns == [field.name for field in IndexSource({}).schema()]
+
+
+def test_what_the_source_cannot_be_asked_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="give the option metadata"):
+        source_rows(spark, LedgerSource({}))
+    with pytest.raises(StoreError, match=r"missing\.jsonl"):
+        source_rows(spark, LedgerSource({"metadata": f"dump://{tmp_path / 'missing.jsonl'}"}))
+
+
+@pytest.mark.parametrize("limit", ["HERE_BYTES", "HERE_S"])
+def test_what_is_much_or_slow_is_left_to_tasks(
+    spark: SparkSession, dump: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditor.spark.batches, limit, 0)
+    rows = read_source(spark, LedgerSource({"metadata": dump}))
+    assert not isinstance(rows, pa.Table)
+    monkeypatch.undo()
+    assert contents(as_frame(spark, rows)) == contents(
+        as_frame(spark, read_source(spark, LedgerSource({"metadata": dump})))
+    )
+
+
+def test_what_was_read_before_it_was_much_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def read(part: int) -> Iterator[pa.RecordBatch]:
+        with begun.open("a") as file:
+            file.write(f"{part} ")
+        for _ in range(3):
+            yield pa.record_batch({"entry_id": pa.array([part] * part, pa.int64())})
+
+    columns = StructType([StructField("entry_id", LongType())])
+    table = PartTable(spark, columns, tuple((read, part) for part in (10, 20, 1_000_000, 30)))
+    rest = read_few(table)
+    assert isinstance(rest, PartTable)
+    assert begun.read_text() == "10 20 1000000 "
+    rest.write(str(tmp_path / "written"))
+    for rows in (rest.frame(), spark.read.parquet(str(tmp_path / "written"))):
+        counts = {row["entry_id"]: row["count"] for row in rows.groupBy("entry_id").count().collect()}
+        assert counts == {10: 30, 20: 60, 30: 90, 1_000_000: 3_000_000}
+    assert sorted(begun.read_text().split()[3:]) == ["1000000", "1000000", "30", "30"]
+
+
+def test_a_source_without_a_part_has_no_row_here_either(spark: SparkSession) -> None:
+    here = read_source(spark, IndexSource({"parts": "[]"}))
+    assert isinstance(here, pa.Table)
+    assert here.num_rows == 0
+    assert here.column_names == [field.name for field in IndexSource({}).schema()]

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from auditor.errors import StoreError
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.spark.part_tables import PartTable
-from auditor.spark.task_errors import own_errors
+from auditor.spark.tasks import own_errors
 from tests.tables.rows import ledger
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""What ended Spark's work, as an error of this package.
-
-A task raised it on purpose, a disk is full, or Spark's own process has ended.
-"""
+"""What the driver sees of Spark's tasks: how far they are, and what ended them."""
 
 from __future__ import annotations
 
@@ -9,8 +6,10 @@ import errno
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from auditor.errors import (
     AuditorError,
@@ -22,7 +21,13 @@ from auditor.errors import (
     StoreError,
     UsageError,
 )
+from auditor.model.progress import Progress, Silent
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PERIOD_S = 0.5
+"""Between two looks at the tasks."""
 _OWN: dict[str, type[AuditorError]] = {
     each.__name__: each for each in (StoreError, CompactedError, UsageError, RunError, RunUsageError)
 }
@@ -45,7 +50,7 @@ def own_errors() -> Iterator[None]:
 
     Raises:
         StoreError: a task could not read the store; CompactedError, because its moment is gone.
-        UsageError: a task was told what cannot be meant; RunError, because an earlier run is damaged.
+        UsageError: an option that a task was given is invalid; RunError, because an earlier run is damaged.
     """
     try:
         yield
@@ -148,3 +153,33 @@ def run_errors(run: str) -> Iterator[None]:
 
 def _full(what: str) -> str:
     return f"{what}; make room, and give the same command again: it goes on from the tables that are whole"
+
+
+@contextmanager
+def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
+    """Tell ``progress`` of tasks as they start and end; nothing is asked of Spark if it is `Silent`."""
+    if isinstance(progress, Silent):
+        yield
+        return
+    stop = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(spark, progress, stop), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+
+
+def _watch(spark: SparkSession, progress: Progress, stop: threading.Event) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    done: dict[int, int] = {}
+    while not stop.wait(_PERIOD_S):
+        for stage_id in tracker.getActiveStageIds():
+            stage = tracker.getStageInfo(stage_id)
+            if stage is None:
+                continue
+            if stage_id not in done:
+                progress.expect(stage.numTasks)
+            progress.advance(stage.numCompletedTasks - done.get(stage_id, 0))
+            done[stage_id] = stage.numCompletedTasks

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import auditor
 from auditor.errors import StoreError, UsageError
-from auditor.spark.task_errors import own_errors
+from auditor.spark.tasks import own_errors
 from tests.servers.zookeeper import ZooKeeperProcess, write, writer
 
 

@@ -1,4 +1,4 @@
-"""Small digits, without Spark's own ``lower``."""
+"""What is added to Spark's functions of columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import auditor
-from auditor.spark.hexadecimal import small_digits
+from auditor.spark import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def test_digits_are_small(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("0123456789ABCDEFabcdef-",), (None,)], "digits string")
-    assert [row[0] for row in rows.select(small_digits("digits")).collect()] == [
+    assert [row[0] for row in rows.select(F.small_digits("digits")).collect()] == [
         "0123456789abcdefabcdef-",
         None,
     ]
@@ -27,6 +27,6 @@ def test_nothing_asks_spark_for_the_case_of_letters() -> None:
     found = [
         path.name
         for path in house.rglob("*.py")
-        if path.name != "hexadecimal.py" and asking.search(path.read_text("utf-8"))
+        if path.name != "functions.py" and asking.search(path.read_text("utf-8"))
     ]
     assert found == []
