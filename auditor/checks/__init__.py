@@ -57,6 +57,7 @@ from auditor.checks.mark_stale import mark_stale
 from auditor.checks.mark_stuck import mark_stuck
 from auditor.checks.mark_unknown_replica import mark_unknown_replica
 from auditor.checks.mark_unreadable import mark_unreadable
+from auditor.checks.master_key_mismatch import master_key_mismatch
 from auditor.checks.metadata_misplaced import metadata_misplaced
 from auditor.checks.metadata_suspect import metadata_suspect
 from auditor.checks.metadata_unreadable import metadata_unreadable
@@ -125,6 +126,7 @@ ALL: tuple[Check, ...] = (
     entry_log_missing,
     entry_digest_wrong,
     replica_mismatch,
+    master_key_mismatch,
     entry_log_reclaimable,
     entry_log_pinned,
     compaction_stopped,

@@ -56,6 +56,9 @@ def _setter(to: Verbosity) -> Callable[[click.Context, click.Parameter, bool], N
 
 def _set_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
     if level is not None:
+        if level == "debug":
+            # Its debug lines have every function that tasks get, and with it what nobody else should.
+            logging.getLogger("py4j").setLevel(logging.INFO)
         logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 

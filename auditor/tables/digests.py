@@ -4,8 +4,9 @@ What an entry would have to be under each type of digest was found where it was 
 (`auditor.sources.bookies.entry_logs.whole_entries`); which type it is says the ledger's metadata. Metadata of
 format 1 says none: there a digest that matches is right, and one that does not is not known to be wrong.
 
-An HMAC that does not match is wrong only where another entry of the ledger matches under the same password:
-else the password is another ledger's.
+An HMAC that does not match is wrong only where something of the ledger matches under the same password: else
+the password is another ledger's. So it is of the master key that a bookie's index has of a ledger; without a
+password most of the ledger's bookies say which is right.
 """
 
 from __future__ import annotations
@@ -60,6 +61,12 @@ DIGESTS = schema_of(
         "an ensemble of the ledger names the bookie, and the entry is not past its end",
     ),
     ("entries", pa.int64(), "1; of entries that were not read, how many"),
+    (
+        "master_key",
+        pa.string(),
+        "the ledger's in the bookie's index: right, wrong (the password or most of its bookies say so), or "
+        "differs (nothing says whose is right); null: not known, or nothing to hold it to",
+    ),
 )
 """The table ``digests``."""
 
@@ -85,13 +92,32 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     rows = whole_entries.join(once, [*LEDGER], "left").withColumn(
         "listed", F.coalesce("listed", F.lit(False))
     )
-    # Under this password some entry of the ledger is right.
-    known = F.max(F.coalesce("mac_right", F.lit(False))).over(Window.partitionBy(*LEDGER))
-    typed = rows.withColumns({"digest_type": _type(), "password_known": known})
+    of_ledger = Window.partitionBy(*LEDGER)
+    # Under this password some entry of the ledger is right, or some master key.
+    known = F.max(F.greatest(F.coalesce("mac_right", F.lit(False)), F.coalesce("key_right", F.lit(False))))
+    # Who copied a ledger whose metadata has no password did so under a password of its own.
+    held = F.col("listed") & F.col("said").isNotNull() & F.array_contains("members", F.col("bookie_id"))
+    held = held & F.col("key_tag").isNotNull()
+    keys = F.collect_set(F.when(held, F.struct("bookie_id", "key_tag")))
+    typed = rows.withColumns(
+        {
+            "master_keys": F.when(held, keys.over(of_ledger)["key_tag"]),
+            "digest_type": _type(),
+            "password_known": known.over(of_ledger),
+        }
+    )
     judged = typed.withColumn("reason", _reason()).withColumn("state", _state())
-    return judged.withColumns(
-        {"payload_bytes": _payload_bytes(), "payload_crc32c": _payload_crc32c(), "comparable": _comparable()}
-    ).select(*DIGESTS.names)
+    return (
+        judged.withColumns(
+            {
+                "payload_bytes": _payload_bytes(),
+                "payload_crc32c": _payload_crc32c(),
+                "comparable": _comparable(),
+            }
+        )
+        .withColumn("master_key", _master_key())
+        .select(*DIGESTS.names)
+    )
 
 
 def differing_copies(digests: DataFrame) -> DataFrame:
@@ -153,6 +179,22 @@ def _state() -> Column:
         F.when(F.col("reason").isNotNull(), DigestState.NOT_CHECKED.value)
         .when(right, DigestState.RIGHT.value)
         .otherwise(DigestState.WRONG.value)
+    )
+
+
+def _master_key() -> Column:
+    def alike(tag: Column) -> Column:
+        return F.size(F.filter("master_keys", lambda one: one == tag))
+
+    bookies = F.size("master_keys")
+    most = F.exists("master_keys", lambda one: alike(one) * 2 > bookies)
+    return (
+        F.when(F.col("master_keys").isNull(), None)
+        .when(F.col("password_known"), F.when(F.col("key_right"), "right").otherwise("wrong"))
+        .when(bookies < 2, None)
+        .when(alike(F.col("key_tag")) * 2 > bookies, "right")
+        .when(most, "wrong")
+        .otherwise("differs")
     )
 
 

@@ -57,6 +57,7 @@ CATALOGUE = {
         "entry-log-missing": "error",
         "entry-digest-wrong": "error",
         "replica-mismatch": "error",
+        "master-key-mismatch": "warning",
         "entry-log-reclaimable": "note",
         "entry-log-pinned": "note",
         "compaction-stopped": "warning",

@@ -120,6 +120,65 @@ def test_copies_that_differ_are_one_finding_a_ledger_and_say_who_holds_which(kno
     ]
 
 
+def key(bookie: str, ledger_id: int, tag: int | None, right: bool | None = None, **more: Any) -> Row:
+    """A copy that is right, of a ledger whose master key in the index has this tag."""
+    return read(bookie, ledger_id, **{**CRC32C, **more}, key_tag=tag, key_right=right)
+
+
+KEYS: dict[int, tuple[list[Row], dict[str, str | None]]] = {
+    1: (
+        [key("bk1", 1, 7), key("bk2", 1, 7), key("bk3", 1, 8)],
+        {"bk1": "right", "bk2": "right", "bk3": "wrong"},
+    ),
+    2: ([key("bk1", 2, 7), key("bk2", 2, 8)], {"bk1": "differs", "bk2": "differs"}),
+    3: (
+        [key("bk1", 3, 7), key("bk2", 3, 7), key("bk3", 3, None)],
+        {"bk1": "right", "bk2": "right", "bk3": None},
+    ),
+    4: ([key("bk1", 4, 7, False), key("bk2", 4, 8, True)], {"bk1": "wrong", "bk2": "right"}),
+    5: ([key("bk1", 5, 7), key("bk2", 5, None)], {"bk1": None, "bk2": None}),
+    # Nobody knows what ledgers without a password in their metadata were copied under.
+    6: ([key("bk1", 6, 7), key("bk2", 6, 7), key("bk3", 6, 8)], dict.fromkeys(("bk1", "bk2", "bk3"))),
+    # No ensemble names the fourth.
+    7: (
+        [key("bk1", 7, 7), key("bk2", 7, 7), key("bk4", 7, 8)],
+        {"bk1": "right", "bk2": "right", "bk4": None},
+    ),
+    # An HMAC of the ledger says that the password is its own.
+    8: ([key("bk3", 8, 8, False, **MAC)], {"bk3": "wrong"}),
+    # The password is another ledger's.
+    9: ([key("bk1", 9, 7, False), key("bk2", 9, 8, False)], {"bk1": "differs", "bk2": "differs"}),
+    10: (
+        [key("bk1", 10, 7), key("bk1", 10, 7, entry=1), key("bk2", 10, 8)],
+        {"bk1": "differs", "bk2": "differs"},
+    ),
+}
+
+
+def test_a_master_key_is_held_to_the_password_and_to_those_of_the_other_bookies(spark: SparkSession) -> None:
+    kinds: dict[int, str | None] = {**dict.fromkeys(KEYS, "CRC32C"), 6: None, 8: "MAC"}
+    ledgers = [
+        ledger(number, "bk1", "bk2", "bk3", digest_type=kind, last_entry_id=99)
+        for number, kind in kinds.items()
+    ]
+    made = tables(spark, ledgers=ledgers, bookies=[{"bookie_id": f"bk{number}"} for number in (1, 2, 3, 4)])
+    rows = [tuple(row[name] for name in WHOLE_ENTRIES.names) for copies, _ in KEYS.values() for row in copies]
+    frame = spark.createDataFrame(rows, from_arrow_schema(WHOLE_ENTRIES))
+    judged = digests(frame, made.ledgers).cache()
+    said: dict[int, dict[str, str | None]] = {}
+    for row in judged.collect():
+        said.setdefault(row["ledger_id"], {})[row["bookie_id"]] = row["master_key"]
+    assert said == {number: expected for number, (_, expected) in KEYS.items()}
+    found = {each.where: each for each in find("master-key-mismatch", replace(made, digests=judged))}
+    assert {where: each.confidence for where, each in found.items()} == {
+        (None, "bk1"): "confirmed", (None, "bk3"): "confirmed", (2, None): "suspect", (9, None): "suspect",
+        (10, None): "suspect",
+    }  # fmt: skip
+    assert found[None, "bk3"].evidence["sample"] == ["1", "8"]
+    assert found[2, None].evidence["bookies"] == ["bk1", "bk2"]
+    assert {each.severity for each in found.values()} == {"warning"}
+
+
 def test_where_whose_disk_it_is_stands_in_doubt_both_are_suspects(known: Tables, spark: SparkSession) -> None:
     bookies = [{"bookie_id": f"bk{number}", "suspect": number == 2} for number in (1, 2, 3, 4)]
     made = tables(spark, bookies=bookies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -36,6 +37,13 @@ def test_tables_are_named_only_where_that_is_asked_for() -> None:
         with LogProgress(lines.append, internal, period_s=1000) as log:
             log.stage("judged_by_index")
     assert [line.partition(", a ")[0] for line in lines] == ["stage 5 of 8, comparing (judged_by_index)"]
+
+
+def test_what_is_sent_to_tasks_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    CliRunner().invoke(main, ["audit", "--log-level", "debug"])  # without metadata it ends there
+    assert logging.getLogger("kazoo").isEnabledFor(logging.DEBUG)
+    assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.DEBUG)
 
 
 def test_a_stage_is_never_gone_back_to() -> None:

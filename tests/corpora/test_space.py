@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import struct
 import tarfile
 from collections import Counter
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rocksdict import Options, Rdict
 
-from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, crc32c
+from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, crc32c, master_key
 from auditor.collect.collect import collect
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
@@ -385,8 +388,38 @@ def rewrite(corpus: Corpus, row: dict[str, Any], digest_too: bool) -> None:
     os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_a_flipped_byte_and_copies_that_differ_are_found_each_by_its_id_and_nothing_else_is(
-    databases: Asked, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+KEY, OTHER_KEY, TAG_KEY = master_key(PASSWORD.encode()), b"\xa5another key, 20 byt", b"of these tags" * 2
+
+
+def change_key(corpus: Corpus, row: dict[str, Any]) -> None:
+    """Give a ledger another master key in the index of a bookie."""
+    place = corpus.bookies / row["bookie_id"].replace(":", "_") / f"ledgers{row['logger']}"
+    with Rdict(str(place / "current" / "ledgers"), Options(raw_mode=True)) as index:
+        name = row["ledger_id"].to_bytes(8, "big")
+        data = index[name]
+        assert data is not None
+        assert KEY in data
+        index[name] = data.replace(KEY, OTHER_KEY)
+
+
+def secrets_in(out: Path) -> list[bytes]:
+    """Password, keys and their tags that the files of a run have, in any spelling."""
+    tags = [blake2b(each, key=TAG_KEY, digest_size=8).digest() for each in (KEY, OTHER_KEY)]
+    spelt = [
+        word
+        for each in (PASSWORD.encode(), KEY, OTHER_KEY, TAG_KEY, *tags)
+        for word in (each, each[::-1], each.hex().encode(), base64.b64encode(each))
+    ]
+    spelt += [str(int.from_bytes(tag, "big", signed=True)).encode() for tag in tags]
+    told = [file.read_bytes() for file in out.rglob("*") if file.is_file()]
+    return [each for each in spelt if any(each in data for data in told)]
+
+
+def test_a_flipped_byte_copies_that_differ_and_a_changed_key_are_found_each_by_its_id_and_nothing_else_is(
+    databases: Asked,
+    tmp_path_factory: pytest.TempPathFactory,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     copies: dict[tuple[int, int], list[dict[str, Any]]] = {}
     # Of bookies with one directory: two of another's are swapped, and what rests on these is suspected.
@@ -408,6 +441,8 @@ def test_a_flipped_byte_and_copies_that_differ_are_found_each_by_its_id_and_noth
     corpus = with_logs("dbledger-long", tmp_path_factory.mktemp("altered"))
     rewrite(corpus, flipped, digest_too=False)
     rewrite(corpus, changed, digest_too=True)
+    change_key(corpus, changed)
+    monkeypatch.setattr("secrets.token_bytes", lambda length: TAG_KEY[:length])
     credentials = corpus.root / "credentials.toml"
     credentials.write_text(f'[ledgers]\npassword = "{PASSWORD}"\n')
     credentials.chmod(0o600)
@@ -415,11 +450,16 @@ def test_a_flipped_byte_and_copies_that_differ_are_found_each_by_its_id_and_noth
     macs = [row for row in found.table("digests") if row["digest_type"] == "MAC"]
     assert {row["state"] for row in macs} == {"right"}
     assert len(macs) == sum(row["reason"] == "no-password" for row in databases.table("digests"))
-    assert all(PASSWORD.encode() not in file.read_bytes() for file in found.out.rglob("*") if file.is_file())
+    assert secrets_in(found.out) == []
     assert {(each.id, each.ledger, each.bookie) for each in {*found.seen()} - {*databases.seen()}} == {
         ("entry-digest-wrong", None, flipped["bookie_id"]),
         ("replica-mismatch", changed["ledger_id"], None),
+        ("master-key-mismatch", None, changed["bookie_id"]),
     }
+    [key] = found.of("master-key-mismatch")
+    assert (key["severity"], key["confidence"]) == ("warning", "confirmed")
+    assert json.loads(key["evidence"])["sample"] == [str(changed["ledger_id"])]
+    assert {row["master_key"] for row in databases.table("digests")} == {"right", None}
     assert {*databases.seen()} - {*found.seen()} == set()
     [wrong] = found.of("entry-digest-wrong")
     [mismatch] = [row for row in found.of("replica-mismatch") if row["ledger_id"] == changed["ledger_id"]]

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import shutil
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from rocksdict import Options, Rdict
 
 from auditor.codecs.bookie import cookie, index_file, ledger_data
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords
@@ -28,6 +30,8 @@ from auditor.model.cookie import Cookie
 from auditor.sources.bookies.entry_logs.locations import located_batches
 from auditor.sources.bookies.entry_logs.metadata_cache import open_cache
 from auditor.sources.bookies.entry_logs.reader import read_contents
+from auditor.sources.bookies.entry_logs.sample import EntrySample
+from auditor.sources.bookies.entry_logs.whole_entries import Secrets, read_whole_entries
 from auditor.sources.bookies.journal.last_marks import read_marks
 from auditor.sources.bookies.journal.replay import JournalDirectory
 from auditor.sources.bookies.journal.tails import TailPart, read_tail
@@ -232,6 +236,40 @@ def test_index_headers_say_what_they_say_to_java(golden: Golden) -> None:
     assert {version for version, _, _ in seen} == {0, 1}
     assert (0, True, False) in seen
     assert (1, False, True) in seen
+
+
+def key_rights(place: Path, password: bytes | None = b"golden") -> dict[int, bool | None]:
+    """Of each ledger of a bookie, whether its master key is the password's; None: nothing is known of it."""
+    secrets = Secrets(password, b"of this test")
+    batches = read_whole_entries(
+        part_of(place), [str(place / "ledgers")], EntrySample(0, 100, 1 << 30), secrets
+    )
+    rows = [row for batch in batches for row in batch.to_pylist() if row["ledger_id"] is not None]
+    tags = defaultdict(set)
+    for row in rows:
+        tags[row["key_right"]].add(row["key_tag"])
+    assert len(tags[True]) <= 1  # one password, one tag
+    return {row["ledger_id"]: row["key_right"] for row in rows}
+
+
+def test_master_keys_are_those_of_the_password(golden: Golden, tmp_path: Path) -> None:
+    for place, _ in golden.each():
+        assert set(key_rights(place).values()) == {True}
+        assert set(key_rights(place, None).values()) == {None}
+    here = Path(shutil.copytree(golden.bookies / "bk1_3181", tmp_path / "bk1"))
+    first, second, third, *others = sorted(key_rights(here))
+    for ledger, key in ((first, b"\xa5" * 20), (second, bytes(20)), (third, b"BKLE")):
+        with (here / "ledgers" / "current" / index_path.to_path(ledger)).open("r+b") as file:
+            file.seek(0 if key == b"BKLE" else 12)
+            file.write(key[::-1])
+    assert key_rights(here) == {first: False, second: None, third: None, **dict.fromkeys(others, True)}
+    here = Path(shutil.copytree(golden.bookies / "bk3_3181", tmp_path / "bk3"))
+    first, second, *others = sorted(key_rights(here))
+    with Rdict(str(here / "ledgers" / "current" / "ledgers"), Options(raw_mode=True)) as database:
+        database[first.to_bytes(8, "big")] = bytes.fromhex("080110001a14") + b"\xa5" * 20
+        # The key of an offline rebuild counts over the other.
+        database[second.to_bytes(8, "big") + bytes(8)] = bytes.fromhex("080110011a00")
+    assert key_rights(here) == {first: False, second: None, **dict.fromkeys(others, True)}
 
 
 def test_the_index_of_ledgers_says_what_it_says_to_java(golden: Golden) -> None:

@@ -26,7 +26,7 @@ from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.entry_logs.locations import read_locations
 from auditor.sources.bookies.entry_logs.rows import read_logs
 from auditor.sources.bookies.entry_logs.sample import EntrySample
-from auditor.sources.bookies.entry_logs.whole_entries import read_whole_entries
+from auditor.sources.bookies.entry_logs.whole_entries import Secrets, read_whole_entries
 from auditor.sources.bookies.inventory import read_inventory
 from auditor.sources.bookies.journal.last_marks import read_marks
 from auditor.sources.bookies.journal.replay import JournalDirectory
@@ -112,7 +112,9 @@ def test_an_entry_log_is_unreadable_and_holds_nothing(tmp_path: Path) -> None:
     assert (row["ledger_id"], row["probe"]) == (1, "past-end")
     sample = EntrySample(0, 100, 1 << 20)
     (row,) = (
-        row for batch in read_whole_entries(part, [str(tmp_path)], sample, None) for row in batch.to_pylist()
+        row
+        for batch in read_whole_entries(part, [str(tmp_path)], sample, Secrets(None, b""))
+        for row in batch.to_pylist()
     )
     assert (row["entries"], row["reason"]) == (1, NotChecked.LOG)
 

@@ -32,6 +32,15 @@ def mac_key(password: bytes) -> bytes:
     return hashlib.sha1(b"mac" + password).digest()
 
 
+def master_key(password: bytes) -> bytes:
+    """What bookies keep of a ledger's password: who adds entries or fences must show it.
+
+    >>> master_key(b"").hex()[:8]
+    '850bf107'
+    """
+    return hashlib.sha1(b"ledger" + password).digest()
+
+
 def digest_matches(
     entry: bytes, header_bytes: int, digest_type: str, key: bytes | None = None
 ) -> bool | None:

@@ -10,7 +10,7 @@ digest. Slot e, at byte 1024 + 8 * e, is 0 when the bookie does not hold entry e
 `auditor.codecs.availability.fold.fold_slots` reads them.
 
 The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, a negative one
-reads as version 0. The master key is looked at for its length only: no value of this module keeps it.
+reads as version 0. No value of this module keeps the master key; `header_key` alone gives it.
 """
 
 from __future__ import annotations
@@ -89,6 +89,16 @@ def decode_header(data: bytes) -> IndexHeader:
     has_lac = version >= 1 and _INT.unpack_from(data, 16 + key)[0] > 0
     explicit_lac = _LAC.unpack_from(data, 20 + key)[1] if has_lac else None
     return IndexHeader(version, bool(state & 1), explicit_lac, key > 0)
+
+
+def header_key(data: bytes) -> bytes:
+    """The secret in the header at the start of an index file. Raises `DecodeError`.
+
+    >>> header_key(bytes.fromhex("424b4c45 00000000 00000002 abcd").ljust(1024, bytes(1))).hex()
+    'abcd'
+    """
+    decode_header(data)
+    return data[_START.size : _START.size + _START.unpack_from(data)[2]]
 
 
 def _explain(header: bytes, length: int, lac_at: int) -> DecodeError:

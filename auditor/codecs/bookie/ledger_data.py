@@ -37,7 +37,7 @@ _SHORTEST = 6
 
 @dataclass(frozen=True, slots=True)
 class LedgerData:
-    """What is known of a ledger. Its master key is never kept."""
+    """What is known of a ledger. Its master key is not kept; `stored_key` alone gives it."""
 
     exists: bool
     fenced: bool
@@ -56,6 +56,15 @@ def decode(data: bytes) -> LedgerData:
     return LedgerData(
         wire.exists, wire.fenced, bool(wire.masterKey), wire.HasField("explicitLac"), wire.limbo
     )
+
+
+def stored_key(data: bytes) -> bytes:
+    """The secret in a value. Raises `DecodeError`.
+
+    >>> stored_key(bytes.fromhex("080110001a02abcd")).hex()
+    'abcd'
+    """
+    return bytes(proto_wire.parse(Wire, data, WHAT).masterKey)
 
 
 def flags(data: bytes) -> int:

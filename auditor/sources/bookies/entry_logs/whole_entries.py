@@ -2,31 +2,44 @@
 
 One row an entry, with what holds under each type of digest, for which of them a ledger has only its metadata
 says; and rows without an entry that count those which were in the sample and were not read, with the reason.
-The bytes themselves go no further.
+The bytes themselves go no further. Beside each stands what can be said of its ledger's master key without
+telling it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
+import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from auditor.codecs.bookie import index_file, ledger_data
 from auditor.codecs.bookie.entry import decode_header
-from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, crc32c, digest_matches
+from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, crc32c, digest_matches, mac_key, master_key
 from auditor.codecs.bookie.length_prefixed import LENGTH, RECORD_IDS
 from auditor.errors import DecodeError, UnreadError
+from auditor.keys import index_path, scoped_index_path
 from auditor.model.columns import schema_of
 from auditor.model.ledger_id import LedgerId
-from auditor.model.regular_file import open_descriptor
+from auditor.model.regular_file import open_descriptor, open_regular
 from auditor.model.states import NotChecked
 from auditor.sources.bookies.entry_logs.locations import EntryLocations, LogPaths, homes_of, located_batches
 from auditor.sources.bookies.entry_logs.one_entry import MAX_ENTRY_BYTES
 from auditor.sources.bookies.entry_logs.sample import EntrySample
-from auditor.sources.bookies.parts import IndexPart
+from auditor.sources.bookies.parts import ROCKSDB, IndexPart
+from auditor.sources.bookies.rocksdb.scan import look_up, open_rocksdb
+
+if TYPE_CHECKING:
+    from pyrex import PyRocksDB
 
 WHOLE_ENTRIES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
@@ -49,39 +62,102 @@ WHOLE_ENTRIES = schema_of(
     ("reason", pa.string(), "why they were not read, or not checked"),
     ("there_ledger_id", pa.int64(), "as in locations: what lies there instead"),
     ("there_entry_id", pa.int64(), "likewise"),
+    ("key_tag", pa.int64(), "alike where the ledger's master keys in indexes are; null: none is known"),
+    ("key_right", pa.bool_(), "that key is the password's; null: no password was given, or no key is known"),
 )
 """What `read_whole_entries` gives."""
 
 _BLOCK = 1 << 18
 _NEAR = 1 << 16  # entries so close to each other are read with what lies between
+_KEYS = 1 << 16
+"""Master keys of so many ledgers are remembered, as tags."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secrets:
+    """The ledgers' password, None: not known; and a key under which the tags of one reading are made."""
+
+    password: bytes | None
+    tag_key: bytes
+
+    def of_master_key(self, key: bytes) -> dict[str, Any]:
+        """``key_tag`` and ``key_right``. A key of zeros is none to the server."""
+        if not any(key):
+            return {}
+        tag = hashlib.blake2b(key, key=self.tag_key, digest_size=8).digest()
+        own = None if self.password is None else hmac.compare_digest(key, master_key(self.password))
+        return {"key_tag": int.from_bytes(tag, "big", signed=True), "key_right": own}
 
 
 def read_whole_entries(
-    part: IndexPart, ledger_directories: Sequence[str], sample: EntrySample, key: bytes | None
+    part: IndexPart, ledger_directories: Sequence[str], sample: EntrySample, secrets: Secrets
 ) -> Iterator[pa.RecordBatch]:
     """Rows of `WHOLE_ENTRIES` of one part of a bookie's index. Needs no Spark.
 
-    ``ledger_directories`` are the bookie's in configured order, "" for one that was not found. ``key`` is
-    that of HMACs (`auditor.codecs.bookie.entry_digest.mac_key`). What cannot be read of the index is no row
-    here: the table locations has it.
+    ``ledger_directories`` are the bookie's in configured order, "" for one that was not found. What cannot be
+    read of the index is no row here: the table locations has it.
     """
+    key = None if secrets.password is None else mac_key(secrets.password)
     logger, homes = homes_of(part, ledger_directories)
     logs = LogPaths(homes)
     left = sample.bytes
-    try:
+    with suppress(OSError, UnreadError), _master_keys(part) as keys:
+
+        @lru_cache(_KEYS)
+        def of_ledger(ledger: LedgerId) -> dict[str, Any]:
+            with suppress(OSError, UnreadError, DecodeError):
+                return secrets.of_master_key(keys(ledger))
+            return {}
+
         for located in located_batches(part):
             chosen = np.flatnonzero(sample.chosen(located.scope_ids, located.ledger_ids, located.entry_ids))
             if len(chosen):
                 some = EntryLocations(*(column[chosen] for column in located))
-                rows, left = _rows(some, logs, left, key)
+                rows, left = _rows(some, logs, left, key, of_ledger)
                 named = [{"bookie_id": part.bookie_id, "logger": logger} | row for row in rows]
                 yield pa.RecordBatch.from_pylist(named, schema=WHOLE_ENTRIES)
-    except (OSError, UnreadError):
+
+
+@contextmanager
+def _master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
+    """How to ask a part's index for the master key of a ledger; empty where it has none.
+
+    What is yielded raises OSError, UnreadError, DecodeError.
+    """
+    if part.storage != ROCKSDB:
+        yield partial(_in_file, part)
         return
+    path = f"{part.directories[0].path}/current/ledgers"
+    with ExitStack() as stack:
+        database = None
+        with suppress(OSError, UnreadError):
+            database = stack.enter_context(open_rocksdb(path))
+        yield partial(_in_database, database, path)
+
+
+def _in_file(part: IndexPart, ledger: LedgerId) -> bytes:
+    home = scoped_index_path.to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
+    for directory in part.directories:
+        with suppress(FileNotFoundError), open_regular(f"{directory.path}/current/{home}") as file:
+            return index_file.header_key(file.read(index_file.HEADER_BYTES))
+    return b""
+
+
+def _in_database(database: PyRocksDB | None, path: str, ledger: LedgerId) -> bytes:
+    if database is not None and not ledger.scope:
+        for length in sorted(ledger_data.KEY_BYTES, reverse=True):  # the longer key counts
+            value = look_up(database, path, struct.pack(">q", ledger.id).ljust(length, b"\0"))
+            if value is not None:
+                return ledger_data.stored_key(value)
+    return b""
 
 
 def _rows(
-    located: EntryLocations, logs: LogPaths, left: int, key: bytes | None
+    located: EntryLocations,
+    logs: LogPaths,
+    left: int,
+    key: bytes | None,
+    of_ledger: Callable[[LedgerId], dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], int]:
     """Rows of some entries, read in the order in which they lie; and the bytes left of the budget."""
     rows: list[dict[str, Any]] = []
@@ -99,7 +175,7 @@ def _rows(
             missed[NotChecked.LOG] += 1
             continue
         left -= len(data)
-        row = _row(data, ledger, int(located.entry_ids[at]), key)
+        row = _row(data, ledger, int(located.entry_ids[at]), key) | of_ledger(ledger)
         rows.append(row | {"log_id": location >> 32, "entry_offset": location & 0xFFFFFFFF})
     reader.close()
     return [*rows, *({"entries": count, "reason": reason} for reason, count in missed.items())], left

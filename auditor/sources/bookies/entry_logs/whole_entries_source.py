@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,9 +13,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from auditor.codecs.bookie.entry_digest import mac_key
 from auditor.sources.bookies.entry_logs.sample import EntrySample
-from auditor.sources.bookies.entry_logs.whole_entries import WHOLE_ENTRIES, read_whole_entries
+from auditor.sources.bookies.entry_logs.whole_entries import WHOLE_ENTRIES, Secrets, read_whole_entries
 from auditor.sources.bookies.parts import IndexPart, from_json
 from auditor.sources.metadata.credentials import read_credentials
 
@@ -28,7 +28,7 @@ class WholeEntrySource(DataSource):
     """Rows of `WHOLE_ENTRIES`.
 
     ``parts`` and ``ledger_directories`` are as those of `LocationSource`, ``sample`` an `EntrySample` in
-    JSON, whose bytes are those of a bookie; ``credentials`` the path of a file with the password of HMACs.
+    JSON, whose bytes are those of a bookie; ``credentials`` the path of a file with the ledgers' password.
     """
 
     @classmethod
@@ -61,7 +61,10 @@ class WholeEntryPartition(InputPartition):
 
 
 class WholeEntryReader(DataSourceReader):
-    """Travels to the workers, so it holds values, never open files or passwords."""
+    """Travels to the workers, so it holds values, never open files or passwords.
+
+    Tags of master keys are made under a key that is new for each reader: nobody else can make or compare one.
+    """
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class WholeEntryReader(DataSourceReader):
         sample: EntrySample,
         credentials: str | None,
     ) -> None:
+        self._tag_key = secrets.token_bytes(32)
         of_bookie = Counter(part.bookie_id for part in parts)
         self._partitions = [
             WholeEntryPartition(
@@ -89,8 +93,10 @@ class WholeEntryReader(DataSourceReader):
         """The rows of one part."""
         if isinstance(partition, WholeEntryPartition):
             password = read_credentials(partition.credentials).ledgers.password
-            key = None if password is None else mac_key(password.encode())
-            yield from read_whole_entries(partition.part, partition.ledger_directories, partition.sample, key)
+            told = Secrets(None if password is None else password.encode(), self._tag_key)
+            yield from read_whole_entries(
+                partition.part, partition.ledger_directories, partition.sample, told
+            )
 
 
 def sample_json(sample: EntrySample) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.sources.bookies.entry_logs.locations import located_batches, read_locations
 from auditor.sources.bookies.entry_logs.sample import EntrySample
-from auditor.sources.bookies.entry_logs.whole_entries import read_whole_entries
+from auditor.sources.bookies.entry_logs.whole_entries import Secrets, read_whole_entries
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
 from tests.codecs.entry_logs import log
 
@@ -84,7 +84,9 @@ def test_every_entry_that_is_read_whole_is_held_to_its_location(ledgers: Path) -
     index(ledgers, 1, HEADER + struct.pack(">2q", 5 << 32 | at[1], 5 << 32 | at[0]))
     index(ledgers, 2, HEADER + struct.pack(">3q", 5 << 32 | at[2], 5 << 32 | at[3], 5 << 32 | at[0]))
     index(ledgers, 3, HEADER + struct.pack(">2q", 5 << 32 | at[3] + 1, 6 << 32 | 1028))
-    batches = read_whole_entries(part(ledgers), [str(ledgers)], EntrySample(0, 100, 1 << 20), None)
+    batches = read_whole_entries(
+        part(ledgers), [str(ledgers)], EntrySample(0, 100, 1 << 20), Secrets(None, b"")
+    )
     rows = [row for batch in batches for row in batch.to_pylist()]
     found = {
         (row["ledger_id"], row["entry_id"]): (row["there_ledger_id"], row["there_entry_id"])

@@ -1,0 +1,93 @@
+"""Master keys of one ledger that differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.checks.attribution import with_attribution
+from auditor.checks.check import Basis, Need, check
+from auditor.checks.finding_rows import comma_list, finding_rows, ledger_name, quantity, suspect_if, words
+from auditor.checks.samples import with_ledgers
+from auditor.model.columns import LEDGER
+from auditor.model.finding import Confidence, Severity
+from auditor.spark import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from auditor.tables import Tables
+
+
+@check(
+    Severity.WARNING,
+    group="storage",
+    rests_on=Basis.DIGESTS,
+    needs={Need.ENTRY_LOGS, Need.DIGESTS},
+    asks="digests",
+)
+def master_key_mismatch(tables: Tables) -> DataFrame:
+    """A bookie's index has another master key for a ledger than its other copies, or than its password.
+
+    What it finds:
+        Ledgers whose master key in an index, in the header of the `.idx` or in the RocksDB of ledgers, is not
+        that of the ledger's password, where the credentials file has it, or not that of most of the ledger's
+        bookies: one finding a bookie, with how many ledgers and a few of them. Where nothing says which of
+        them is right, as of two bookies, one finding a ledger, which names them. Only in a run with `--deep`.
+
+    Why it matters:
+        Who adds entries to a ledger, fences it or copies it to the bookie shows the right key. With
+        DbLedgerStorage the bookie refuses (EIO: "masterKey in db can only be set once"): it fences nothing,
+        so that a recovery may not find a quorum. With `.idx` files the bookie looks at its key only where its
+        start replays entries whose journal no longer has the key; then it refuses too (EUA). Plain reads are
+        served.
+
+    How sure:
+        Confirmed where most of the ledger's bookies have one key, or the password says which is right, which
+        it does where it fits some key or HMAC of the ledger. Suspect where nothing says which is right, and
+        where a directory's cookie and place name two bookies. No key at all, which rebuilt indexes have, says
+        nothing; nor does a bookie that no ensemble of the ledger names, nor a ledger whose metadata has no
+        password (format 1, and 2 without one): who copied it did so under another password.
+
+    What to do:
+        Of a closed ledger nothing is lost: have it read and copied to another bookie. Of one that is still
+        open see that its other bookies can be fenced before its writer ends. Then have the bookie's copies
+        made anew: the key is taken from whoever writes first.
+
+    Commands:
+        - `bookkeeper shell ledgermetadata -l ID`.
+        - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
+
+    Limits:
+        Only ledgers of which the bookie has an entry in the sample are looked at. Keys are compared by a hash
+        under a random key that ends with the audit: none of it goes into a table, a report or a log.
+    """
+    assert tables.digests is not None
+    wrong = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
+    differ = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)
+    of_bookies = finding_rows(
+        with_attribution(with_ledgers(wrong, "bookie_id"), tables),
+        bookie_id="bookie_id",
+        confidence=suspect_if(F.col("attribution_suspect")),
+        message=words(
+            F.col("bookie_id"),
+            " has another master key than the right one for ",
+            quantity(F.col("total"), "ledger", "ledgers"),
+            "; such as ledger ",
+            comma_list(F.col("sample")),
+        ),
+        evidence={"ledgers": "total", "sample": "sample", "rows": F.lit("tables/digests")},
+    )
+    of_ledgers = finding_rows(
+        differ.agg(F.array_sort(F.collect_set("bookie_id")).alias("bookies")),
+        ledger_id="ledger_id",
+        confidence=Confidence.SUSPECT,
+        message=words(
+            "ledger ",
+            ledger_name(),
+            ": the master keys in the indexes of ",
+            comma_list(F.col("bookies")),
+            " differ, and nothing says which is right",
+        ),
+        evidence={"bookies": "bookies", "rows": F.lit("tables/digests")},
+    )
+    return of_bookies.unionByName(of_ledgers)
