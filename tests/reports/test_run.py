@@ -56,7 +56,7 @@ not looked at
 could not be seen
   nothing of bk-c:3181: what is not in a readable index is neither there nor
     missing; it concerns entry-lost, below-ack-quorum, below-write-quorum,
-    replication-undecided, copy-lagging, mark-stale, orphan-ledger and 33 more
+    replication-undecided, copy-lagging, mark-stale, orphan-ledger and 34 more
 
 in doubt
   below-ack-quorum, 1 suspect: """
