@@ -27,12 +27,12 @@ from auditor.sources.metadata.spark_source import LedgerSource
 from auditor.spark.batches import source_rows
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
-from auditor.tables.unequal import expected_groups, unequal
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import holdings
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import batches
 from benchmarks.measure import Line, alternate
+from benchmarks.spark_join import unequal_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -124,7 +124,7 @@ def _digests(sides: Sides, sign: int) -> list[DataFrame]:
 
 
 def _joined(sides: Sides) -> DataFrame:
-    return unequal(expected_groups(sides[0]), sides[1], [])
+    return unequal_rows(*sides)
 
 
 def _same(one: DataFrame, other: DataFrame) -> bool:

@@ -12,14 +12,19 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
 
 from auditor import open_run
 from auditor.spark.query_plans import QueryPlans, partitions_of
-from auditor.tables.block_join import unequal_in_blocks
-from auditor.tables.unequal import expected_groups, held_groups, unequal
+from auditor.spark.table_files import TableFiles
+from auditor.tables.accounts import expected_replicas, index_replicas
+from auditor.tables.replica_blocks import Account
+from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stopwatch, logged_session
+from benchmarks.spark_join import unequal_rows
 
 ROUNDS = 2
 
@@ -51,6 +56,19 @@ def join_again(run: Path, ways: Iterable[Way]) -> dict[Way, Joined]:
     return fastest
 
 
+def in_blocks(spark: SparkSession, tables: Path, replicas: int) -> DataFrame:
+    """The pairs that differ, of the tables ledgers and availability below a directory."""
+    local = fs.LocalFileSystem()
+    ledgers, indexes = (TableFiles.of(local, str(tables / name)) for name in ("ledgers", "availability"))
+    accounts = [
+        AccountFiles(Account.EXPECTED, ledgers, expected_replicas),
+        AccountFiles(Account.INDEX, indexes, index_replicas),
+    ]
+    rows = find_unequal(spark, accounts, BookieWords(), partitions_of(spark, replicas))
+    assert not isinstance(rows, pa.Table)
+    return rows
+
+
 def _joined(run: Path, way: Way) -> Joined:
     finished = open_run(run)
     events = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"), "events")
@@ -68,14 +86,12 @@ def _joined(run: Path, way: Way) -> Joined:
             size = sum(each.stat().st_size for each in files)
             replicas = finished.report.coverage.replicas.expected
             QueryPlans(spark).fit(size, replicas)
-            expected, held = (tables / name for name in ("ledgers", "availability"))
-            ledgers, availability = (spark.read.parquet(str(side)) for side in (expected, held))
+            sides = (spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability"))
             watch.stage("join")
             if way.in_blocks:
-                rows = unequal_in_blocks(spark, expected, held, [], partitions_of(spark, replicas))
+                differing = in_blocks(spark, tables, replicas).count()
             else:
-                rows = unequal(expected_groups(ledgers), held_groups(availability, {}), [])
-            differing = rows.count()
+                differing = unequal_rows(*sides).count()
         known = sum(batch.num_rows for batch in finished.batches("tables/unequal", ["ledger_id"]))
         if differing != known:
             sys.exit(f"the join finds {differing} pairs that differ; in the audit it found {known}")

@@ -15,25 +15,28 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from auditor.model.layout import LayoutKind
 from auditor.sources.bookies.collections.collection import Collection
+from auditor.sources.bookies.index_files import page_size
 from auditor.sources.metadata.spark_source import LedgerSource
+from auditor.spark.batches import arrow_frame
 from auditor.spark.part_tables import PartTable, part_table
-from auditor.spark.query_plans import QueryPlans, partitions_of
+from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
-from auditor.tables.block_join import unequal_in_blocks
-from auditor.tables.healthy_verdicts import verdicts_in_files
-from auditor.tables.index_counts import count_in_files, index_counts
-from auditor.tables.members import members, members_in_files
+from auditor.spark.table_files import TableFiles
+from auditor.tables.index_counts import COUNTS, index_counts
+from auditor.tables.members import members
 from auditor.tables.rows_of_few import OF_LEDGERS, rows_of_few
-from auditor.tables.verdicts import verdicts
+from auditor.tables.verdicts import verdicts, verdicts_of_judged
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_collection
+from benchmarks.join_again import in_blocks
 from benchmarks.measure import Line, alternate
-from benchmarks.sampled import copied
+from benchmarks.sampled import LOCAL, copied
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,44 +72,65 @@ class _Questions:
         cluster = Cluster(LEDGERS, BOOKIES)
         uri, collected = write_snapshot(cluster, work), write_collection(cluster, work)
         given = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
-        part_table(self._spark, LedgerSource(given)).write(self._at("ledgers"))
-        copied(self._spark, Collection(str(collected)), _TASKS).write(self._at("availability"))
+        part_table(self._spark, LedgerSource(given)).write(LOCAL, self._at("ledgers"))
+        copied(self._spark, Collection(str(collected)), _TASKS).write(LOCAL, self._at("availability"))
         replicas = sum(len(alike.ids) * len(alike.members) for alike in cluster.groups_of_ledgers())
         QueryPlans(self._spark).fit(1 << 40, replicas)
-        expected, held = (Path(self._at(name)) for name in ("ledgers", "availability"))
-        unequal = unequal_in_blocks(self._spark, expected, held, [], partitions_of(self._spark, replicas))
+        unequal = in_blocks(self._spark, work, replicas)
         unequal.write.parquet(self._at("unequal"))
         # What judging makes of a pair is of no account here, but which ledgers it is of.
         gone = self._table("unequal").where("expected is null")
         judged = self._table("unequal").join(gone, _KEYS, "left_anti").select(*_KEYS).distinct()
         none = "cast(array() as array<struct<bookie_id string>>) unknown"
-        judged.selectExpr("*", "1 m", "1 mu", "array('seen late') doubts", none).write.parquet(
+        sizes = ("2 write_quorum", "2 ack_quorum", "'CLOSED' state")
+        judged.selectExpr("*", "1 m", "1 mu", "array('seen late') doubts", none, *sizes).write.parquet(
             self._at("judged")
         )
 
     def lines(self) -> Iterator[Line]:
         spark, ledgers, indexes = self._spark, self._table("ledgers"), self._table("availability")
         pairs, judged = F.broadcast(self._table("unequal")), F.broadcast(self._table("judged"))
-        where = {name: Path(self._at(name)) for name in ("ledgers", "availability", "unequal", "judged")}
         wanted = [name for name in ledgers.columns if name in OF_LEDGERS]
         ids = pairs.select("ledger_id").distinct()
+        files = {name: self._files(name) for name in ("ledgers", "availability", "unequal", "judged")}
+
+        def counts_of_indexes() -> DataFrame:
+            rows = [each._asdict() for each in index_counts(spark, files["availability"])]
+            return arrow_frame(spark, pa.Table.from_pylist(rows, COUNTS))
 
         def all_verdicts() -> PartTable:
-            of_pairs = ledgers.select(*wanted).join(judged.select(*_KEYS), _KEYS, "left_semi")
-            verdicts(of_pairs, judged).write.mode("overwrite").parquet(self._at("others"))
-            return verdicts_in_files(spark, where["ledgers"], where["judged"], Path(self._at("others")))
+            verdicts_of_judged(judged).write.mode("overwrite").parquet(self._at("others"))
+            return verdicts(spark, files["ledgers"], files["judged"], self._files("others"))
 
         def of_pairs(name: str, columns: list[str]) -> PartTable:
-            table = self._table(name)
-            return rows_of_few(spark, where[name], where["unequal"], table.schema, columns)
+            return rows_of_few(spark, files[name], files["unequal"], self._table(name).schema, columns)
 
         yield self._line(
-            "members", lambda: members_in_files(spark, where["ledgers"]), lambda: members(ledgers)
+            "members",
+            lambda: arrow_frame(spark, members(spark, files["ledgers"])),
+            lambda: (
+                ledgers.select(F.explode("replicas").alias("r"))
+                .groupBy("r.bookie_id")
+                .agg(
+                    F.count("*").alias("ledgers"),
+                    F.sum(F.col("r.depends").cast("long")).alias("depending"),
+                    F.sum((F.length("r.groups") > 0).cast("long")).alias("replicas"),
+                )
+            ),
         )
+        power = F.least(F.expr("page_bytes & -page_bytes"), F.lit(page_size.LARGEST))
+        kinds = {
+            "length": power,
+            "empty": F.length("groups") == 0,
+            "known": F.col("ledger_id").isNotNull(),
+            "placed": F.col("path").isNotNull(),
+        }
+        names = ("bookie_id", "state", "storage")
+        alike = [*map(F.col, names), *(value.alias(name) for name, value in kinds.items())]
         yield self._line(
             "counts of indexes",
-            lambda: count_in_files(spark, where["availability"]),
-            lambda: index_counts(indexes),
+            counts_of_indexes,
+            lambda: indexes.groupBy(*alike).agg(F.count("*").alias("number")),
         )
         yield self._line(
             "ledgers of pairs",
@@ -118,7 +142,18 @@ class _Questions:
             lambda: of_pairs("availability", indexes.columns),
             lambda: indexes.join(F.broadcast(ids), "ledger_id", "left_semi"),
         )
-        yield self._line("verdicts", all_verdicts, lambda: verdicts(ledgers, judged))
+        closed = F.when(F.col("state") == "CLOSED", "healthy").otherwise("not-closed")
+        healthy = ledgers.join(judged.select(*_KEYS), _KEYS, "left_anti").select(
+            *_KEYS,
+            "state",
+            closed.alias("class"),
+            closed.alias("potential_class"),
+            F.lit(0).alias("m"),
+            F.lit(0).alias("mu"),
+            F.array().cast("array<string>").alias("unread_bookies"),
+            F.lit("confirmed").alias("confidence"),
+        )
+        yield self._line("verdicts", all_verdicts, lambda: healthy.unionByName(verdicts_of_judged(judged)))
 
     def _line(self, name: str, ours: Made, theirs: Made) -> Line:
         ways = {"files": ours, "spark": theirs}
@@ -126,7 +161,7 @@ class _Questions:
         def write(way: str) -> None:
             made = ways[way]()
             if isinstance(made, PartTable):
-                made.write(self._at(way))
+                made.write(LOCAL, self._at(way))
             else:
                 made.write.mode("overwrite").parquet(self._at(way))
 
@@ -141,6 +176,9 @@ class _Questions:
 
     def _at(self, name: str) -> str:
         return str(self._work / name)
+
+    def _files(self, name: str) -> TableFiles:
+        return TableFiles.of(LOCAL, self._at(name))
 
     def _table(self, name: str) -> DataFrame:
         return self._spark.read.parquet(self._at(name))

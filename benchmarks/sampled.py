@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
+from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from auditor.model.layout import LayoutKind
@@ -29,11 +30,11 @@ from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.bookies.spark_source import SPARK_SCHEMA
 from auditor.sources.metadata.spark_source import LedgerSource
 from auditor.spark.part_tables import PartTable, part_table
-from auditor.spark.query_plans import QueryPlans, partitions_of
-from auditor.tables.block_join import unequal_in_blocks
+from auditor.spark.query_plans import QueryPlans
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_collection
+from benchmarks.join_again import in_blocks
 from benchmarks.measure import Line
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stage, Stopwatch, logged_session
@@ -42,6 +43,7 @@ SAMPLE = int(os.environ.get("BKAUDIT_SAMPLE", "30_000_000"))
 BOOKIES = 500
 MEMORY = "2g"
 _TASKS = 8
+LOCAL = fs.LocalFileSystem()
 _WHOLE = 100_000_000
 
 
@@ -96,15 +98,14 @@ def _sampled(cluster: Cluster) -> Sampled:
             spark.range(1).count()
             watch.stage("metadata")
             given = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
-            part_table(spark, LedgerSource(given)).write(str(work / "ledgers"))
+            part_table(spark, LedgerSource(given)).write(LOCAL, str(work / "ledgers"))
             watch.stage("indexes")
-            copied(spark, Collection(str(collected)), _TASKS).write(str(work / "availability"))
+            copied(spark, Collection(str(collected)), _TASKS).write(LOCAL, str(work / "availability"))
             watch.stage("join")
             replicas = sum(len(alike.ids) * len(alike.members) for alike in cluster.groups_of_ledgers())
             size = sum(each.stat().st_size for each in work.glob("*/*.parquet"))
             QueryPlans(spark).fit(size, replicas)
-            buckets = partitions_of(spark, replicas)
-            differing = unequal_in_blocks(spark, work / "ledgers", work / "availability", [], buckets).count()
+            differing = in_blocks(spark, work, replicas).count()
             watch.stage("end")
         if differing != _planted(cluster):
             sys.exit(f"the join finds {differing} pairs that differ; {_planted(cluster)} were planted")

@@ -1,5 +1,7 @@
 """The comparison of an audit through Spark, and nothing else: both sides read as tables, and joined.
 
+It is the rival of the comparison in blocks: here every replica is a row of Spark's.
+
 python -m benchmarks.spark_join URI BOOKIES      from a cold start: prints how many pairs differ
 """
 
@@ -9,14 +11,27 @@ import sys
 from typing import TYPE_CHECKING
 
 from auditor import register
+from auditor.model.states import OF_REPLICAS
+from auditor.spark import functions as F
 from auditor.spark.session import build_session
-from auditor.tables.unequal import expected_groups, held_groups, unequal
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 TASKS = 4
 """Tasks that each side is read by, and partitions of the join: a task costs as much as a thousand ledgers."""
+
+
+def unequal_rows(ledgers: DataFrame, availability: DataFrame) -> DataFrame:
+    """Every pair of a ledger and a bookie that holds something else than it should."""
+    pair = ["ledger_id", "bookie_id", "scope_id"]
+    replica = F.explode("replicas").alias("replica")
+    should = ledgers.where("undecidable = false").select("scope_id", "ledger_id", replica)
+    expected = should.select(*pair[::2], "replica.bookie_id", F.col("replica.groups").alias("expected"))
+    held = availability.where(F.col("state").isin(*OF_REPLICAS))
+    right = held.select(*pair, F.col("groups").alias("held"), F.col("state").alias("index_state"))
+    both = expected.where("length(expected) > 0").join(right, pair, "full_outer")
+    return both.where("not (index_state <=> 'ok' and expected <=> held)")
 
 
 def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:
@@ -25,7 +40,7 @@ def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:
     scan = spark.read.format("bookkeeper_ledgers").option("metadata", uri)
     ledgers = scan.option("rate_limit", 0).option("parts", TASKS).load()
     indexes = spark.read.format("bookkeeper_indexes").option("bookies", bookies).option("tasks", TASKS).load()
-    return unequal(expected_groups(ledgers), held_groups(indexes, {}), []).count()
+    return unequal_rows(ledgers, indexes).count()
 
 
 def main() -> None:

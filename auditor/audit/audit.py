@@ -23,11 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.audit.bookie_answers import query_bookies
 from auditor.audit.bookies import find_bookies
 from auditor.audit.changes import check_suppressions, compare_with_previous
 from auditor.audit.check_stage import run_checks
-from auditor.audit.comparison import compare_sides
+from auditor.audit.comparison import compare_sides, query_bookies
 from auditor.audit.derived_tables import derive_tables
 from auditor.audit.earlier_run import check_since, find_earlier_run
 from auditor.audit.entry_log_scan import read_entry_logs

@@ -43,7 +43,7 @@ def bookie_rows(
     return [
         _row(indexes, name, members.get(name), asked)
         | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
-        | {"page_size": indexes.page_bytes.get(name), "registered_twice": name in twice}
+        | {"page_size": indexes.shapes.pages.get(name), "registered_twice": name in twice}
         for name in sorted({*members, *cookies, *modes, *indexes.bookies.attribution.bookies, *marked})
     ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.audit import journal_scan
@@ -23,8 +22,7 @@ from auditor.sources.bookies.journal.tails import TailPart
 from auditor.sources.bookies.owners import Attribution
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.source_kinds import split_sources
-from auditor.spark.query_plans import is_large
-from auditor.tables.members import members, members_here, members_in_files
+from auditor.tables.members import members
 from auditor.tables.registry import registered_modes, registrations, store_cookies
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
     kinds = split_sources(sources)
     collected = collected_places(kinds.collections)
     places = [*find_places(kinds.directories), *collected.places]
-    members = {row["bookie_id"]: row.asDict() for row in _members(landing, first.ledgers).collect()}
+    members = {row["bookie_id"]: row.asDict() for row in _members(landing).collect()}
     cookies = store_cookies(first.nodes)
     registered = registered_modes(registrations(first.nodes))
     attributed = bookie_owners.attribute(
@@ -106,12 +104,8 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
     )
 
 
-def _members(landing: Landing, ledgers: DataFrame) -> DataFrame:
+def _members(landing: Landing) -> DataFrame:
     """Who is in ensembles: one row per bookie. What the server would refuse as an id is not a bookie."""
-    if not landing.run.local:
-        return landing.land("members", lambda: members(ledgers))
-    where = Path(landing.run.where("tables/ledgers"))
     # The indexes, which are still to come, are as large at least.
-    if is_large(2 * landing.run.size("tables/ledgers")):
-        return landing.land("members", lambda: members_in_files(landing.spark, where))
-    return landing.land("members", lambda: members_here(where))
+    tasks = landing.tasks_of(2 * landing.run.size("tables/ledgers"))
+    return landing.land("members", lambda: members(tasks, landing.run.table("ledgers")))

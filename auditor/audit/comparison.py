@@ -1,43 +1,68 @@
-"""The join of both sides: what should be held and what is, what that makes of each ledger, and the witness.
+"""The comparison of both sides: what should be held and what is, and what that makes of each ledger.
 
 It needs the first scan only, and comes before the second, so that a ledger that is deleted while its bookies
 are asked is seen to have moved.
+
+Where ``--bookies rpc:`` was given, bookies are asked before that for what they have: last of all sources, and
+least. One that no directory and no collection shows is asked for every ledger of which it may hold an entry.
+One that they do show is asked only for the ledgers in which they differ from the metadata: a second look,
+which sees what a bookie has not yet written to its index. Nobody is asked what ledgers it has: the protocol
+cannot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_states
-from auditor.audit.few_rows import are_few, land_rows_of
-from auditor.audit.index_scan import Indexes
+from auditor.audit.few_rows import STEPS, rows_that_matter
+from auditor.audit.index_scan import Indexes, gap_reasons
 from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
-from auditor.audit.witness import Witness, judge_with_witness
+from auditor.audit.witness import Witness, judge_with_witness, politeness
+from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
 from auditor.model.states import BookieRead
-from auditor.spark.query_plans import is_large, partitions_of
-from auditor.tables.answers import merge_answers
-from auditor.tables.block_join import unequal_here, unequal_in_blocks
+from auditor.sources.bookies.parts import ROCKSDB
+from auditor.sources.bookies.rpc.listing_rows import rpc_availability
+from auditor.sources.bookies.rpc.pairs import endpoints, every_replica
+from auditor.spark import functions as F
+from auditor.spark.batches import as_frame
+from auditor.spark.query_plans import partitions_of
+from auditor.tables.accounts import (
+    answered_replicas,
+    expected_replicas,
+    index_replicas,
+    page_edges,
+    tail_replicas,
+)
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
+from auditor.tables.registry import registered_modes, registrations
+from auditor.tables.replica_blocks import Account
 from auditor.tables.rows_of_few import OF_LEDGERS
-from auditor.tables.unequal import PAIR, answered_ends, expected_groups, unequal
+from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
 
+@dataclass(frozen=True)
+class BookieAnswers:
+    """The table ``answers``, and the bookies that were asked for everything: why one could not say it all."""
+
+    rows: DataFrame
+    bookies: Mapping[str, str | None]
+
+
 class SideComparison(NamedTuple):
     """The tables unequal and judged, and what they rest on: how far each bookie was read, and the witness.
 
-    ``ledgers`` and ``indexes`` are those that the unequal pairs are of, where these could be taken from the
-    tables' files; else all. ``by_files`` says which of both.
+    ``ledgers`` and ``indexes`` have at least the rows that the unequal pairs are of.
     """
 
     unequal: DataFrame
@@ -46,7 +71,38 @@ class SideComparison(NamedTuple):
     witness: Witness
     ledgers: DataFrame
     indexes: Indexes
-    by_files: bool
+
+
+def query_bookies(
+    landing: Landing, first: FirstScan, indexes: Indexes, options: AuditOptions
+) -> BookieAnswers | None:
+    """Ask the registered bookies that ensembles name, where ``rpc:`` is a source; None where it is not.
+
+    ``indexes`` is what files show of them. An answer counts as of its own time, so that no write cache hides
+    an entry from it.
+    """
+    bookies, ledgers = indexes.bookies, first.ledgers
+    if not bookies.rpc:
+        return None
+    registered = registrations(first.nodes)
+    named = sorted(registered_modes(registered).keys() & bookies.members.keys())
+    unseen = [name for name in named if bookies.unseen(name)]
+    seen = [name for name in named if name not in unseen and name not in bookies.foreign]
+    # A bookie with RocksDB indexes has DbLedgerStorage, which never answers.
+    in_databases = {each.bookie_id for each in indexes.counts if each.storage == ROCKSDB}
+    can_list = [name for name in seen if name not in in_databases]
+
+    def answers() -> DataFrame:
+        pairs = every_replica(ledgers.where("undecidable = false"), unseen)
+        if can_list:
+            differing = _compare(landing, indexes, BookieWords(frozenset(bookies.foreign)))
+            again = as_frame(landing.spark, differing).where(F.col("bookie_id").isin(can_list))
+            pairs = pairs.unionByName(again.select(*REPLICA))
+        return rpc_availability(pairs, endpoints(registered, [*unseen, *seen]), politeness(options))
+
+    rows = landing.land("answers", answers)
+    gave_up = gap_reasons(rows)
+    return BookieAnswers(rows, {name: gave_up.get(name) for name in unseen})
 
 
 def compare_sides(
@@ -56,63 +112,57 @@ def compare_sides(
     answers: BookieAnswers | None,
     options: AuditOptions,
 ) -> SideComparison:
-    """Join both sides and judge what differs, with the word of the bookies.
+    """Compare both sides and judge what differs, with the word of the bookies.
 
     ``answers`` is None where no bookie was asked for what it has.
     """
-    size = sum(landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
-    replicas = indexes.bookies.replicas
-    landing.fit_plans(size, replicas)
     states = bookie_states(indexes, answers.bookies if answers else {})
-    whole = answers is None and indexes.whole and landing.run.local
-    make: Callable[[], DataFrame | pa.Table] = partial(_unequal, first, indexes, answers, states)
-    if whole:
-        make = partial(_unequal_in_blocks, landing, indexes, replicas if is_large(size) else None)
-    pairs = landing.beside_all("unequal", landing.land("unequal", make))
-    ledgers, of_pairs = first.ledgers, indexes
-    few = whole and are_few(landing, "unequal")
-    if few:
-        ledgers, of_pairs = _of_pairs(landing, first, indexes)
+    words = BookieWords(
+        frozenset(indexes.bookies.foreign),
+        frozenset(name for name in states if indexes.bookies.read_whole(name)),
+        frozenset(name for name, state in states.items() if state.read != BookieRead.READ),
+    )
+    landing.fit_plans(_table_bytes(landing), indexes.bookies.replicas)
+    compare = partial(_compare, landing, indexes, words, answers is not None)
+    pairs = landing.beside_all("unequal", landing.land("unequal", compare))
+    ledgers = rows_that_matter(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
+    rows = rows_that_matter(landing, "unequal", "availability", indexes.rows)
     by_index = partial(judge_ledgers, ledgers, pairs, states, round(options.grace * 1000))
     judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
     judged = landing.beside_all("judged", judgement)
-    return SideComparison(pairs, judged, states, witness, ledgers, of_pairs, few)
+    return SideComparison(pairs, judged, states, witness, ledgers, indexes.of_rows(rows))
 
 
-def _of_pairs(landing: Landing, first: FirstScan, indexes: Indexes) -> tuple[DataFrame, Indexes]:
-    """Of both tables what the pairs are of."""
-    ledgers = land_rows_of(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
-    return ledgers, indexes.of_rows(land_rows_of(landing, "unequal", "availability", indexes.rows))
+def _table_bytes(landing: Landing) -> int:
+    return sum(landing.run.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
 
 
-def _unequal_in_blocks(landing: Landing, indexes: Indexes, replicas: int | None) -> DataFrame | pa.Table:
-    """The same of tables that say all there is to say of each replica in one row.
-
-    Tasks compare so many ``replicas``, None: they are few, and compared here and now.
-    """
-    ledgers, availability = (
-        Path(landing.run.where(f"tables/{name}")) for name in ("ledgers", "availability")
-    )
-    foreign = indexes.bookies.foreign
-    if replicas is None:
-        return unequal_here(ledgers, availability, foreign)
-    buckets = partitions_of(landing.spark, replicas)
-    return unequal_in_blocks(landing.spark, ledgers, availability, foreign, buckets)
-
-
-def _unequal(
-    first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, states: Mapping[str, BookieState]
-) -> DataFrame:
-    """Every pair of a ledger and a bookie in which expected and held differ."""
-    should_hold = expected_groups(first.ledgers, indexes.tails.beside)
-    if answers is None:
-        return unequal(should_hold, indexes.replicas, indexes.bookies.foreign)
-    whole = [name for name in states if indexes.bookies.read_whole(name)]
-    held = merge_answers(indexes.replicas, answers.rows.where("ledger_id is not null"), whole)
-    pairs = unequal(should_hold, held, indexes.bookies.foreign)
-    partly = [name for name, state in states.items() if state.read != BookieRead.READ]
-    if not partly:
-        return pairs
-    # A pair that its journal made differ is here already.
-    ends = answered_ends(first.ledgers, held, partly).join(pairs.select(*PAIR), [*PAIR], "left_anti")
-    return pairs.unionByName(ends)
+def _compare(
+    landing: Landing, indexes: Indexes, words: BookieWords, with_answers: bool = False
+) -> DataFrame | pa.Table:
+    """The pairs of a ledger and a bookie in which expected and held differ, of tables that have landed."""
+    tails, apart = indexes.tails, frozenset(indexes.overlapping)
+    edges = page_edges(indexes.shapes.pages, indexes.shapes.cut - apart)
+    table = landing.run.table
+    accounts = [
+        AccountFiles(
+            Account.EXPECTED,
+            table("ledgers"),
+            partial(expected_replicas, all_members=tails.beside is not None),
+        ),
+        AccountFiles(
+            Account.INDEX, table("availability"), partial(index_replicas, edges=edges, without=apart)
+        ),
+    ]
+    if indexes.pieces is not None:
+        pieces = indexes.pieces
+        landing.land("pieces", lambda: pieces, f"tables/{STEPS}")
+        accounts.append(AccountFiles(Account.INDEX, table(f"{STEPS}/pieces"), index_replicas))
+    if with_answers:
+        accounts.append(AccountFiles(Account.ANSWER, table("answers"), answered_replicas))
+    if tails.beside is not None:
+        read = partial(tail_replicas, without=tails.elsewhere)
+        accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
+    tasks = landing.tasks_of(_table_bytes(landing))
+    buckets = partitions_of(tasks, indexes.bookies.replicas) if tasks else 1
+    return find_unequal(tasks, accounts, words, buckets)

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.bookie_rows import bookie_rows, start_rows
-from auditor.audit.comparison import SideComparison
-from auditor.audit.few_rows import STEPS, are_few, land_rows_of
+from auditor.audit.comparison import BookieAnswers, SideComparison
+from auditor.audit.few_rows import STEPS, rows_that_matter
 from auditor.audit.gc_scan import listed_lately
 from auditor.audit.identities import land_identities
 from auditor.audit.index_scan import Indexes
@@ -24,15 +22,12 @@ from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
 from auditor.audit.runs_before import RunsBefore
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.model.columns import LEDGER
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark.aggregates import aggregate_many
 from auditor.spark.batches import arrow_frame
-from auditor.spark.query_plans import is_large
 from auditor.tables import OF_ENTRY_LOGS, OF_OFFLOADS, ClusterFacts, Roster, Tables
 from auditor.tables.contents import LargeTables, bookies_in_doubt, contents
 from auditor.tables.empty_directories import empty_directories
-from auditor.tables.healthy_verdicts import verdicts_in_files
 from auditor.tables.id_generator import UNDRAWN, find_undrawn
 from auditor.tables.index_counts import COUNTS
 from auditor.tables.judged import find_unindexed
@@ -52,7 +47,7 @@ from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.rows_of_few import OF_LEDGERS
 from auditor.tables.stale_marks import STALE_MARKS, stale_marks
 from auditor.tables.starts import STARTS
-from auditor.tables.verdicts import verdicts
+from auditor.tables.verdicts import verdicts, verdicts_of_judged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,7 +74,7 @@ def derive_tables(
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
     bookies = landing.rows("bookies", rows, BOOKIES)
     pairs, judged = comparison.unequal, comparison.judged
-    classes = _land_verdicts(landing, ledgers, comparison)
+    classes = _land_verdicts(landing, judged)
     alike = pa.Table.from_pylist([each._asdict() for each in indexes.counts], COUNTS)
     counts = arrow_frame(landing.spark, alike)
     orphan_tables = landing.beside(
@@ -87,9 +82,9 @@ def derive_tables(
     )
     marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
     ledgers_of_marks, classes_of_marks = ledgers, classes
-    if comparison.by_files and "marks" not in landing.empty and are_few(landing, "marks"):
-        ledgers_of_marks = land_rows_of(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
-        classes_of_marks = land_rows_of(landing, "marks", "verdicts", classes)
+    if "marks" not in landing.empty:
+        ledgers_of_marks = rows_that_matter(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
+        classes_of_marks = rows_that_matter(landing, "marks", "verdicts", classes)
     stale = landing.beside(
         partial(_stale_marks, landing, marked, classes_of_marks, ledgers_of_marks, bookies)
     )
@@ -128,18 +123,12 @@ def derive_tables(
     return replace(tables, known_empty=tables.known_empty | _parts_without_rows(tables))
 
 
-def _land_verdicts(landing: Landing, ledgers: DataFrame, comparison: SideComparison) -> DataFrame:
-    judged = comparison.judged
-    if not comparison.by_files:
-        return landing.land("verdicts", lambda: verdicts(ledgers, judged))
-
-    of_pairs = comparison.ledgers.join(judged.select(*LEDGER), [*LEDGER], "left_semi")
-    landing.land("verdicts_of_pairs", lambda: verdicts(of_pairs, judged), f"tables/{STEPS}")
-    names = ("ledgers", "judged", f"{STEPS}/verdicts_of_pairs")
-    where, sure, others = (Path(landing.run.where(f"tables/{name}")) for name in names)
-    return landing.land(
-        "verdicts", lambda: landing.read_small(verdicts_in_files(landing.spark, where, sure, others))
-    )
+def _land_verdicts(landing: Landing, judged: DataFrame) -> DataFrame:
+    of_judged = f"{STEPS}/verdicts_of_judged"
+    landing.land("verdicts_of_judged", lambda: verdicts_of_judged(judged), f"tables/{STEPS}")
+    files = (landing.run.table(name) for name in ("ledgers", "judged", of_judged))
+    table = verdicts(landing.spark, *files)
+    return landing.land("verdicts", lambda: landing.read_small(table))
 
 
 def _parts_without_rows(tables: Tables) -> frozenset[str]:
@@ -214,10 +203,7 @@ def _land_contents(
         pairs = comparison.unequal
         doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs).collect()}
         wanted = sorted(doubtful | set(indexes.overlapping))
-        large = None
-        if comparison.by_files or is_large(landing.run.size("tables/availability")):
-            of_pairs = (comparison.ledgers, comparison.indexes.rows)
-            large = LargeTables(*of_pairs, counts, *_by_directories(rows))
+        large = LargeTables(comparison.ledgers, comparison.indexes.rows, counts, *_by_directories(rows))
         return contents(indexes.rows, ledgers, pairs, directories, bookies, wanted, large)
 
     landing.land("contents", table)

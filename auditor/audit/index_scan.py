@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.damaged_collections import damaged_collections
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.journal_scan import Tails
 from auditor.audit.landing import Landing
@@ -21,27 +19,24 @@ from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import ReuseCount
 from auditor.model.start_refusal import Refusal
-from auditor.model.states import OF_PLACES, BookieRead, IndexState, TailRead
+from auditor.model.states import OF_REPLICAS, BookieRead, IndexState, TailRead
 from auditor.sources.bookies import parts as index_parts
+from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.bytes_on_disk import COPIED_BYTES, indexes_fit
-from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, on_local_paths, shares
-from auditor.sources.bookies.collections.index import collected_availability
+from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, shares
 from auditor.sources.bookies.index_files import page_size
 from auditor.sources.bookies.index_files.page_size import IndexShapes
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.spark import functions as F
-from auditor.spark.batches import as_frame, read_few
+from auditor.spark.batches import read_few
 from auditor.spark.part_tables import PartTable, part_table
-from auditor.spark.query_plans import is_large
-from auditor.spark.table_files import table_files
-from auditor.tables.answers import combine_pieces
-from auditor.tables.availability_by_state import by_state
-from auditor.tables.index_counts import IndexCount, count_in_files, counts_of, index_counts
-from auditor.tables.unequal import held_groups
+from auditor.tables.availability_by_state import by_state, replicas_in_pieces
+from auditor.tables.held_accounts import combine_pieces
+from auditor.tables.index_counts import IndexCount, index_counts
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 NOTHING_REUSED = ReuseCount(reused=0, read=0)
 
@@ -51,11 +46,10 @@ class Indexes:
     """What the bookies' indexes and journals say.
 
     ``bookies`` are those of which they were read, without collections that turned out to be damaged.
-    ``rows`` is the table availability, ``counts`` how many of its rows are alike, and ``as_landed`` whether
-    it has one row per replica, which says all that the index does; ``replicas`` has one row per replica, with
-    files that were cut recognised; ``by_state`` has these too, and what is no index of a ledger, for
-    questions after few of them. ``page_bytes`` is the size of each bookie's pages. ``overlapping`` are the
-    bookies of which a ledger may have more than one row. ``tails`` is what their journals have besides.
+    ``rows`` is the table availability, ``counts`` how many of its rows are alike, and ``shapes`` what all of
+    them are like; ``by_state`` has them with files that were cut recognised, for questions after a few.
+    ``overlapping`` are the bookies of which a ledger may have more than one row: ``pieces`` has one for each
+    of their replicas, None where there is no such bookie. ``tails`` is what their journals have besides.
     ``gaps`` are the bookies of which something could not be listed, and why. ``reused`` counts what was taken
     from an earlier run, and ``earlier_notes`` say why not more. ``index_option`` is the moment that
     ``--index-time`` gives to all, ms.
@@ -64,11 +58,10 @@ class Indexes:
     bookies: ClusterBookies
     rows: DataFrame
     counts: Sequence[IndexCount]
-    as_landed: bool
-    replicas: DataFrame
+    shapes: IndexShapes
     by_state: DataFrame
-    page_bytes: Mapping[str, int]
     overlapping: Sequence[str]
+    pieces: DataFrame | None
     tails: Tails
     gaps: Mapping[str, str]
     reused: ReuseCount
@@ -80,11 +73,11 @@ class Indexes:
     @property
     def whole(self) -> bool:
         """Whether a row of the table availability says all that is known of a replica."""
-        return self.as_landed and self.tails.beside is None
+        return not self.shapes.cut and not self.overlapping and self.tails.beside is None
 
     def of_rows(self, rows: DataFrame) -> Indexes:
-        """The same of some of the rows; of indexes that are `whole`."""
-        return replace(self, rows=rows, replicas=held_groups(rows, {}, ()))
+        """The same of some of the rows."""
+        return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
         """How a bookie's journal after the mark is known, and why it was not read whole."""
@@ -112,15 +105,19 @@ class Indexes:
         return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
-        """``replicas``, with files' times only where these tell of an orphan's age.
+        """A row for each replica, with files' times only where these tell of an orphan's age.
 
         They do with a saved scan, if any index may be newer than that; and always in collections.
         """
+        replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
+        if self.pieces is not None:
+            others = replicas.where(~F.col("bookie_id").isin(list(self.overlapping)))
+            replicas = others.unionByName(self.pieces)
         times = [self.newest(bookie_id) for bookie_id in self.bookies.attribution.bookies]
         if not self.live and any(each is None or each > self.scan_time for each in times):
-            return self.replicas
+            return replicas
         collected = sorted({owner.bookie_id for owner in self.bookies.settled.owner_of_piece.values()})
-        return self.replicas.withColumn("mtime", F.when(F.col("bookie_id").isin(collected), F.col("mtime")))
+        return replicas.withColumn("mtime", F.when(F.col("bookie_id").isin(collected), F.col("mtime")))
 
     def refused_replays(self) -> dict[str, Refusal]:
         """The bookies that lack the journal file from which they would be replayed."""
@@ -167,21 +164,19 @@ def read_indexes(
     tails = journal_scan.land_tails(
         landing, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
     )
-    counts = _counts(landing, rows)
+    tasks = landing.tasks_of(landing.run.size("tables/availability"))
+    counts = index_counts(tasks, landing.run.table("availability"))
     shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
-    replicas = combine_pieces(held_groups(rows, shapes.pages, shapes.cut), overlapping)
-    others = rows.where(F.col("state").isin(*OF_PLACES))
-    apart = replicas.unionByName(others) if overlapping else by_state(rows, shapes)
+    pieces = combine_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
     given = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
-        not shapes.cut and not overlapping,
-        replicas,
-        journal_scan.without_served(apart, tails),
-        shapes.pages,
+        shapes,
+        journal_scan.without_served(by_state(rows, shapes, pieces, overlapping), tails),
         overlapping,
+        pieces,
         tails,
         gap_reasons(rows) if shapes.states & {IndexState.GAP, IndexState.DAMAGED} else {},
         _reuse_of(rows) if earlier.path is not None else NOTHING_REUSED,
@@ -235,25 +230,36 @@ def _land_indexes(
     try:
         return bookies, landing.land("availability", partial(_read, landing, bookies, wanted, parts))
     except (Py4JError, PySparkException, OSError, pa.ArrowException):
-        damaged = damaged_collections(landing.spark, bookies.collected.whole, bookies.settled.owner_of_piece)
+        damaged = _damaged_collections(landing.spark, bookies)
         if not damaged:
             raise
         others = bookies.without(damaged)
         return others, landing.land("availability", partial(_read, landing, others, wanted, parts))
 
 
+def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[str, str]:
+    """The collections, by path, whose availability cannot be read to its end, and why; one job for each."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    owners, found = bookies.settled.owner_of_piece, {}
+    for collection, manifest in bookies.collected.whole:
+        parts = tuple((CopiedRows(owners).read, lot) for lot in shares([(collection, manifest)], owners, 1))
+        try:
+            rows = PartTable(spark, from_arrow_schema(SCHEMA), parts).frame()
+            rows.write.format("noop").mode("overwrite").save()
+        except (Py4JError, PySparkException):
+            found[collection.path] = "its availability is damaged: not all of it can be read"
+    return found
+
+
 def _read(
     landing: Landing, bookies: ClusterBookies, wanted: int, parts: Sequence[index_parts.IndexPart]
-) -> pa.Table | PartTable | DataFrame:
-    spark = landing.spark
-    table = part_table(spark, IndexSource({"parts": index_parts.to_json(parts)}))
+) -> pa.Table | PartTable:
+    table = part_table(landing.spark, IndexSource({"parts": index_parts.to_json(parts)}))
     fits = indexes_fit(parts, bookies.replicas)
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
-    if not whole:
-        return read_few(table) if fits else table
-    if not landing.run.local or not on_local_paths(whole):
-        rows = as_frame(spark, read_few(table) if fits else table)
-        return rows.unionByName(collected_availability(spark, whole, owners))
     copied = CopiedRows(owners)
     both = table.with_parts((copied.read, lot) for lot in shares(whole, owners, wanted))
     return read_few(both) if fits and copied_bytes(whole) <= COPIED_BYTES else both
@@ -278,18 +284,6 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
         and each.storage == index_parts.ROCKSDB
     }
     return sorted(odd.union(bookies.settled.overlapping))
-
-
-def _counts(landing: Landing, availability: DataFrame) -> list[IndexCount]:
-    """How many rows are alike: a few kinds per bookie."""
-    if not landing.run.local:
-        counts = index_counts(availability).collect()
-    else:
-        where = Path(landing.run.where("tables/availability"))
-        if not is_large(landing.run.size("tables/availability")):
-            return [IndexCount(**row) for row in counts_of(table_files(where)).to_pylist()]
-        counts = count_in_files(landing.spark, where).collect()
-    return [IndexCount(**row.asDict()) for row in counts]
 
 
 def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:

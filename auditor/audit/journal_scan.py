@@ -26,7 +26,6 @@ from auditor.sources.bookies.owners import AttributedBookie
 from auditor.spark import functions as F
 from auditor.spark.batches import as_frame, read_few
 from auditor.spark.part_tables import PartTable, part_table
-from auditor.tables.unequal import PAIR
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,11 +68,13 @@ class Tail(NamedTuple):
 class Tails:
     """What journals have besides the indexes, and what is known of each bookie's tail by its id.
 
-    ``beside`` has scope_id, ledger_id, bookie_id and groups, a row per pair; None where there is nothing.
+    ``beside`` has scope_id, ledger_id, bookie_id and groups, a row per pair; None where there is nothing. It
+    has nothing of the bookies ``elsewhere``, which were collected from other marks.
     """
 
     beside: DataFrame | None
     of: Mapping[str, Tail]
+    elsewhere: frozenset[str] = frozenset()
 
 
 def plan_tails(
@@ -124,7 +125,7 @@ def land_tails(
     for name in pieces.keys() - {owner.bookie_id for owner in alone.values()}:
         from_pieces[name] = Tail(SEVERAL, 0, None)
     wrong = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
-    return Tails(_beside(landing, table, wrong), {**on_disk, **from_pieces})
+    return Tails(_beside(landing, table, wrong), {**on_disk, **from_pieces}, frozenset(wrong))
 
 
 def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFrame | None:
@@ -257,5 +258,7 @@ def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
     """
     if tails.beside is None:
         return indexes
-    unserved = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(tails.beside, [*PAIR], "left_anti")
+    unserved = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(
+        tails.beside, [*REPLICA], "left_anti"
+    )
     return indexes.where(f"state <> '{IndexState.NOT_INDEXED}'").unionByName(unserved)

@@ -32,7 +32,8 @@ from auditor.sources.file_systems import REPORT, require_file, run_files
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame, in_one_part, read_few
 from auditor.spark.part_tables import WRITTEN, PartTable
-from auditor.spark.query_plans import QueryPlans, in_one_task
+from auditor.spark.query_plans import QueryPlans, in_one_task, is_large
+from auditor.spark.table_files import TableFiles
 from auditor.spark.tasks import own_errors, report_tasks
 
 if TYPE_CHECKING:
@@ -59,14 +60,17 @@ class RunDirectory:
         self.path = str(Path(path).absolute()) if "://" not in path else path.rstrip("/")
         self._files, self._base = run_files(self.path)
 
-    @property
-    def local(self) -> bool:
-        """Whether it is a path, which tasks see as the driver does; else a URI."""
-        return "://" not in self.path
-
     def where(self, name: str) -> str:
         """The path of something in the run, as Spark takes it."""
         return f"{self.path}/{name}"
+
+    def table(self, name: str) -> TableFiles:
+        """The files of a table that has landed."""
+        return TableFiles.of(self._files, f"{self._base}/tables/{name}")
+
+    def write_parts(self, name: str, table: PartTable) -> None:
+        """Write a table by the tasks that read it."""
+        table.write(self._files, f"{self._base}/{name}")
 
     def exists(self, name: str) -> bool:
         """Whether a file or directory of the run is there."""
@@ -228,7 +232,7 @@ class Landing:
         """The table as it lies on disk, made first where it is not whole yet.
 
         What the driver has read, and what is made of tiny tables, the driver writes; what a source has,
-        the tasks that read it, where the run lies at a path.
+        the tasks that read it.
         """
         if name not in self._landed:
             where, schema, held = f"{below}/{name}", None, None
@@ -238,16 +242,14 @@ class Landing:
                     made = make()
                     if isinstance(made, pa.Table):
                         held = made
-                    elif isinstance(made, PartTable) and self.run.local:
-                        made.write(self.run.where(where))
-                        schema = made.schema
                     else:
-                        rows = made.frame() if isinstance(made, PartTable) else made
-                        schema = rows.schema  # else Spark runs a job to look what it has written
-                        if in_one_task(self.spark):
-                            held = rows.toArrow()
+                        schema = made.schema  # else Spark runs a job to look what it has written
+                        if isinstance(made, PartTable):
+                            self.run.write_parts(where, made)
+                        elif in_one_task(self.spark):
+                            held = made.toArrow()
                         else:
-                            rows.write.mode("overwrite").parquet(self.run.where(where))
+                            made.write.mode("overwrite").parquet(self.run.where(where))
                 if held is not None:
                     self.run.write_table(where, held)
             if not self._landed and below == "tables":
@@ -283,6 +285,10 @@ class Landing:
     @property
     def _small(self) -> bool:
         return self._plans is not None and self._plans.small
+
+    def tasks_of(self, table_bytes: int) -> SparkSession | None:
+        """The session whose tasks work on tables of this size; None where they are small: the driver does."""
+        return self.spark if is_large(table_bytes) else None
 
     def fit_plans(self, table_bytes: int, replicas: int = 0) -> None:
         """Let Spark plan the queries to come by the size of the tables that have landed."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from auditor.audit.accepted_gaps import find_accepted_gaps
-from auditor.audit.bookie_answers import BookieAnswers
 from auditor.audit.changes import RunChanges
+from auditor.audit.comparison import BookieAnswers
 from auditor.audit.digest_scan import entries_whole
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.entry_log_scan import EntryLogScan

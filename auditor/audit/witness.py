@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from auditor.audit.bookie_answers import politeness
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.landing import WHOLE, Landing
 from auditor.audit.metadata_scan import FirstScan
@@ -20,6 +19,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.witness import WitnessAnswer
 from auditor.sources.bookies.rpc import read_rows
 from auditor.sources.bookies.rpc.pairs import endpoints
+from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED
@@ -70,6 +70,15 @@ class Witness:
         if len(silent) > NAMED:
             notes.append(f"so did {len(silent) - NAMED} more witnesses")
         return sum(row["requests"] for row in by_bookie), notes
+
+
+def politeness(options: AuditOptions) -> StoreOptions:
+    """How hard one bookie may be asked."""
+    return StoreOptions(
+        rate_limit=options.bookie_rate_limit,
+        in_flight=options.bookie_in_flight,
+        timeout_s=options.timeout,
+    )
 
 
 def judge_with_witness(

@@ -136,15 +136,15 @@ def _with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """What indexes and journals show together, of the bookies that the metadata names."""
-    from auditor.tables.tails import unite_with_tail
+    from auditor.tables.held_accounts import HeldAccount, unite_tail
 
     members = {name for each in ledger["segments"] or () for name in each["ensemble"]}
     beside = {each["bookie_id"]: each["groups"] for each in tails if each["bookie_id"] in members}
     rows = []
     for row in indexes:
         if row["bookie_id"] in beside and row["state"] not in OF_PLACES:
-            groups, state = unite_with_tail(row["groups"], row["state"], beside[row["bookie_id"]])
-            row |= {"groups": groups, "state": state}
+            both = unite_tail(HeldAccount(row["groups"], row["state"]), beside[row["bookie_id"]])
+            row |= {"groups": both.held, "state": both.index_state}
         rows.append(row)
     indexed = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
     return rows + [

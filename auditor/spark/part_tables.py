@@ -1,9 +1,9 @@
 """Tables that tasks make part by part, and write themselves where they can.
 
 A data source of this package hands its rows over in Arrow batches. To have Spark write them they go to Java,
-become rows one by one, and are put into columns again: more work than it was to read them. A task that sees
-the run directory as a local path writes its part as Parquet itself; Spark gets the file's name. Under a URI
-Spark writes: what it needs to get there, its tasks' Python does not have.
+become rows one by one, and are put into columns again: more work than it was to read them. So a task writes
+its part as Parquet itself, on the file system of the run as pyarrow knows it, and the driver gets the file's
+name. An object store asks its credentials of the tasks' environment as of the driver's.
 
     TABLE/_temporary/<unique>.parquet     while a task writes it
     TABLE/part-00007-<unique>.snappy.parquet    once all parts are there: those that tasks named, no others
@@ -12,14 +12,13 @@ Spark writes: what it needs to get there, its tasks' Python does not have.
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import fs
 
 from auditor.model.columns import LEDGER
 
@@ -60,29 +59,32 @@ class PartTable:
 
         return self._tasks().mapInArrow(read, self.schema)
 
-    def write(self, where: str) -> None:
-        """Write the table below a local path that every task sees as well; what lies there goes first."""
-        place, parts, kept = Path(where), self.parts, {_SPARK_SCHEMA: self.schema.json()}
-        shutil.rmtree(place, ignore_errors=True)
-        (place / _TEMPORARY).mkdir(parents=True)
+    def write(self, system: fs.FileSystem, where: str) -> None:
+        """Write the table below a path of a file system that every task sees; what lies there goes first."""
+        parts, kept = self.parts, {_SPARK_SCHEMA: self.schema.json()}
+        temporary = f"{where}/{_TEMPORARY}"
+        if system.get_file_info(where).type != fs.FileType.NotFound:
+            system.delete_dir(where)
+        system.create_dir(temporary, recursive=True)
 
         def write(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in _ids(numbers):
                 rows, part = parts[number]
                 # An attempt that is not the one that counts writes a file of its own.
                 name = f"{uuid.uuid4()}.parquet"
-                if _write_part(place / _TEMPORARY / name, rows(part), kept):
+                if _write_part(system, f"{temporary}/{name}", rows(part), kept):
                     yield pa.record_batch({"number": [number], "name": [name]})
 
         # As many rows as there are parts.
-        for row in self._tasks().mapInArrow(write, "number long, name string").collect():
+        written = self._tasks().mapInArrow(write, "number long, name string").collect()
+        for row in written:
             unique = row["name"].removesuffix(".parquet")
-            target = place / f"part-{row['number']:05}-{unique}.snappy.parquet"
-            (place / _TEMPORARY / row["name"]).rename(target)
-        if not any(place.glob("part-*")):
-            self._write_nothing(place / "part-00000.snappy.parquet", kept)
-        shutil.rmtree(place / _TEMPORARY)
-        (place / WRITTEN).touch()
+            target = f"{where}/part-{row['number']:05}-{unique}.snappy.parquet"
+            system.move(f"{temporary}/{row['name']}", target)
+        if not written:
+            self._write_nothing(system, f"{where}/part-00000.snappy.parquet", kept)
+        system.delete_dir(temporary)
+        system.open_output_stream(f"{where}/{WRITTEN}").close()
 
     def with_parts(self, parts: Iterable[tuple[Reader, Any]]) -> PartTable:
         """The table with more parts, whose rows have the same columns."""
@@ -91,11 +93,11 @@ class PartTable:
     def _tasks(self) -> DataFrame:
         return self.spark.range(0, len(self.parts), 1, max(1, len(self.parts)))
 
-    def _write_nothing(self, path: Path, kept: Mapping[str, str]) -> None:
+    def _write_nothing(self, system: fs.FileSystem, path: str, kept: Mapping[str, str]) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         nothing = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
-        _write_part(path, iter([nothing]), kept)
+        _write_part(system, path, iter([nothing]), kept)
 
 
 def part_table(
@@ -116,7 +118,9 @@ def _ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column("id").to_pylist()
 
 
-def _write_part(path: Path, batches: Iterator[pa.RecordBatch], kept: Mapping[str, str]) -> bool:
+def _write_part(
+    system: fs.FileSystem, path: str, batches: Iterator[pa.RecordBatch], kept: Mapping[str, str]
+) -> bool:
     """Write batches as they come, some at a time; False, and no file, where there is none."""
     from pyarrow import parquet as pq
 
@@ -130,6 +134,7 @@ def _write_part(path: Path, batches: Iterator[pa.RecordBatch], kept: Mapping[str
                 writer = pq.ParquetWriter(
                     path,
                     schema,
+                    filesystem=system,
                     compression="snappy",
                     use_dictionary=[leaf for each in schema for leaf in _leaves(each) if leaf not in _UNLIKE],
                     write_page_checksum=True,  # as Spark does: what a later run takes over is checked by them

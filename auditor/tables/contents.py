@@ -92,25 +92,21 @@ def contents(
     directories: DataFrame,
     bookies: DataFrame,
     doubted: Sequence[str],
-    large: LargeTables | None = None,
+    large: LargeTables,
 ) -> DataFrame:
     """Rank the ids that explain each directory's ledgers: rows of `CONTENTS`.
 
     ``doubted`` are the bookies whose directories are held against every id: those that `doubted` names, and
     those that have a ledger in several pieces, whose pairs do not say what one directory holds. The
     directories of another cluster's bookies are left out: their ledgers' ids mean nothing here.
-    ``large`` is what saves a look at all rows, where there are many.
+    ``large`` is what saves a look at all rows.
     """
     places = _places(directories, bookies)
     doubtful = F.col("bookie_id").isin(list(doubted))
     sure = availability.where(~doubtful)
     owned = places.where(~F.col("owner").isin(list(doubted)))
-    if large is None:
-        number = _ledgers_seen(sure, owned).groupBy("key").agg(F.count("*").alias("all"))
-        plain = _of_owners(number, sure, ledgers, unequal, owned)
-    else:
-        number = _number_seen(sure, owned, large, doubted)
-        plain = _of_owners(number, large.availability.where(~doubtful), large.ledgers, unequal, owned)
+    number = _number_seen(sure, owned, large, doubted)
+    plain = _of_owners(number, large.availability.where(~doubtful), large.ledgers, unequal, owned)
     if not doubted:
         return plain
     # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.

@@ -1,16 +1,14 @@
 """How many rows of availability are alike, bookie by bookie: what is asked of all indexes at once.
 
 A cluster has tens of millions of replicas, and most questions after all of them want numbers per bookie. All
-of these come from one look at a few columns: of a table at a local path by its files (`counts_of`; of large
-ones in tasks, `count_in_files`), else by Spark (`index_counts`). The answer is as small as the cluster has
+of these come from one look at a few columns of the table's files. The answer is as small as the cluster has
 bookies.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,12 +19,11 @@ from pyarrow import parquet as pq
 from auditor.codecs.availability.groups import Longs
 from auditor.model.columns import LEDGER
 from auditor.sources.bookies.index_files import page_size
-from auditor.spark import functions as F
-from auditor.spark.table_files import from_files
+from auditor.spark.table_files import TableFiles, counts_in_files
 from auditor.tables.replica_blocks import Coded
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 COUNTS = pa.schema(
     [
@@ -65,44 +62,24 @@ class IndexCount(NamedTuple):
     number: int
 
 
-def index_counts(availability: DataFrame) -> DataFrame:
-    """Rows of `COUNTS`, of a table that Spark reads."""
-    power = F.col("page_bytes").bitwiseAND(-F.col("page_bytes"))
-    kinds = (
-        F.least(power, F.lit(page_size.LARGEST)).alias("length"),
-        (F.length("groups") == 0).alias("empty"),
-        F.col("ledger_id").isNotNull().alias("known"),
-        F.col("path").isNotNull().alias("placed"),
-    )
-    return availability.groupBy("bookie_id", "state", "storage", *kinds).agg(F.count("*").alias("number"))
+def index_counts(spark: SparkSession | None, availability: TableFiles) -> list[IndexCount]:
+    """How many rows of the table are alike; tasks of ``spark`` count, None: they are counted here and now."""
+    counts = counts_in_files(spark, COUNTS, availability, _counts_of, ("number",))
+    return [IndexCount(**row) for row in counts.to_pylist()]
 
 
-def count_in_files(spark: SparkSession, availability: Path) -> DataFrame:
-    """The same of the directory of a table that has landed, from its files."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    def count(files: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        yield counts_of(files)
-
-    counts = from_files(spark, from_arrow_schema(COUNTS), availability, count).frame()
-    return counts.groupBy(*_ALIKE).agg(F.sum("number").alias("number"))
-
-
-def counts_of(files: Iterable[str]) -> pa.RecordBatch:
-    """Rows of `COUNTS`, of some files; each kind of row once."""
+def _counts_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
     counts: Counter[tuple[Any, ...]] = Counter()
-    for path in files:
-        with pq.ParquetFile(path, read_dictionary=list(_CODED), pre_buffer=False) as file:
-            for group in range(file.num_row_groups):
-                placed = _all_placed(file, group)
-                columns = [*_READ, *(["path"] if placed is None else [])]
-                rows = file.read_row_group(group, columns, use_threads=False)
-                for kind, number in _counts(rows, placed):
-                    counts[kind] += number
-    rows_of = [(*kind, number) for kind, number in counts.items()]
-    columns_of = zip(*rows_of, strict=True) if rows_of else [()] * len(COUNTS)
+    for file in files.open(_CODED):
+        for group in range(file.num_row_groups):
+            placed = _all_placed(file, group)
+            columns = [*_READ, *(["path"] if placed is None else [])]
+            for kind, number in _counts(file.read_row_group(group, columns, use_threads=False), placed):
+                counts[kind] += number
+    rows = [(*kind, number) for kind, number in counts.items()]
+    columns_of = zip(*rows, strict=True) if rows else [()] * len(COUNTS)
     arrays = [pa.array(values, field.type) for values, field in zip(columns_of, COUNTS, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=COUNTS)
+    yield pa.RecordBatch.from_arrays(arrays, schema=COUNTS)
 
 
 def _all_placed(file: pq.ParquetFile, group: int) -> bool | None:

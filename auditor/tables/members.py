@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from auditor.spark import functions as F
-from auditor.spark.table_files import from_files, row_groups, table_files
+from auditor.spark.table_files import TableFiles, counts_in_files
 from auditor.tables.replica_blocks import Coded
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 MEMBERS = pa.schema(
     [
@@ -32,39 +30,14 @@ _ROWS = 1 << 18
 _FIELDS = ("bookie_id", "groups", "depends")
 
 
-def members(ledgers: DataFrame) -> DataFrame:
-    """Rows of `MEMBERS`, of a table that Spark reads."""
-    return (
-        ledgers.select(F.explode("replicas").alias("r"))
-        .groupBy("r.bookie_id")
-        .agg(
-            F.count("*").alias("ledgers"),
-            F.sum(F.col("r.depends").cast("long")).alias("depending"),
-            F.sum((F.length("r.groups") > 0).cast("long")).alias("replicas"),
-        )
-    )
+def members(spark: SparkSession | None, ledgers: TableFiles) -> pa.Table:
+    """Rows of `MEMBERS`; tasks of ``spark`` count, None: they are counted here and now."""
+    return counts_in_files(spark, MEMBERS, ledgers, _members_of, MEMBERS.names[1:])
 
 
-def members_in_files(spark: SparkSession, ledgers: Path) -> DataFrame:
-    """The same of the directory of a table that has landed, from its files."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    counts = from_files(spark, from_arrow_schema(MEMBERS), ledgers, members_of).frame()
-    sums = [F.sum(name).alias(name) for name in MEMBERS.names[1:]]
-    return counts.groupBy("bookie_id").agg(*sums)
-
-
-def members_here(ledgers: Path) -> pa.Table:
-    """The same, counted here and now."""
-    counts = pa.Table.from_batches(members_of(table_files(ledgers)), MEMBERS).group_by("bookie_id")
-    sums = counts.aggregate([(name, "sum") for name in MEMBERS.names[1:]])
-    return sums.rename_columns(MEMBERS.names).cast(MEMBERS)
-
-
-def members_of(files: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of `MEMBERS`, of some rows of some files at a time."""
+def _members_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
     columns = [f"replicas.list.element.{name}" for name in _FIELDS]
-    for rows in row_groups(files, columns, (), _ROWS):
+    for rows in files.row_groups(columns, (), _ROWS):
         flat = [each.flatten() for each in rows["replicas"].chunks]
         bookie, groups, depends = (
             pa.chunked_array([each.field(name) for each in flat], kind)

@@ -1,9 +1,10 @@
-"""Replicas in blocks: many of one side, packed so that Spark carries them from task to task as one row.
+"""ReplicaBatch in blocks: many of one side, packed so that Spark carries them from task to task as one row.
 
 The join of both sides looks at every replica of a cluster, and most of its time goes into rows: making them,
 sorting them, comparing one with another. Here a row is a block of replicas, all of one bucket of ledgers:
 
-    bucket, expected (which side), ledgers and, where there are any, scopes and times of answers: 8 bytes each
+    bucket, account (whose word it is), ledgers and, where there are any, scopes and times of answers: 8 bytes
+    each
     bookies, groups and states: a code of 1, 2 or 4 bytes each, -1 for null; of the values behind them their
     ends, and all their bytes one after the other
 
@@ -13,6 +14,7 @@ Each block has codes of its own; `unpack` gives equal values equal codes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +25,16 @@ from auditor.codecs.availability.groups import Longs
 
 Codes = NDArray[np.int32]
 
+
+class Account(IntEnum):
+    """Whose word of replicas a block has, in the order in which those of one pair are sorted."""
+
+    EXPECTED = 0  # the metadata's: what should be held
+    INDEX = 1
+    ANSWER = 2  # the bookie's own, when it was asked
+    TAIL = 3  # its journal's
+
+
 NO_ANSWER = np.iinfo(np.int64).min
 """For a replica of which no bookie was asked."""
 
@@ -31,7 +43,7 @@ _CODED = ("bookies", "groups", "states")
 BLOCKS = pa.schema(
     [
         pa.field("bucket", pa.int32()),
-        pa.field("expected", pa.bool_()),
+        pa.field("account", pa.int8()),
         *(pa.field(name, pa.binary()) for name in _NUMBERS),
         *(pa.field(f"{name}_{part}", pa.binary()) for name in _CODED for part in ("codes", "ends", "octets")),
     ]
@@ -70,8 +82,11 @@ class Coded(NamedTuple):
         return self.values.take(pa.array(codes, mask=codes < 0)).cast(kind)
 
 
-class Side(NamedTuple):
-    """Replicas of one side: what should be held, whose states are of no account, or what is held."""
+class ReplicaBatch(NamedTuple):
+    """ReplicaBatch of one account: groups, and when and in which state it says them.
+
+    Of what should be held ``states`` are those of the ledgers.
+    """
 
     ledgers: Longs
     scopes: Longs
@@ -80,22 +95,22 @@ class Side(NamedTuple):
     groups: Coded
     states: Coded
 
-    def taken(self, rows: Longs | NDArray[np.bool_]) -> Side:
+    def taken(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
         """Some of the rows."""
         coded = (each.taken(rows) for each in (self.bookies, self.groups, self.states))
-        return Side(self.ledgers[rows], self.scopes[rows], self.answered[rows], *coded)
+        return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *coded)
 
 
-def pack(side: Side, expected: bool, buckets: int) -> pa.RecordBatch:
-    """Replicas as blocks, one for each bucket of ledgers that there is one of."""
-    bucket = ledger_buckets(side.ledgers, buckets)
+def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:
+    """ReplicaBatch as blocks, one for each bucket of ledgers that there is one of."""
+    bucket = ledger_buckets(replicas.ledgers, buckets)
     order = np.argsort(bucket, kind="stable")
     counts = np.bincount(bucket, minlength=buckets)
     ends = np.cumsum(counts)
-    sorted_side = side.taken(order)
+    ordered = replicas.taken(order)
     there = np.flatnonzero(counts).tolist()
-    blocks = [_block(sorted_side, slice(ends[each] - counts[each], ends[each])) for each in there]
-    columns = [pa.array(there, pa.int32()), pa.repeat(expected, len(there))]
+    blocks = [_block(ordered, slice(ends[each] - counts[each], ends[each])) for each in there]
+    columns = [pa.array(there, pa.int32()), pa.repeat(pa.scalar(account, pa.int8()), len(there))]
     columns += [pa.array([block[place] for block in blocks], pa.binary()) for place in range(len(BLOCKS) - 2)]
     return pa.RecordBatch.from_arrays(columns, schema=BLOCKS)
 
@@ -110,8 +125,8 @@ def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
     return ((mixed >> np.uint64(33)) % np.uint64(buckets)).astype(np.uint16)
 
 
-def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[Side, NDArray[np.bool_]]:
-    """The replicas of all these blocks, of both sides, and which of them are expected."""
+def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
+    """The replicas of all these blocks, and the `Account` that each is of."""
     batches = list(blocks)
     rows = [
         {name: batch.column(name)[row].as_buffer() for name in BLOCKS.names[2:]}
@@ -119,23 +134,23 @@ def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[Side, NDArray[np.bool_]]:
         for row in range(batch.num_rows)
     ]
     counts = [len(row["ledgers"]) // 8 for row in rows]
-    expected = [each for batch in batches for each in batch.column("expected").to_pylist()]
-    side = Side(
+    accounts = [each for batch in batches for each in batch.column("account").to_pylist()]
+    replicas = ReplicaBatch(
         _numbers(rows, "ledgers", counts, 0),
         _numbers(rows, "scopes", counts, 0),
         _numbers(rows, "answered", counts, NO_ANSWER),
         *(_united(rows, name) for name in _CODED),
     )
-    return side, np.repeat(np.array(expected, bool), counts)
+    return replicas, np.repeat(np.array(accounts, np.int8), counts)
 
 
-def _block(side: Side, rows: slice) -> list[bytes]:
-    scopes, answered = side.scopes[rows], side.answered[rows]
+def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
+    scopes, answered = replicas.scopes[rows], replicas.answered[rows]
     return [
-        side.ledgers[rows].tobytes(),
+        replicas.ledgers[rows].tobytes(),
         scopes.tobytes() if scopes.any() else b"",
         answered.tobytes() if (answered != NO_ANSWER).any() else b"",
-        *(part for each in side[3:] for part in _coded(each.codes[rows], each.values)),
+        *(part for each in replicas[3:] for part in _coded(each.codes[rows], each.values)),
     ]
 
 

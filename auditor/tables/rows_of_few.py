@@ -7,18 +7,16 @@ tables' files and make no row of Spark's of any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet as pq
 
 from auditor.model.columns import LEDGER
 from auditor.spark.part_tables import PartTable
-from auditor.spark.table_files import from_files
+from auditor.spark.table_files import TableFiles, from_files
 from auditor.tables.judged import LEDGER_COLUMNS
 
 if TYPE_CHECKING:
@@ -32,28 +30,28 @@ _ID = LEDGER[-1]
 
 
 def rows_of_few(
-    spark: SparkSession, table: Path, few: Path, schema: StructType, columns: Sequence[str] | None = None
+    spark: SparkSession,
+    table: TableFiles,
+    few: TableFiles,
+    schema: StructType,
+    columns: Sequence[str] | None = None,
 ) -> PartTable:
     """All rows of a table with a ledger id of a small one: in any scope, and on any bookie.
 
-    ``table`` and ``few`` are directories of landed tables, ``schema`` the columns of the first;
-    ``columns`` are those to keep, None: all.
+    ``schema`` has the columns of ``table``; ``columns`` are those to keep, None: all.
     """
     from pyspark.sql.types import StructType
 
     kept = StructType([each for each in schema.fields if columns is None or each.name in columns])
-    read = partial(rows_of_ledgers, few=str(few), columns=kept.names)
-    return from_files(spark, kept, table, read)
+    return from_files(spark, kept, table, partial(_rows_of_ledgers, few=few, columns=kept.names))
 
 
-def rows_of_ledgers(files: Iterable[str], few: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of the rows of some files whose ledger ids the table ``few`` has."""
-    wanted = pq.read_table(few, columns=[_ID], partitioning=None)[_ID].unique()
-    for path in files:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            for group in range(file.num_row_groups):
-                ids = file.read_row_group(group, [_ID], use_threads=False)[_ID]
-                found = pc.is_in(ids, value_set=wanted, skip_nulls=True)
-                if pc.any(found).as_py():
-                    rows = file.read_row_group(group, list(columns), use_threads=False)
-                    yield from rows.select(columns).filter(found).to_batches()
+def _rows_of_ledgers(files: TableFiles, few: TableFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    wanted = few.read([_ID])[_ID].unique()
+    for file in files.open():
+        for group in range(file.num_row_groups):
+            ids = file.read_row_group(group, [_ID], use_threads=False)[_ID]
+            found = pc.is_in(ids, value_set=wanted, skip_nulls=True)
+            if pc.any(found).as_py():
+                rows = file.read_row_group(group, list(columns), use_threads=False)
+                yield from rows.select(columns).filter(found).to_batches()

@@ -1,120 +1,309 @@
 """unequal: the pairs (ledger, bookie) where what should be held and what is held differ.
 
 Both sides are canonical BP-34 groups, so a healthy replica is one equality of bytes and leaves no row. All
-later questions are asked of the rows that stay. The join is on (scope, ledger, bookie) alone, plain and full
-outer: everything else is joined back for unequal rows only.
+later questions are asked of the rows that stay.
+
+    readers give the accounts of replicas that landed tables have: ledgers, availability, answers, journals
+    each is packed in blocks, one for each bucket of ledgers; Spark brings those of a bucket together
+    a bucket is sorted by ledger and bookie, accounts of one pair are put together, and what differs stays
+
+Tasks do it where the tables are large, and the driver where they are small, all in one bucket. A replica is
+never a row before it is known to differ. Only pairs with two accounts of what is held are looked at one by
+one (`auditor.tables.held_accounts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
-from auditor.model.columns import LEDGER, REPLICA
-from auditor.model.states import OF_REPLICAS, IndexState
-from auditor.spark import functions as F
-from auditor.tables.tails import with_tails
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.codecs.availability.groups import Longs
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.states import IndexState
+from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles, lots_of
+from auditor.tables.held_accounts import HeldAccount, unite_answer, unite_tail
+from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-# No page is smaller; a bookie without a page size has no file that ends on one.
-_SECTOR = 512
-# In the order in which both sides are sorted: the scope, which is nearly always the same, last.
-PAIR = ("ledger_id", "bookie_id", "scope_id")
-_COLUMNS = (*REPLICA, "expected", "held", "index_state", "answered", "listed")
+UNEQUAL = pa.schema(
+    [
+        ("scope_id", pa.int64()),
+        ("ledger_id", pa.int64()),
+        ("bookie_id", pa.string()),
+        ("expected", pa.binary()),
+        ("held", pa.binary()),
+        ("index_state", pa.string()),
+        ("answered", pa.int64()),
+        ("listed", pa.binary()),
+    ]
+)
+"""A pair without ``expected`` groups is of a ledger that is gone, that cannot be judged, or that has nothing
+on that bookie; ``index_state`` is absent where there is no index. ``answered`` is when the bookie itself said
+what is held, where that counts; ``listed`` what it said beyond an index that was read whole."""
+
+_ROWS = 1 << 16
 
 
-def expected_groups(ledgers: DataFrame, tails: DataFrame | None = None) -> DataFrame:
-    """What metadata says each bookie holds: scope_id, ledger_id, bookie_id, groups.
+class AccountFiles(NamedTuple):
+    """The files of a table with accounts of replicas, whose they are, and how they are read."""
 
-    Nothing where nothing is judged. ``tails`` is what journals have besides the indexes, one row per pair
-    with the same columns: it comes along in a column ``tail``, for the bookies that metadata names, and there
-    are rows without groups then. What a journal has of a ledger that is gone, or has left its bookie, is
-    nothing.
+    account: Account
+    files: TableFiles
+    read: Callable[[TableFiles], Iterator[ReplicaBatch]]
+
+
+class BookieWords(NamedTuple):
+    """Bookies whose word is not taken as it is.
+
+    What ``foreign`` bookies hold is another cluster's, and equals nothing. The disks of ``whole`` were read
+    whole, so that a listing of theirs does not say what is absent. What ``partly`` read bookies lack is
+    unknown where they have no pair: so an answer of theirs of a ledger that is not closed makes one.
     """
-    replicas = (
-        ledgers.where("undecidable = false")
-        .select(*LEDGER, F.explode("replicas").alias("replica"))
-        .select(*LEDGER, "replica.bookie_id", "replica.groups")
+
+    foreign: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    partly: frozenset[str] = frozenset()
+
+
+def find_unequal(
+    spark: SparkSession | None, accounts: Sequence[AccountFiles], words: BookieWords, buckets: int = 1
+) -> pa.Table | DataFrame:
+    """The pairs that differ: rows of `UNEQUAL`.
+
+    Tasks of ``spark`` compare them, in so many ``buckets`` of ledgers; None: they are compared here and now.
+    """
+    readers = [(partial(_blocks, each.account, each.read, buckets), each.files) for each in accounts]
+    if spark is None:
+        blocks = chain.from_iterable(read(files) for read, files in readers)
+        return pa.Table.from_batches(_compare(blocks, words), UNEQUAL)
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    parts = chain.from_iterable(lots_of(spark, files, read) for read, files in readers)
+    rows = PartTable(spark, from_arrow_schema(BLOCKS), tuple(parts)).frame()
+    compare = partial(_compare, words=words)
+    return rows.repartition(buckets, "bucket").mapInArrow(compare, from_arrow_schema(UNEQUAL))
+
+
+def _blocks(
+    account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], buckets: int, files: TableFiles
+) -> Iterator[pa.RecordBatch]:
+    return (pack(replicas, account, buckets) for replicas in read(files))
+
+
+def _compare(blocks: Iterable[pa.RecordBatch], words: BookieWords) -> Iterator[pa.RecordBatch]:
+    replicas, accounts = unpack(blocks)
+    if len(accounts):
+        yield from unequal_rows(replicas, accounts, words)
+
+
+def unequal_rows(
+    replicas: ReplicaBatch, accounts: NDArray[np.int8], words: BookieWords
+) -> Iterator[pa.RecordBatch]:
+    """The pairs that differ among replicas, each of one of the `Account` s, as rows of `UNEQUAL`.
+
+    A replica that the metadata or an index has twice makes two pairs, as in any join.
+    """
+    pairs = _pairs(replicas, accounts)
+    filled = np.append(pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False) > 0, False)
+    due = (pairs.expected >= 0) & filled[replicas.groups.codes[pairs.expected]]
+    # What a journal has of a ledger that is gone, or has left its bookie, is nothing.
+    told = (pairs.tail >= 0) & (pairs.expected >= 0)
+    pairs = pairs._replace(
+        expected=np.where(due, pairs.expected, -1), tail=np.where(told, pairs.tail, -1)
+    ).taken(due | told | (pairs.indexed >= 0) | (pairs.answer >= 0))
+    compared = _Comparison(replicas, words)
+    several = compared.have_several_accounts(pairs)
+    yield from compared.of_one_account(pairs.taken(~several))
+    yield from compared.of_several(pairs.taken(several))
+
+
+class _Pairs(NamedTuple):
+    """Places of the accounts of pairs among replicas; -1 where a pair has none."""
+
+    expected: Longs
+    indexed: Longs
+    answer: Longs
+    tail: Longs
+
+    def taken(self, rows: slice | NDArray[np.bool_]) -> _Pairs:
+        return _Pairs(*(each[rows] for each in self))
+
+
+def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
+    """The accounts of the same ledger and bookie, each with each."""
+    order, heads = _by_pair(replicas, accounts)
+    whose = accounts[order]
+    sizes = np.diff(np.append(heads, len(order)))
+    after = np.minimum(heads + 1, len(order) - 1)
+    usual = (sizes == 2) & (whose[heads] == Account.EXPECTED)
+    usual &= (whose[after] == Account.INDEX) | (whose[after] == Account.ANSWER)
+    first, second = order[heads[usual]], order[after[usual]]
+    nothing = np.full(len(first), -1)
+    answered = accounts[second] == Account.ANSWER
+    alike = _Pairs(first, np.where(answered, -1, second), np.where(answered, second, -1), nothing)
+    return _Pairs(*map(np.append, alike, _across(order, whose, heads[~usual], sizes[~usual])))
+
+
+def _across(order: Longs, whose: NDArray[np.int8], heads: Longs, sizes: Longs) -> _Pairs:
+    """Of some pairs every account with every other; what is alone is beside nothing."""
+    rows = np.repeat(heads - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
+    group = np.repeat(np.arange(len(heads)), sizes)
+    numbers = np.array(
+        [np.bincount(group[whose[rows] == each], minlength=len(heads)) for each in Account], np.int64
     )
-    if tails is None:
-        return replicas.where("length(groups) > 0")
-    beside = tails.select(*PAIR, F.col("groups").alias("tail"))
-    both = replicas.join(beside, [*PAIR], "left").where("length(groups) > 0 or tail is not null")
-    return both.withColumn("groups", F.when(F.length("groups") > 0, F.col("groups")))
+    starts = heads + np.cumsum(numbers, axis=0) - numbers
+    choices = np.maximum(numbers, 1)
+    times = choices.prod(axis=0)
+    pair = np.repeat(np.arange(len(heads)), times)
+    number = np.arange(len(pair)) - np.repeat(np.cumsum(times) - times, times)
+    places = []
+    for each in Account:
+        place = starts[each][pair] + number % choices[each][pair]
+        number //= choices[each][pair]
+        there = numbers[each][pair] > 0
+        places.append(np.where(there, order[np.minimum(place, len(order) - 1)], -1))
+    return _Pairs(*places)
 
 
-def held_groups(
-    availability: DataFrame, page_sizes: Mapping[str, int], cut: Collection[str] | None = None
-) -> DataFrame:
-    """What the indexes say each bookie holds, with an index cut inside a page recognised.
-
-    ``page_sizes`` is bytes per page by bookie (`auditor.sources.bookies.index_files.page_size`); the files do
-    not keep it. ``cut`` are the bookies that may have such a file, None: all of them.
-    """
-    rows = availability.where(F.col("state").isin(*OF_REPLICAS))
-    if cut is not None and not cut:
-        return rows
-    spark = availability.sparkSession
-    pages = spark.createDataFrame(list(page_sizes.items()), "bookie_id string, page_size int")
-    short = (F.col("state") == IndexState.OK) & (
-        F.col("page_bytes") % F.coalesce("page_size", F.lit(_SECTOR)) != 0
-    )
-    return (
-        rows.join(F.broadcast(pages), "bookie_id", "left")
-        .withColumn("reason", F.when(short, F.lit("the file ends inside a page")).otherwise(F.col("reason")))
-        .withColumn("offset", F.when(short, F.col("page_bytes") + 1024).otherwise(F.col("offset")))
-        .withColumn("state", F.when(short, F.lit(IndexState.CUT)).otherwise(F.col("state")))
-        .drop("page_size")
-    )
+def _by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
+    """The replicas by ledger, bookie and account, and where each pair begins."""
+    least, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
+    span = int(replicas.ledgers.max()) - least + 1
+    if span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
+        pair = (replicas.ledgers - least) * bookies + replicas.bookies.codes
+        order = np.argsort(pair * len(Account) + accounts)
+        pair = pair[order]
+        begins = pair[1:] != pair[:-1]
+    else:
+        keys = (replicas.bookies.codes, replicas.scopes, replicas.ledgers)
+        order = np.lexsort((accounts, *keys))
+        begins = np.logical_or.reduce([each[order][1:] != each[order][:-1] for each in keys])
+    return order, np.flatnonzero(np.append(True, begins))
 
 
-def unequal(expected: DataFrame, held: DataFrame, foreign: Sequence[str]) -> DataFrame:
-    """The pairs that differ: scope_id, ledger_id, bookie_id, expected, held, index_state, answered, listed.
+class _Comparison:
+    """What is expected and what is held of pairs, of one bucket of replicas."""
 
-    ``index_state`` is the state of the index found, or absent where there is none. A pair without expected
-    groups is of a ledger that is gone, that cannot be judged, or that has nothing on that bookie. An index
-    that does not speak for everything (cut, limbo) stays, even where it holds all that is judged: of an open
-    end, what it does not show is unknown. What ``foreign`` bookies hold is another cluster's, and equals
-    nothing. What a listing has beyond its bookie's index makes them differ too. Where ``expected`` has
-    journals' tails, what they show is held too.
-    """
-    left = expected.withColumnRenamed("groups", "expected")
-    right = _of_held(held)
-    both = left.join(right, [*PAIR], "full_outer")
-    both = both.withColumn("index_state", F.coalesce("index_state", F.lit(IndexState.ABSENT)))
-    if "tail" not in expected.columns:
-        return both.where(~_healthy(foreign)).select(*_COLUMNS)
-    candidates = both.where(F.col("tail").isNotNull() | ~_healthy(foreign))
-    return with_tails(candidates.select(*_COLUMNS, "tail")).where(~_healthy(foreign))
+    def __init__(self, replicas: ReplicaBatch, words: BookieWords) -> None:
+        self._replicas = replicas
+        self._words = words
+        names = [name.decode() for name in replicas.bookies.values.to_pylist()]
+        self._foreign, self._whole, self._partly = (
+            np.array([name in bookies for name in names], bool) for bookies in words
+        )
+        states = replicas.states.values.to_pylist()
+        self._ok, self._closed = (
+            np.array([*(state == word.encode() for state in states), False])
+            for word in (IndexState.OK, LedgerState.CLOSED)
+        )
 
+    def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
+        """Which pairs have more than one account of what is held, or one beside a disk without an index."""
+        whole = self._whole[self._replicas.bookies.codes[pairs.answer]]
+        answered: NDArray[np.bool_] = (pairs.answer >= 0) & (whole | (pairs.indexed >= 0))
+        return answered | (pairs.tail >= 0)
 
-def _of_held(held: DataFrame) -> DataFrame:
-    # Only where answers were merged in does a listing say more than its index.
-    listed = F.col("listed") if "listed" in held.columns else F.lit(None).cast("binary").alias("listed")
-    groups, state = F.col("groups").alias("held"), F.col("state").alias("index_state")
-    return held.select(*PAIR, groups, state, "answered", listed)
+    def of_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
+        """The rows of pairs in which what is held is told once, or nothing is."""
+        replicas, expected = self._replicas, pairs.expected
+        held = np.maximum(pairs.indexed, pairs.answer)
+        bookie = replicas.bookies.codes[np.maximum(expected, held)]
+        healthy = (expected >= 0) & (held >= 0) & self._ok[replicas.states.codes[held]]
+        healthy &= (replicas.groups.codes[expected] == replicas.groups.codes[held]) & ~self._foreign[bookie]
+        open_end = self._partly[bookie] & (replicas.answered[held] != NO_ANSWER)
+        open_end &= ~self._closed[replicas.states.codes[expected]]
+        rows = np.flatnonzero(~healthy | open_end)
+        for start in range(0, len(rows), _ROWS):
+            some = rows[start : start + _ROWS]
+            yield self._rows(expected[some], held[some])
 
+    def of_several(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
+        """The rows of pairs in which accounts of what is held are put together, one by one."""
+        replicas = self._replicas
+        for start in range(0, len(pairs.expected), _ROWS):
+            some = pairs.taken(slice(start, start + _ROWS))
+            either = np.max(np.stack(some), axis=0)
+            columns = self._columns(either)
+            columns["expected"] = replicas.groups.column(some.expected, pa.binary())
+            rows = zip(
+                columns["bookie_id"].to_pylist(),
+                columns["expected"].to_pylist(),
+                self._closed[replicas.states.codes[some.expected]].tolist(),
+                self._held(some.indexed),
+                self._held(some.answer),
+                replicas.groups.column(some.tail, pa.binary()).to_pylist(),
+                strict=True,
+            )
+            held = [self._one(*row) for row in rows]
+            for name in HeldAccount._fields:
+                kind = UNEQUAL.field(name).type
+                columns[name] = pa.array([getattr(each, name) if each else None for each in held], kind)
+            batch = pa.RecordBatch.from_arrays([columns[name] for name in UNEQUAL.names], schema=UNEQUAL)
+            yield batch.filter(pa.array([each is not None for each in held]))
 
-def _healthy(foreign: Sequence[str]) -> Column:
-    """Which pairs hold what they should, by an index that speaks for everything."""
-    # An index that holds nothing of a ledger that should have nothing there is as equal as can be.
-    same = F.coalesce("expected", F.lit(b"")) == F.coalesce("held", F.lit(b""))
-    whole = F.col("index_state") == IndexState.OK
-    ours = ~F.col("bookie_id").isin(list(foreign))
-    alone = F.col("listed").isNull()
-    return F.coalesce(same & whole & ours & alone & F.col("expected").isNotNull(), F.lit(False))
+    def _one(
+        self,
+        bookie: str,
+        expected: bytes | None,
+        closed: bool,
+        index: HeldAccount | None,
+        answer: HeldAccount | None,
+        tail: bytes | None,
+    ) -> HeldAccount | None:
+        """What is held of a pair; None where it is what is expected, and leaves no row."""
+        held = index
+        if answer is not None:
+            held = unite_answer(index, answer, bookie in self._words.whole)
+        if tail is not None:
+            held = unite_tail(held, tail)
+        assert held is not None
+        foreign = bookie in self._words.foreign
+        alone = held.index_state == IndexState.OK and held.listed is None and not foreign
+        if not alone or expected is None or held.held != expected:
+            return held
+        open_end = bookie in self._words.partly and held.answered is not None and not closed
+        return held if open_end else None
 
+    def _held(self, places: Longs) -> list[HeldAccount | None]:
+        replicas = self._replicas
+        rows = zip(
+            places.tolist(),
+            replicas.groups.column(places, pa.binary()).to_pylist(),
+            replicas.states.column(places, pa.string()).to_pylist(),
+            replicas.answered[places].tolist(),
+            strict=True,
+        )
+        return [
+            None if place < 0 else HeldAccount(groups, state, None if at == NO_ANSWER else at)
+            for place, groups, state, at in rows
+        ]
 
-def answered_ends(ledgers: DataFrame, held: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """Equal pairs of ledgers that are not closed, where a bookie that was not read whole answered of them.
+    def _columns(self, either: Longs) -> dict[str, pa.Array]:
+        replicas = self._replicas
+        return {
+            "scope_id": pa.array(replicas.scopes[either]),
+            "ledger_id": pa.array(replicas.ledgers[either]),
+            "bookie_id": replicas.bookies.column(either, pa.string()),
+        }
 
-    What such a bookie lacks is unknown where it has no pair. Its answer of a ledger is whole all the same,
-    and says what the open end lacks (`auditor.tables.judge_replicas.judge`). ``bookies`` are these bookies.
-    Columns as `unequal` has them, without any of its pairs.
-    """
-    left = expected_groups(ledgers.where("state <> 'CLOSED'")).withColumnRenamed("groups", "expected")
-    answers = held.where(F.col("bookie_id").isin(list(bookies)) & F.col("answered").isNotNull())
-    right = _of_held(answers.where("state = 'ok'"))
-    return left.join(right, [*PAIR]).where("expected = held").select(*_COLUMNS)
+    def _rows(self, expected: Longs, held: Longs) -> pa.RecordBatch:
+        replicas = self._replicas
+        answered = np.where(held < 0, NO_ANSWER, replicas.answered[held])
+        columns = self._columns(np.maximum(expected, held)) | {
+            "expected": replicas.groups.column(expected, pa.binary()),
+            "held": replicas.groups.column(held, pa.binary()),
+            "index_state": replicas.states.column(held, pa.string()).fill_null(IndexState.ABSENT),
+            "answered": pa.array(answered, mask=answered == NO_ANSWER),
+            "listed": pa.nulls(len(expected), pa.binary()),
+        }
+        return pa.RecordBatch.from_arrays([columns[name] for name in UNEQUAL.names], schema=UNEQUAL)

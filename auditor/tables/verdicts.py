@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
 from auditor.spark import functions as F
+from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles, from_files, lots_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
+_CODED = ("status", "state")
+_CLASSES = [LedgerClass.HEALTHY.value, LedgerClass.NOT_CLOSED.value, LedgerClass.UNDECIDED.value]
+_CONFIDENCES = [Confidence.CONFIRMED.value, Confidence.UNKNOWN.value]
+_ROWS = 1 << 17
 
 VERDICTS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
@@ -34,38 +45,19 @@ VERDICTS = schema_of(
 )
 
 
-def verdicts(ledgers: DataFrame, judged: DataFrame) -> DataFrame:
-    """One row for every ledger with an id; ``judged`` has those with an unequal replica."""
-    answers = judged.select(
-        "scope_id",
-        "ledger_id",
-        "m",
-        "mu",
-        "doubts",
-        F.transform("unknown", lambda entry: entry.bookie_id).alias("unread_bookies"),
-    )
-    rows = (
-        ledgers.where(F.col("ledger_id").isNotNull() & F.col("status").isin(*LISTED))
-        .select(*LEDGER, "state", "write_quorum", "ack_quorum", "undecidable")
-        # A ledger without a row in judged has no unequal replica: nothing is missing of it.
-        .join(answers, [*LEDGER], "left")
-        .fillna({"m": 0, "mu": 0})
-    )
-    return rows.select(
-        "scope_id",
-        "ledger_id",
+def verdicts_of_judged(judged: DataFrame) -> DataFrame:
+    """The rows of ledgers with an unequal replica, which the table judged has."""
+    unread = F.transform("unknown", lambda entry: entry.bookie_id)
+    return judged.select(
+        *LEDGER,
         "state",
-        _class("m").alias("class"),
-        _class("mu").alias("potential_class"),
+        class_of("m").alias("class"),
+        class_of("mu").alias("potential_class"),
         F.col("m").cast("int").alias("m"),
         F.col("mu").cast("int").alias("mu"),
-        F.coalesce("unread_bookies", F.array().cast("array<string>")).alias("unread_bookies"),
+        F.coalesce(unread, F.array().cast("array<string>")).alias("unread_bookies"),
         _confidence().alias("confidence"),
     )
-
-
-def _class(copies: str) -> Column:
-    return F.when(F.col("undecidable"), LedgerClass.UNDECIDED).otherwise(class_of(copies))
 
 
 def class_of(copies: str) -> Column:
@@ -84,7 +76,79 @@ def class_of(copies: str) -> Column:
 def _confidence() -> Column:
     return (
         # Unknown copies leave a class sure as long as it would be the same without them.
-        F.when(F.col("undecidable") | (_class("m") != _class("mu")), Confidence.UNKNOWN)
+        F.when(class_of("m") != class_of("mu"), Confidence.UNKNOWN)
         .when(F.size(F.coalesce("doubts", F.array().cast("array<string>"))) > 0, Confidence.SUSPECT)
         .otherwise(Confidence.CONFIRMED)
     )
+
+
+def verdicts(
+    spark: SparkSession, ledgers: TableFiles, judged: TableFiles, of_judged: TableFiles
+) -> PartTable:
+    """The table verdicts, from the files of tables that have landed.
+
+    ``of_judged`` are the rows of the ledgers that ``judged`` has. Nothing is to be worked out of the others,
+    which are nearly all: no replica of theirs differs.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    healthy = partial(healthy_verdicts, judged=judged)
+    table = from_files(spark, from_arrow_schema(VERDICTS), ledgers, healthy)
+    return table.with_parts(lots_of(spark, of_judged, _read))
+
+
+def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:
+    """Rows of `VERDICTS`, of the ledgers of some files that the table ``judged`` does not have."""
+    others = _Ledgers(judged.read(LEDGER))
+    known = pa.array([status.value for status in LISTED])
+    for rows in files.row_groups((*LEDGER, *_CODED, "undecidable"), _CODED, _ROWS):
+        listed = pc.and_(rows[LEDGER[-1]].is_valid(), pc.is_in(rows["status"].cast(pa.string()), known))
+        kept = listed.to_numpy() & ~others.have(rows)
+        yield from _healthy(rows.filter(pa.array(kept))).to_batches()
+
+
+class _Ledgers:
+    """Ledgers of a table by id and scope, 8 bytes each, to look others up among them."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._of_scope = {}
+        scopes, ids = (rows[name].to_numpy() for name in LEDGER)
+        for scope in np.unique(scopes).tolist():
+            self._of_scope[scope] = np.unique(ids[scopes == scope])
+
+    def have(self, rows: pa.Table) -> NDArray[np.bool_]:
+        """Which rows are of one of these ledgers."""
+        scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
+        found = np.zeros(rows.num_rows, bool)
+        for scope, mine in self._of_scope.items():
+            place = np.minimum(np.searchsorted(mine, ids), len(mine) - 1)
+            found |= (mine[place] == ids) & (scopes == scope)
+        return found
+
+
+def _healthy(rows: pa.Table) -> pa.Table:
+    undecided = rows["undecidable"].fill_null(False).to_numpy()
+    closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED.value).fill_null(False).to_numpy()
+    classes = _codes(np.where(undecided, 2, np.where(closed, 0, 1)), _CLASSES)
+    none = pa.array(np.zeros(rows.num_rows, np.int32))
+    no_bookies = pa.ListArray.from_arrays(np.zeros(rows.num_rows + 1, np.int32), pa.array([], pa.string()))
+    columns = {
+        **{name: rows[name] for name in (*LEDGER, "state")},
+        "class": classes,
+        "potential_class": classes,
+        "m": none,
+        "mu": none,
+        "unread_bookies": no_bookies,
+        # A class is sure without an unknown copy, and of none there is a doubt.
+        "confidence": _codes(undecided.astype(np.int64), _CONFIDENCES),
+    }
+    return pa.table([columns[name] for name in VERDICTS.names], VERDICTS.names)
+
+
+def _codes(places: NDArray[np.int64], names: list[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), pa.array(names))
+
+
+def _read(files: TableFiles) -> Iterator[pa.RecordBatch]:
+    for rows in files.row_groups(VERDICTS.names, (), _ROWS):
+        yield from rows.to_batches()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyarrow import fs
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
@@ -115,7 +116,7 @@ def test_what_was_read_before_it_was_much_is_not_read_again(spark: SparkSession,
     rest = read_few(table)
     assert isinstance(rest, PartTable)
     assert begun.read_text() == "10 20 1000000 "
-    rest.write(str(tmp_path / "written"))
+    rest.write(fs.LocalFileSystem(), str(tmp_path / "written"))
     for rows in (rest.frame(), spark.read.parquet(str(tmp_path / "written"))):
         counts = {row["entry_id"]: row["count"] for row in rows.groupBy("entry_id").count().collect()}
         assert counts == {10: 30, 20: 60, 30: 90, 1_000_000: 3_000_000}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyarrow import fs
 from pyarrow import parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -20,6 +21,8 @@ from tests.tables.rows import ledger
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+LOCAL = fs.LocalFileSystem()
 
 
 def some_ledgers(ids: range) -> Iterator[pa.RecordBatch]:
@@ -52,7 +55,7 @@ def test_what_tasks_write_is_what_they_read(spark: SparkSession, schema: StructT
     table = PartTable(spark, schema, parts[:1]).with_parts(parts[1:])
     place = tmp_path / "t"
     (place / "part-00000-of-a-run-that-broke-off.parquet").mkdir(parents=True)
-    table.write(str(place))
+    table.write(LOCAL, str(place))
     written = spark.read.parquet(str(place))
     assert written.schema == table.schema
     plain = PartTable(spark, schema, ((some_ledgers, range(7)),)).frame()
@@ -65,7 +68,7 @@ def test_its_files_are_as_spark_would_write_them(
     spark: SparkSession, schema: StructType, tmp_path: Path
 ) -> None:
     table = PartTable(spark, schema, ((some_ledgers, range(5)),))
-    table.write(str(tmp_path / "ours"))
+    table.write(LOCAL, str(tmp_path / "ours"))
     table.frame().write.parquet(str(tmp_path / "sparks"))
     ours, sparks = (pq.read_table(tmp_path / name, partitioning=None) for name in ("ours", "sparks"))
     assert ours.schema == sparks.schema
@@ -86,7 +89,7 @@ def test_a_table_without_rows_has_its_columns(
 ) -> None:
     for number, parts in enumerate(((), ((some_ledgers, range(0)),))):
         place = tmp_path / str(number)
-        PartTable(spark, schema, parts).write(str(place))
+        PartTable(spark, schema, parts).write(LOCAL, str(place))
         assert spark.read.parquet(str(place)).schema == schema
         assert pq.read_table(place, partitioning=None).num_rows == 0
 
@@ -94,6 +97,6 @@ def test_a_table_without_rows_has_its_columns(
 def test_a_task_that_fails_leaves_no_table(spark: SparkSession, schema: StructType, tmp_path: Path) -> None:
     table = PartTable(spark, schema, ((some_ledgers, range(3)), (fail, range(2))))
     with pytest.raises(StoreError, match="nobody answers"), own_errors():
-        table.write(str(tmp_path / "t"))
+        table.write(LOCAL, str(tmp_path / "t"))
     assert not (tmp_path / "t" / "_SUCCESS").exists()
     assert not list((tmp_path / "t").glob("part-*"))

@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor.sources.bookies.index_files.page_size import IndexShapes, index_shapes
-from auditor.tables.availability_by_state import by_state
-from auditor.tables.unequal import held_groups
+from auditor.tables.availability_by_state import by_state, replicas_in_pieces
 from tests.tables.rows import Row, availability, index
 
 WHOLE = [index(number, "bk1", {0}, page_bytes=8192, path=f"/bk1/{number}") for number in range(9)]
@@ -35,6 +34,14 @@ def shapes_of(rows: list[Row]) -> IndexShapes:
     )
 
 
+def as_cut(row: Row, shapes: IndexShapes) -> Row:
+    """A row of an ok file that ends inside a page as that of a cut one."""
+    length, page = row.get("page_bytes"), shapes.pages.get(row["bookie_id"], 512)
+    if row["state"] != "ok" or length is None or length % page == 0:
+        return row
+    return {**row, "state": "cut", "reason": "the file ends inside a page", "offset": length + 1024}
+
+
 def told(frame: DataFrame) -> list[str]:
     return sorted(str(row.asDict()) for row in frame.collect())
 
@@ -51,9 +58,7 @@ def told(frame: DataFrame) -> list[str]:
 )
 def test_the_rows_are_those_of_all_indexes_and_of_what_is_none(spark: SparkSession, rows: list[Row]) -> None:
     shapes, frame = shapes_of(rows), availability(spark, *rows)
-    plain = held_groups(frame, shapes.pages).unionByName(frame.where("state in ('stray', 'gap', 'damaged')"))
-    assert told(by_state(frame, shapes)) == told(plain)
-    assert told(held_groups(frame, shapes.pages, shapes.cut)) == told(held_groups(frame, shapes.pages))
+    assert told(by_state(frame, shapes)) == told(availability(spark, *(as_cut(row, shapes) for row in rows)))
 
 
 def test_a_question_after_a_state_that_does_not_occur_reads_no_file(
@@ -65,3 +70,15 @@ def test_a_question_after_a_state_that_does_not_occur_reads_no_file(
     assert frame.where("state in ('cut', 'unreadable')").inputFiles() == []
     assert frame.where("state = 'not-indexed'").inputFiles() == []
     assert frame.where("state = 'limbo'").inputFiles() != []
+
+
+def test_of_a_bookie_whose_index_came_in_pieces_a_replica_is_one_row(spark: SparkSession) -> None:
+    others = [index(1, "bk2", {1}), index(None, "bk1", state="gap", path="/bk1")]
+    rows = [*others, index(1, "bk1", {0}, page_bytes=512), index(1, "bk1", {1}, page_bytes=8192)]
+    shapes = IndexShapes({"bk1": 8192}, frozenset({"bk1"}), frozenset({"ok", "gap"}))
+    frame = availability(spark, *rows)
+    pieces = replicas_in_pieces(frame, shapes, ["bk1"])
+    assert sorted(row["state"] for row in pieces.collect()) == ["cut", "ok"]
+    whole = index(1, "bk1", {0, 1}, state="cut", page_bytes=512)
+    found = by_state(frame, shapes, availability(spark, whole), ["bk1"])
+    assert told(found) == told(availability(spark, *others, whole))

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from auditor.checks.content_evidence import points_elsewhere
-from auditor.tables.contents import CONTENTS, bookies_in_doubt, contents
+from auditor.spark import functions as F
+from auditor.tables.contents import CONTENTS, LargeTables, bookies_in_doubt, contents
 from tests.checks.tables_builder import entries, frame, ledger, tables
 
 if TYPE_CHECKING:
@@ -59,8 +60,11 @@ def ranked(
     asked = [row["bookie_id"] for row in bookies_in_doubt(rows.unequal).collect()]
     places = frame(spark, "directories", rows.roster.directories)
 
+    alike = rows.availability.groupBy("bookie_id", "state").agg(F.count("*").alias("number"))
+    large = LargeTables(rows.ledgers, rows.availability, alike.withColumn("known", F.lit(True)), ["a"], [])
+
     def found(doubted: Sequence[str]) -> list[dict[str, Any]]:
-        made = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, doubted)
+        made = contents(rows.availability, rows.ledgers, rows.unequal, places, rows.bookies, doubted, large)
         return [row.asDict() for row in made.collect()]
 
     listed, others = found(asked), found(["a"])

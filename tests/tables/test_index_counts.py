@@ -1,4 +1,4 @@
-"""What is counted in files is what Spark counts, and what a look at each row by itself does."""
+"""What is counted in files is what a look at each row by itself counts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet as pq
 
 from auditor.sources.bookies.availability_schema import SCHEMA as AVAILABILITY
-from auditor.tables.index_counts import COUNTS, IndexCount, count_in_files, counts_of, index_counts
+from auditor.tables.index_counts import IndexCount, index_counts
+from tests.tables.files import written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,28 +43,16 @@ def kind_of(row: Row) -> tuple[Any, ...]:
     return (row["bookie_id"], row["state"], row["storage"], power, empty, *there)
 
 
-def one_by_one(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+def one_by_one(rows: Sequence[Row]) -> list[IndexCount]:
     counts = Counter(kind_of(row) for row in rows)
-    return sorted(((*kind, number) for kind, number in counts.items()), key=repr)
-
-
-def written(rows: Sequence[Row], place: Path, files: int = 2) -> Path:
-    place.mkdir()
-    for number in range(files):
-        table = pa.Table.from_pylist(
-            [dict(row) for row in rows[number::files]], AVAILABILITY.remove_metadata()
-        )
-        pq.write_table(table, place / f"part-{number}.parquet", row_group_size=3)
-    return place
+    return sorted((IndexCount._make((*kind, number)) for kind, number in counts.items()), key=repr)
 
 
 @settings(max_examples=200, deadline=None)
 @given(rows=st.lists(ROWS, max_size=20))
 def test_rows_are_counted_as_one_by_one(tmp_path_factory: Any, rows: list[Row]) -> None:
-    place = written(rows, tmp_path_factory.mktemp("t") / "availability")
-    counts = counts_of(sorted(map(str, place.iterdir())))
-    assert counts.schema == COUNTS
-    assert sorted((tuple(row.values()) for row in counts.to_pylist()), key=repr) == one_by_one(rows)
+    files = written(rows, AVAILABILITY, tmp_path_factory.mktemp("t") / "availability")
+    assert sorted(index_counts(None, files), key=repr) == one_by_one(rows)
 
 
 def test_many_kinds_of_rows_are_counted_too(tmp_path: Path) -> None:
@@ -73,13 +60,11 @@ def test_many_kinds_of_rows_are_counted_too(tmp_path: Path) -> None:
     rows = [
         {**usual, "bookie_id": f"b{n}:1", "state": f"s{n % 9}", "storage": f"t{n % 11}"} for n in range(999)
     ]
-    place = tmp_path / "one.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, AVAILABILITY.remove_metadata()), place)
-    found = [tuple(row.values()) for row in counts_of([str(place)]).to_pylist()]
-    assert sorted(found, key=repr) == one_by_one(rows)
+    files = written(rows, AVAILABILITY, tmp_path / "availability", files=1, group=999)
+    assert sorted(index_counts(None, files), key=repr) == one_by_one(rows)
 
 
-def test_spark_counts_the_same_as_tasks_in_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_tasks_count_the_same(spark: SparkSession, tmp_path: Path) -> None:
     usual = {"bookie_id": "a:1", "state": "ok", "ledger_id": 1, "path": "/a"}
     rows: list[Row] = [
         {**usual, "storage": storage, "page_bytes": length, "groups": groups}
@@ -89,8 +74,5 @@ def test_spark_counts_the_same_as_tasks_in_files(spark: SparkSession, tmp_path: 
     ]
     rows += [{"bookie_id": "a:1", "state": "gap", "storage": None, "page_bytes": None, "groups": None}
              | {"ledger_id": None, "path": path} for path in (None, "/b")]  # fmt: skip
-    place = written(rows, tmp_path / "availability")
-    expected = one_by_one(rows)
-    for counts in (index_counts(spark.read.parquet(str(place))), count_in_files(spark, place)):
-        assert counts.columns == list(IndexCount._fields)
-        assert sorted((tuple(row) for row in counts.collect()), key=repr) == expected
+    files = written(rows, AVAILABILITY, tmp_path / "availability")
+    assert sorted(index_counts(spark, files), key=repr) == one_by_one(rows)

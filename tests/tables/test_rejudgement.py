@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.sources.bookies.rpc.read_rows import WITNESS
@@ -13,8 +12,9 @@ from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.rejudgement import ANSWERS_KEPT, rejudge, requests
 from auditor.tables.testimony import BOUND
-from auditor.tables.unequal import expected_groups, unequal
-from tests.tables.rows import availability, index, ledger, ledgers, pack, unpack
+from auditor.tables.unequal import BookieWords
+from tests.tables.files import pairs_of
+from tests.tables.rows import index, ledger, ledgers, unpack
 
 BOOKIES = ("a", "b", "c")
 ALL = set(range(10))
@@ -23,17 +23,14 @@ STATES = {bookie: BookieState("read", index_time=10**12) for bookie in BOOKIES}
 
 def tables(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
     """Ledger 1 is whole; 2 lacks a copy, 3 two (below ack quorum), 4 all: by the indexes."""
-    metadata = ledgers(spark, *(ledger(n, dict.fromkeys(BOOKIES, ALL), ack_quorum=2) for n in (1, 2, 3, 4)))
+    rows = [ledger(n, dict.fromkeys(BOOKIES, ALL), ack_quorum=2) for n in (1, 2, 3, 4)]
     lacking = {2: {"a"}, 3: {"a", "b"}, 4: {"a", "b", "c"}}
-    held = availability(
-        spark,
-        *(
-            index(n, bookie, ALL - {4, 5} if bookie in lacking.get(n, ()) else ALL)
-            for n in (1, 2, 3, 4)
-            for bookie in BOOKIES
-        ),
-    )
-    pairs = unequal(expected_groups(metadata), held, [])
+    held = [
+        index(n, bookie, ALL - {4, 5} if bookie in lacking.get(n, ()) else ALL)
+        for n in (1, 2, 3, 4)
+        for bookie in BOOKIES
+    ]
+    metadata, pairs = ledgers(spark, *rows), pairs_of(spark, rows, held)
     return metadata, pairs, judge_ledgers(metadata, pairs, STATES, 0)
 
 
@@ -71,18 +68,18 @@ def test_the_worst_entries_of_the_worst_ledgers_are_asked_for_first(spark: Spark
 
 
 def test_what_is_listed_and_whole_replicas_that_are_undecided_are_asked_for_last(spark: SparkSession) -> None:
-    metadata = ledgers(spark, *(ledger(n, dict.fromkeys(BOOKIES, ALL), ack_quorum=2) for n in range(1, 7)))
+    rows = [ledger(n, dict.fromkeys(BOOKIES, ALL), ack_quorum=2) for n in range(1, 7)]
+    metadata = ledgers(spark, *rows)
     states = {2: "limbo", 3: "misplaced", 4: "unreadable", 5: "wrong-directory"}
-    lacking = {(6, "b"): ALL - {4}} | {(n, "a"): set() for n in (3, 4, 5)}
+    lacking = {(1, "a"): ALL - {8, 9}, (6, "b"): ALL - {4}} | {(n, "a"): set() for n in (3, 4, 5)}
     held = [
         index(n, bookie, lacking.get((n, bookie), ALL), state=states.get(n, "ok") if bookie == "a" else "ok")
         for n in range(1, 7)
         for bookie in BOOKIES
     ]
-    rows = availability(spark, *held).withColumn(
-        "listed", F.when(F.expr("ledger_id = 1 and bookie_id = 'a'"), F.lit(pack({8, 9})))
-    )
-    by_index = judge_ledgers(metadata, unequal(expected_groups(metadata), rows, []), STATES, 0)
+    listed = [index(1, "a", ALL, storage="rpc", answered=1)]
+    pairs = pairs_of(spark, rows, held, listed, BookieWords(whole=frozenset({"a"})))
+    by_index = judge_ledgers(metadata, pairs, STATES, 0)
     wanted = asked(requests(metadata, by_index, BOOKIES, 1000))
     # A damaged index answers from the damage, and of a wrong directory the bookie's finding says all.
     assert [(n, entry) for n, bookie, entry in wanted if bookie == "a"] == [

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.tables.rows_of_few import OF_LEDGERS, rows_of_ledgers
+from auditor.tables.rows_of_few import OF_LEDGERS, rows_of_few
+from auditor.tables.unequal import UNEQUAL
+from tests.tables.files import written
 from tests.tables.rows import ledger
 
 IDS = st.one_of(st.none(), st.integers(0, 9), st.sampled_from([2**63 - 1, -(2**63)]))
@@ -24,21 +26,19 @@ def rows_of(ids: list[int | None], scope: int) -> list[dict[str, Any]]:
 @settings(max_examples=100, deadline=None)
 @given(first=st.lists(IDS, max_size=9), second=st.lists(IDS, max_size=9), pairs=st.lists(IDS, max_size=4))
 def test_they_are_those_with_the_ids_of_the_few_in_any_scope(
-    tmp_path_factory: Any, first: list[int | None], second: list[int | None], pairs: list[int | None]
+    spark: SparkSession,
+    tmp_path_factory: Any,
+    first: list[int | None],
+    second: list[int | None],
+    pairs: list[int | None],
 ) -> None:
     place = tmp_path_factory.mktemp("t")
     rows = [*rows_of(first, 0), *rows_of(second, 7)]
-    files = [str(place / f"{number}.parquet") for number in range(2)]
-    for number, file in enumerate(files):
-        table = pa.Table.from_pylist(rows[number::2], LEDGERS.remove_metadata())
-        pq.write_table(table, file, row_group_size=3)
-    (place / "unequal").mkdir()
-    ids = pa.table({"ledger_id": pa.array(pairs, pa.int64()), "bookie_id": ["a:1"] * len(pairs)})
-    pq.write_table(ids, place / "unequal" / "part-0.parquet")
+    files = written(rows, LEDGERS, place / "ledgers")
+    few = written([{"ledger_id": each, "bookie_id": "a:1"} for each in pairs], UNEQUAL, place / "unequal")
     columns = [name for name in LEDGERS.names if name in OF_LEDGERS]
-    found = [
-        row for batch in rows_of_ledgers(files, str(place / "unequal"), columns) for row in batch.to_pylist()
-    ]
+    table = rows_of_few(spark, files, few, from_arrow_schema(LEDGERS), OF_LEDGERS)
+    found = [row for read, part in table.parts for batch in read(part) for row in batch.to_pylist()]
     wanted = [
         {name: row.get(name) for name in columns}
         for row in rows

@@ -10,25 +10,19 @@ from pyspark.sql import DataFrame, SparkSession
 from auditor.audit.gc_scan import drawn_since
 from auditor.tables.doubtful_ids import doubtful_ids
 from auditor.tables.id_generator import Ids
-from auditor.tables.index_counts import index_counts
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
 from auditor.tables.marks import of_first_scan, stock
 from auditor.tables.moved import find_moves
 from auditor.tables.orphans import Lately, find_over_replicated, holdings, orphans, vanished_ranges
-from auditor.tables.unequal import answered_ends, expected_groups, held_groups, unequal
-from auditor.tables.verdicts import verdicts
+from auditor.tables.unequal import BookieWords
+from auditor.tables.verdicts import verdicts_of_judged
 from tests.checks.tables_builder import tables
+from tests.tables.files import counts_of, pairs_of
 from tests.tables.rows import Row, availability, index, ledger, ledgers, unpack
 
 SCAN = 1_000_000
 READ = {name: BookieState("read", index_time=SCAN) for name in ("bk1", "bk2", "bk3")}
-
-
-def pairs_of(spark: SparkSession, metadata: list[Row], indexes: list[Row]) -> DataFrame:
-    return unequal(
-        expected_groups(ledgers(spark, *metadata)), held_groups(availability(spark, *indexes), {}), []
-    )
 
 
 def judged_of(spark: SparkSession, metadata: list[Row], indexes: list[Row]) -> dict[tuple[int, int], Any]:
@@ -40,7 +34,7 @@ def judged_of(spark: SparkSession, metadata: list[Row], indexes: list[Row]) -> d
 def orphans_of(
     spark: SparkSession, metadata: list[Row], indexes: list[Row], again: list[Row] | None = None, **said: Any
 ) -> list[Any]:
-    pairs, rows = pairs_of(spark, metadata, indexes), held_groups(availability(spark, *indexes), {})
+    pairs, rows = pairs_of(spark, metadata, indexes), availability(spark, *indexes)
     first = ledgers(spark, *metadata)
     second = None if again is None else ledgers(spark, *again)
     doubtful = doubtful_ids(first, second)
@@ -71,10 +65,8 @@ def test_ledgers_of_two_scopes_never_meet(spark: SparkSession) -> None:
     answers = judge_ledgers(frame, pairs, READ, 0)
     [row] = answers.collect()
     assert (row["scope_id"], row["ledger_id"], row["version"], row["m"]) == (1, 2, 2**40, 2)
-    assert {(r["scope_id"], r["class"]) for r in verdicts(frame, answers).collect()} == {
-        (0, "healthy"),
-        (1, "entry-lost"),
-    }
+    [judged] = verdicts_of_judged(answers).collect()
+    assert (judged["scope_id"], judged["class"]) == (1, "entry-lost")
     gone = orphans_of(spark, metadata, indexes)
     assert [(row["scope_id"], row["ledger_id"], row["bookie_id"]) for row in gone] == [(2, 2, "bk1")]
     bare = tables(spark)
@@ -182,21 +174,17 @@ def test_an_answer_of_an_open_end_is_whole_where_the_disks_were_read_in_part(spa
     ]
     both = {"bk1": {0, 1}, "bk2": {0, 1}}
     end = {"state": "OPEN", "last_entry_id": -1, "ack_quorum": 1, "segments": segments}
-    metadata = ledgers(spark, ledger(1, both, **end), ledger(2, both, **end), ledger(3, both))
-    indexes = [
-        index(1, "bk1", {0, 1}, answered=SCAN),
-        index(2, "bk1", {0, 1}),
-        index(3, "bk1", {0, 1}, answered=SCAN),
-    ]
+    metadata = [ledger(1, both, **end), ledger(2, both, **end), ledger(3, both)]
+    answers = [index(number, "bk1", {0, 1}, answered=SCAN) for number in (1, 3)]
+    indexes = [index(2, "bk1", {0, 1})]
     indexes += [index(number, "bk2", {0, 1, 2}) for number in (1, 2)] + [index(3, "bk2", {0, 1})]
-    rows = held_groups(availability(spark, *indexes), {})
-    differing = unequal(expected_groups(metadata), rows, [])
-    ends = answered_ends(metadata, rows, ["bk1"])
-    assert [(row["ledger_id"], row["bookie_id"]) for row in ends.collect()] == [(1, "bk1")]
+    pairs = pairs_of(spark, metadata, indexes, answers, BookieWords(partly=frozenset({"bk1"})))
+    same = pairs.where("expected <=> held").collect()
+    assert [(row["ledger_id"], row["bookie_id"]) for row in same] == [(1, "bk1")]
     states = READ | {"bk1": BookieState("partial", index_time=SCAN)}
-    answers = judge_ledgers(metadata, differing.unionByName(ends), states, 0).collect()
+    judged = judge_ledgers(ledgers(spark, *metadata), pairs, states, 0).collect()
     lagging = {
-        row["ledger_id"]: [(e["bookie_id"], unpack(e["groups"])) for e in row["lagging"]] for row in answers
+        row["ledger_id"]: [(e["bookie_id"], unpack(e["groups"])) for e in row["lagging"]] for row in judged
     }
     assert lagging == {1: [("bk1", {2})], 2: []}
 
@@ -219,9 +207,9 @@ def test_of_a_ledger_that_is_not_indexed_every_copy_there_is_unknown(spark: Spar
     assert orphans_of(spark, metadata, indexes) == []
     deleted = orphans_of(spark, metadata, indexes, again=[])
     assert [(row["ledger_id"], row["bookie_id"]) for row in deleted] == [(1, "bk2"), (2, "bk2")]
-    gone = orphans(pairs_of(spark, metadata, indexes), held_groups(availability(spark, *indexes), {}),
+    gone = orphans(pairs_of(spark, metadata, indexes), availability(spark, *indexes),
                    ledgers(spark, *metadata), None, None, SCAN, {})  # fmt: skip
-    [counted] = holdings(index_counts(availability(spark, *indexes)), gone).collect()
+    [counted] = holdings(counts_of(spark, indexes), gone).collect()
     assert (counted["bookie_id"], counted["ledgers"], counted["orphans"]) == ("bk2", 2, 0)
 
 
@@ -230,7 +218,7 @@ def test_a_ledger_in_limbo_without_metadata_is_an_orphan(spark: SparkSession) ->
     indexes = [index(7, "bk1", {0}, state="limbo")]
     [row] = orphans_of(spark, [], indexes)
     assert (row["ledger_id"], unpack(row["groups"])) == (7, {0})
-    [counted] = holdings(index_counts(availability(spark, *indexes)), _frame_of(spark, indexes)).collect()
+    [counted] = holdings(counts_of(spark, indexes), _frame_of(spark, indexes)).collect()
     assert (counted["ledgers"], counted["orphans"]) == (1, 1)
 
 
@@ -251,7 +239,7 @@ def test_orphans_last_that_an_earlier_run_had_and_nothing_casts_a_doubt_on(spark
         ("bk3", 0, 1, None),
     ]
     indexes = [index(number, name, {0}) for number in range(5) for name in ("bk1", "bk2", "bk3")]
-    held_now, gone = index_counts(availability(spark, *indexes)), spark.createDataFrame(now, columns)
+    held_now, gone = counts_of(spark, indexes), spark.createDataFrame(now, columns)
     counted = holdings(held_now, gone, spark.createDataFrame(then, columns)).collect()
     assert {row["bookie_id"]: (row["orphans"], row["in_doubt"], row["lasting"]) for row in counted} == {
         "bk1": (4, 1, 2),
@@ -265,7 +253,7 @@ def test_orphans_that_were_in_the_metadata_lately_count_apart(spark: SparkSessio
     columns = "bookie_id string, scope_id long, ledger_id long, doubt string"
     ids = [(0, 1, None), (0, 2, None), (0, 5, None), (0, 6, "cut"), (0, 9, None), (1, 5, None)]
     gone = spark.createDataFrame([("bk1", *each) for each in ids], columns)
-    held_now = index_counts(availability(spark, *(index(number, "bk1", {0}) for number in range(10))))
+    held_now = counts_of(spark, [index(number, "bk1", {0}) for number in range(10)])
     listed = spark.createDataFrame([(0, 1), (0, 3)], "scope_id long, ledger_id long")
 
     def recent(lately: Lately) -> int:
@@ -283,7 +271,7 @@ def test_orphans_that_were_in_the_metadata_lately_count_apart(spark: SparkSessio
 
 def test_a_range_of_which_most_was_deleted_lately_has_not_vanished(spark: SparkSession) -> None:
     gone = [index(number, "bk1", {0}) for number in range(150)]
-    frame = held_groups(availability(spark, *gone), {})
+    frame = availability(spark, *gone)
     lost = orphans(pairs_of(spark, [], gone), frame, ledgers(spark), None, None, SCAN, {})
     assert vanished_ranges(frame, lost, Lately(None, (99, 1000))).collect() == []
     [row] = vanished_ranges(frame, lost, Lately(None, (100, 1000))).collect()
@@ -314,7 +302,7 @@ def test_ids_that_were_given_out_lately_lie_above_all_that_are_older(
 
 
 def _frame_of(spark: SparkSession, indexes: list[Row]) -> DataFrame:
-    rows = held_groups(availability(spark, *indexes), {})
+    rows = availability(spark, *indexes)
     return orphans(pairs_of(spark, [], indexes), rows, ledgers(spark), None, None, SCAN, {})
 
 
@@ -322,7 +310,7 @@ def test_whole_ranges_vanish_in_one_scope(spark: SparkSession) -> None:
     there = [index(n, "bk1", {0}) for n in range(100)]
     gone = [index(n, "bk1", {0}, scope_id=1) for n in range(100)]
     metadata = [ledger(n, {"bk1": {0}}) for n in range(100)]
-    frame = held_groups(availability(spark, *there, *gone), {})
+    frame = availability(spark, *there, *gone)
     lost = orphans(
         pairs_of(spark, metadata, [*there, *gone]), frame, ledgers(spark, *metadata), None, None, SCAN, {}
     )
@@ -344,7 +332,7 @@ def test_a_range_is_of_negative_ids_or_of_others_and_ends_where_ids_do(
     gone = [index(first + n, "bk1", {0}, scope_id=-1) for n in range(100)]
     near = [index(n, "bk1", {0}, scope_id=-1) for n in (0, -10_001)]
     metadata = [ledger(row["ledger_id"], {"bk1": {0}}, scope_id=-1) for row in near]
-    frame = held_groups(availability(spark, *gone, *near), {})
+    frame = availability(spark, *gone, *near)
     lost = orphans(
         pairs_of(spark, metadata, [*gone, *near]), frame, ledgers(spark, *metadata), None, None, SCAN, {}
     )

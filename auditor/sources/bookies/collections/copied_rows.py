@@ -1,8 +1,7 @@
 """The table ``availability`` of collections, read by tasks: each row under the bookie that its piece is of.
 
-The same rows as `auditor.sources.bookies.collections.index.collected_availability` has, for collections that
-lie where every task sees them as the driver does. Columns with few values stay the codes that they are in the
-file, from it to the table that is written.
+A collection lies where every task sees it as the driver does, at a path or in an object store. Columns with
+few values stay the codes that they are in the file, from it to the table that is written.
 """
 
 from __future__ import annotations
@@ -15,28 +14,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyarrow import fs
 from pyarrow import parquet as pq
 
-from auditor.model.regular_file import require_regular
 from auditor.sources.bookies.availability_schema import ROWS, SCHEMA
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
+from auditor.sources.file_systems import require_file
 
 _CODED = ("bookie_id", "groups", "state", "reason", "storage", "piece")
 _SHARE_BYTES = 64 << 20
 
 
 class Share(NamedTuple):
-    """Every ``of``-th row group of a file from number ``number`` on."""
+    """Every ``of``-th row group of a file, on a file system, from number ``number`` on."""
 
+    system: fs.FileSystem
     path: str
     number: int
     of: int
-
-
-def on_local_paths(collections: Sequence[tuple[Collection, CollectionManifest]]) -> bool:
-    """Whether all collections lie at paths, not under URIs."""
-    return not any("://" in collection.path for collection, _ in collections)
 
 
 def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -> int:
@@ -56,7 +52,8 @@ def shares(
         for file in manifest.tables["availability"] if manifest.id in owned else ():
             of = max(1, -(-file.bytes // _SHARE_BYTES))
             found += [
-                (Share(f"{collection.base}/{file.path}", number, of), file.bytes / of) for number in range(of)
+                (Share(collection.files, f"{collection.base}/{file.path}", number, of), file.bytes / of)
+                for number in range(of)
             ]
     least = sum(size for _, size in found) / max(1, wanted)
     lots: list[tuple[Share, ...]] = []
@@ -79,9 +76,13 @@ class CopiedRows:
     def read(self, lot: Sequence[Share]) -> Iterator[pa.RecordBatch]:
         """The rows of directories that count; OSError for a page that was changed since it was written."""
         for share in lot:
-            require_regular(share.path)
+            require_file(share.system, share.path)
             coded = pq.ParquetFile(
-                share.path, page_checksum_verification=True, read_dictionary=list(_CODED), pre_buffer=False
+                share.path,
+                page_checksum_verification=True,
+                read_dictionary=list(_CODED),
+                pre_buffer=False,
+                filesystem=share.system,
             )
             with coded as file:
                 there = [name for name in (*SCHEMA.names, "piece") if name in file.schema_arrow.names]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from auditor.codecs.store.service_info import BOOKIE_RPC
-from auditor.model.columns import LEDGER, REPLICA
+from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 from auditor.spark import functions as F
 
@@ -65,17 +65,6 @@ def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
         .where((F.col("state") != LedgerState.CLOSED) | (F.length("replica.groups") > 0))
         .select(*LEDGER, "replica.bookie_id")
     )
-
-
-def second_look(unequal: DataFrame, availability: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """The pairs that a first source found unequal, of those ``bookies`` that can list entries.
-
-    A bookie with RocksDB indexes has DbLedgerStorage, which never answers. Returns scope_id, ledger_id,
-    bookie_id.
-    """
-    rocks = availability.where("storage = 'rocksdb'").select("bookie_id").distinct()
-    pairs = unequal.where(F.col("bookie_id").isin(list(bookies))).select(*REPLICA)
-    return pairs.join(F.broadcast(rocks), "bookie_id", "left_anti").select(*REPLICA)
 
 
 def _endpoint(row: Mapping[str, Any]) -> Endpoint:

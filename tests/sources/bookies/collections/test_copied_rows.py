@@ -1,4 +1,4 @@
-"""Collections read by tasks give the rows that Spark's own reader gives."""
+"""Collections read by tasks: each row under the bookie that its piece is of."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import fs
 from pyarrow import parquet as pq
-from pyspark.sql import SparkSession
 
 from auditor.collect.collect import collect
 from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.collections import copied_rows
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
-from auditor.sources.bookies.collections.copied_rows import CopiedRows, Share, on_local_paths, shares
-from auditor.sources.bookies.collections.index import collected_availability
+from auditor.sources.bookies.collections.copied_rows import CopiedRows, Share, shares
 from auditor.sources.bookies.collections.places import PieceOwner
 from tests.sources.bookie_corpora import unpack_bookies
 
@@ -51,16 +50,25 @@ def copied(whole: Whole, owners: Mapping[str, PieceOwner], wanted: int = 2) -> l
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def test_the_rows_are_those_of_spark(
-    spark: SparkSession, whole: Whole, owners: dict[str, PieceOwner]
+def one_by_one(whole: Whole, owners: Mapping[str, PieceOwner]) -> list[dict[str, Any]]:
+    """Each row by itself, under the owner of its piece where it lies in a directory that counts."""
+    [file] = whole[1].tables["availability"]
+    found = []
+    for row in pq.read_table(Path(whole[0].base, file.path)).to_pylist():
+        owner = owners.get(row["piece"])
+        if owner and any(row["path"] == root or row["path"].startswith(f"{root}/") for root in owner.roots):
+            here = {**row, "bookie_id": owner.bookie_id, "stamp": None, "reused": False}
+            found.append({name: here.get(name) for name in SCHEMA.names})
+    return found
+
+
+def test_the_rows_are_those_of_owned_pieces_in_directories_that_count(
+    whole: Whole, owners: dict[str, PieceOwner]
 ) -> None:
-    plain = [row.asDict() for row in collected_availability(spark, [whole], owners).collect()]
     rows = copied(whole, owners)
     assert {row["bookie_id"] for row in rows} == {"a:1", "b:1"}
-    of_python = [
-        {name: bytes(v) if isinstance(v, bytearray) else v for name, v in row.items()} for row in plain
-    ]
-    assert sorted(rows, key=repr) == sorted(of_python, key=repr)
+    assert sorted(rows, key=repr) == sorted(one_by_one(whole, owners), key=repr)
+    assert shares([whole], {"other:0": PieceOwner("bk", ("/",))}, 2) == []
 
 
 def test_a_file_is_read_once_in_however_many_shares(
@@ -86,7 +94,7 @@ def test_columns_that_an_older_collection_lacks_are_null(
     [file] = whole[1].tables["availability"]
     table = pq.read_table(Path(whole[0].base, file.path)).drop_columns(["answered", "mtime"])
     pq.write_table(table, tmp_path / "old.parquet")
-    [batch] = CopiedRows(owners).read([Share(str(tmp_path / "old.parquet"), 0, 1)])
+    [batch] = CopiedRows(owners).read([Share(fs.LocalFileSystem(), str(tmp_path / "old.parquet"), 0, 1)])
     assert batch.column("mtime").null_count == batch.num_rows > 0
 
 
@@ -103,7 +111,7 @@ def test_a_row_without_piece_or_path_is_nobodys(owners: dict[str, PieceOwner], t
     ]
     schema = pa.schema([*SCHEMA.remove_metadata(), pa.field("piece", pa.string())])
     pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "odd.parquet")
-    [batch] = CopiedRows(owners).read([Share(str(tmp_path / "odd.parquet"), 0, 1)])
+    [batch] = CopiedRows(owners).read([Share(fs.LocalFileSystem(), str(tmp_path / "odd.parquet"), 0, 1)])
     assert batch.column("ledger_id").to_pylist() == [1, 2]
     assert batch.column("bookie_id").to_pylist() == ["a:1", "a:1"]
 
@@ -118,10 +126,11 @@ def test_a_byte_that_changed_since_is_noticed(
     data[(groups.dictionary_page_offset or groups.data_page_offset) + groups.total_compressed_size - 1] ^= 1
     (tmp_path / "x.parquet").write_bytes(data)
     with pytest.raises(OSError, match="CRC checksum verification failed"):
-        list(CopiedRows(owners).read([Share(str(tmp_path / "x.parquet"), 0, 1)]))
+        list(CopiedRows(owners).read([Share(fs.LocalFileSystem(), str(tmp_path / "x.parquet"), 0, 1)]))
 
 
-def test_only_paths_are_read_by_tasks(whole: Whole) -> None:
-    assert on_local_paths([whole])
-    remote = Collection(f"file://{whole[0].base}")
-    assert not on_local_paths([whole, (remote, whole[1])])
+def test_a_collection_under_a_uri_is_read_as_one_at_a_path(
+    whole: Whole, owners: dict[str, PieceOwner]
+) -> None:
+    remote = (Collection(f"file://{whole[0].base}"), whole[1])
+    assert sorted(copied(remote, owners), key=repr) == sorted(copied(whole, owners), key=repr)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from auditor.collect.collect import collect
 from auditor.model.cookie import Cookie
-from auditor.sources.bookies.collections.index import collected_availability
+from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
 from auditor.sources.bookies.collections.places import collected_places, settle_places
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
@@ -55,9 +55,10 @@ def read(spark: SparkSession) -> Any:
         bookies = whole.attribution.bookies
         planned = plan_parts([(each.bookie_id, each.index_directories) for each in bookies.values()], 4, True)
         rows = [tuple(row.values()) for part in planned for b in read_part(part) for row in b.to_pylist()]
-        table = collected_availability(spark, collected.whole, whole.owner_of_piece)
-        assert table.columns == SCHEMA.names
-        rows += [(*row[:3], None if row[3] is None else bytes(row[3]), *row[4:]) for row in table.collect()]
+        lots = shares(collected.whole, whole.owner_of_piece, 2)
+        copied = [b for lot in lots for b in CopiedRows(whole.owner_of_piece).read(lot)]
+        assert all(b.schema.names == SCHEMA.names for b in copied)
+        rows += [tuple(row.values()) for b in copied for row in b.to_pylist()]
         return Read(
             {name: (each.read, each.reason, each.index_time, each.suspect) for name, each in bookies.items()},
             sorted(rows, key=repr),

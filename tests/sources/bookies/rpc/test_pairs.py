@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
-from auditor.sources.bookies.rpc.pairs import NOT_REGISTERED, SHARED, endpoints, every_replica, second_look
+from auditor.sources.bookies.rpc.pairs import NOT_REGISTERED, SHARED, endpoints, every_replica
 from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.tables.registry import registrations
 
@@ -102,20 +102,6 @@ def test_a_bookie_is_asked_for_ledgers_of_which_it_may_hold_something(spark: Spa
     assert found.columns == ["scope_id", "ledger_id", "bookie_id"]
     assert sorted(map(tuple, found.collect())) == [(0, 1, "a"), (0, 4, "a"), (0, 5, "a"), (7, 1, "a")]
     assert every_replica(ledgers, []).collect() == []
-
-
-def test_a_second_look_is_for_unequal_pairs_of_bookies_that_can_list(spark: SparkSession) -> None:
-    unequal = spark.createDataFrame(
-        [(0, 1, "idx"), (0, 2, "idx"), (0, 1, "rocks"), (0, 1, "unasked")],
-        "scope_id long, ledger_id long, bookie_id string",
-    )
-    availability = spark.createDataFrame(
-        [("idx", "idx"), ("rocks", "rocksdb"), ("rocks", "rocksdb"), ("unasked", "idx")],
-        "bookie_id string, storage string",
-    )
-    found = second_look(unequal, availability, ["idx", "rocks"])
-    assert found.columns == ["scope_id", "ledger_id", "bookie_id"]
-    assert sorted(map(tuple, found.collect())) == [(0, 1, "idx"), (0, 2, "idx")]
 
 
 def test_a_registration_that_nothing_keeps_alive_is_no_address() -> None:

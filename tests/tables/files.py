@@ -1,0 +1,64 @@
+"""Tables as they lie in a run: Parquet files of several row groups each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+from pyarrow import parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from auditor.sources.bookies.availability_schema import SCHEMA as AVAILABILITY
+from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.spark.table_files import TableFiles
+from auditor.tables.accounts import answered_replicas, expected_replicas, index_replicas
+from auditor.tables.index_counts import COUNTS, index_counts
+from auditor.tables.replica_blocks import Account
+from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieWords, find_unequal
+from tests.tables.rows import Row
+
+
+def written(
+    rows: Sequence[Mapping[str, Any]], schema: pa.Schema, place: Path, files: int = 2, group: int = 3
+) -> TableFiles:
+    """The table of some rows, dealt out to its files in turn."""
+    place.mkdir()
+    for number in range(files):
+        table = pa.Table.from_pylist([dict(row) for row in rows[number::files]], schema.remove_metadata())
+        pq.write_table(table, place / f"part-{number}.parquet", row_group_size=group)
+    return TableFiles.of(fs.LocalFileSystem(), str(place))
+
+
+def pairs_of(
+    spark: SparkSession,
+    metadata: Sequence[Row],
+    indexes: Sequence[Row],
+    answers: Sequence[Row] = (),
+    words: BookieWords | None = None,
+) -> DataFrame:
+    """The pairs that differ, of rows of ledgers, availability and answers."""
+    with TemporaryDirectory() as folder:
+        tables = (
+            (Account.EXPECTED, LEDGERS, metadata, expected_replicas),
+            (Account.INDEX, AVAILABILITY, indexes, index_replicas),
+            (Account.ANSWER, AVAILABILITY, answers, answered_replicas),
+        )
+        accounts = [
+            AccountFiles(account, written(rows, schema, Path(folder, account.name)), read)
+            for account, schema, rows, read in tables
+        ]
+        rows = find_unequal(None, accounts, words or BookieWords())
+    return spark.createDataFrame(rows, from_arrow_schema(UNEQUAL))
+
+
+def counts_of(spark: SparkSession, indexes: Sequence[Row]) -> DataFrame:
+    """How many rows of availability are alike."""
+    with TemporaryDirectory() as folder:
+        counts = index_counts(None, written(indexes, AVAILABILITY, Path(folder, "availability")))
+    table = pa.Table.from_pylist([each._asdict() for each in counts], COUNTS)
+    return spark.createDataFrame(table, from_arrow_schema(COUNTS))

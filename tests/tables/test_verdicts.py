@@ -1,0 +1,87 @@
+"""The class of every ledger: of those that tasks say nothing is missing of, and of those that were judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyarrow import fs
+
+from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.spark.batches import table_of
+from auditor.tables.judged import JUDGED
+from auditor.tables.verdicts import VERDICTS, verdicts, verdicts_of_judged
+from tests.tables.files import written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTS = {"scope_id": 0, "write_quorum": 2, "ack_quorum": 2, "state": "CLOSED", "doubts": [], "unknown": []}
+UNREAD = [{"bookie_id": "a:1", "count": 1, "why": "unread"}]
+JUDGEMENTS: list[tuple[dict[str, Any], tuple[str, str, list[str], str]]] = [
+    ({"m": 1, "mu": 1}, ("below-ack-quorum", "below-ack-quorum", [], "confirmed")),
+    ({"m": 1, "mu": 1, "ack_quorum": 1}, ("below-write-quorum", "below-write-quorum", [], "confirmed")),
+    ({"m": 1, "mu": 1, "doubts": ["late"]}, ("below-ack-quorum", "below-ack-quorum", [], "suspect")),
+    ({"m": 2, "mu": 2}, ("entry-lost", "entry-lost", [], "confirmed")),
+    ({"m": 2, "mu": 2, "state": "OPEN"}, ("below-ack-quorum", "below-ack-quorum", [], "confirmed")),
+    ({"m": 0, "mu": 2, "unknown": UNREAD}, ("healthy", "entry-lost", ["a:1"], "unknown")),
+    ({"m": 0, "mu": 0}, ("healthy", "healthy", [], "confirmed")),
+    ({"m": 0, "mu": 0, "state": "OPEN"}, ("not-closed", "not-closed", [], "confirmed")),
+]
+
+
+def ledgers() -> list[dict[str, Any]]:
+    """Every status with every state, decided or not, and ids that two scopes or two znodes have."""
+    rows = [
+        {"status": status, "state": state, "undecidable": undecidable}
+        for status in ("ok", "broken", "unreadable", "misplaced", "gap")
+        for state in ("CLOSED", "OPEN", "IN_RECOVERY", None)
+        for undecidable in (False, True, None)
+    ]
+    numbered = [{**row, "ledger_id": number // 3, "scope_id": number % 2} for number, row in enumerate(rows)]
+    return [*numbered, {**rows[0], "ledger_id": None, "scope_id": None}]
+
+
+def healthy(row: dict[str, Any]) -> tuple[Any, ...]:
+    of = "healthy" if row["state"] == "CLOSED" else "not-closed"
+    if row["undecidable"]:
+        return row["scope_id"], row["ledger_id"], row["state"], "undecided", "undecided", 0, 0, [], "unknown"
+    return row["scope_id"], row["ledger_id"], row["state"], of, of, 0, 0, [], "confirmed"
+
+
+def test_a_judgement_gives_a_ledger_its_class(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [{**PARTS, **row, "ledger_id": number} for number, (row, _) in enumerate(JUDGEMENTS)]
+    written(rows, JUDGED, tmp_path / "judged")
+    found = verdicts_of_judged(spark.read.parquet(str(tmp_path / "judged"))).toArrow().sort_by("ledger_id")
+    names = ("class", "potential_class", "unread_bookies", "confidence")
+    assert found.column_names == VERDICTS.names
+    assert list(zip(*(found[name].to_pylist() for name in names), strict=True)) == [
+        (one, other, unread, sure) for _, (one, other, unread, sure) in JUDGEMENTS
+    ]
+
+
+def test_every_ledger_has_a_class(spark: SparkSession, tmp_path: Path) -> None:
+    judged = [
+        {**PARTS, "ledger_id": 0, "m": 1, "mu": 1},
+        {**PARTS, "scope_id": 1, "ledger_id": 2, "m": 2, "mu": 2},
+    ]
+    judged += [{**PARTS, "scope_id": 7, "ledger_id": 1, "m": 2, "mu": 2}]
+    sure = written(judged, JUDGED, tmp_path / "judged")
+    of_judged = verdicts_of_judged(spark.read.parquet(str(tmp_path / "judged"))).toArrow().to_pylist()
+    others = written(of_judged, VERDICTS, tmp_path / "others")
+    table = verdicts(spark, written(ledgers(), LEDGERS, tmp_path / "ledgers"), sure, others)
+    table.write(fs.LocalFileSystem(), str(tmp_path / "verdicts"))
+    made = spark.read.parquet(str(tmp_path / "verdicts"))
+    here = table_of((batch for read, part in table.parts for batch in read(part)), table.schema)
+    assert sorted(map(str, made.toArrow().to_pylist())) == sorted(map(str, here.to_pylist()))
+    known = {(row["scope_id"], row["ledger_id"]) for row in judged}
+    plain = [
+        healthy(row)
+        for row in ledgers()
+        if row["ledger_id"] is not None
+        and row["status"] in ("ok", "broken", "unreadable")
+        and (row["scope_id"], row["ledger_id"]) not in known
+    ]
+    found = [tuple(row.values()) for row in here.to_pylist()]
+    assert sorted(map(str, (row for row in found if row[:2] not in known))) == sorted(map(str, plain))
+    assert sum(row[:2] in known for row in found) == len(judged)
