@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.keys import long_hierarchical
+from auditor.keys.layouts import LONG_HIERARCHICAL
 from benchmarks import snapshot_file
 from benchmarks.cluster import INSTANCE_ID, NOW_MS, Cluster, Longs
 from benchmarks.snapshot_file import record
@@ -34,7 +34,7 @@ def write_dump(cluster: Cluster, path: Path) -> str:
         for alike in cluster.groups_of_ledgers():
             data = cluster.metadata(alike)
             for ledger in alike.ids.tolist():
-                file.write(_line(f"{ROOT}/{long_hierarchical.to_path(ledger)}", data, 0))
+                file.write(_line(f"{ROOT}/{LONG_HIERARCHICAL.to_path(ledger)}", data, 0))
     return f"dump://{path}"
 
 
@@ -43,7 +43,7 @@ def _records(cluster: Cluster) -> Iterator[bytes]:
     for name, data, owner in [("", b"", 0), *_own_nodes(cluster), *_inner_nodes(cluster.end)]:
         yield record(name, data, owner)
     for alike in cluster.groups_of_ledgers():
-        path = f"{ROOT}/{long_hierarchical.to_path(0)}"
+        path = f"{ROOT}/{LONG_HIERARCHICAL.to_path(0)}"
         template = np.frombuffer(record(path, cluster.metadata(alike)), np.uint8)
         for start in range(0, len(alike.ids), _ROWS):
             ids = alike.ids[start : start + _ROWS]
@@ -66,7 +66,7 @@ def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
 def _inner_nodes(ledgers: int) -> Iterator[tuple[str, bytes, int]]:
     seen: dict[str, None] = {}
     for leaf in range(0, max(ledgers, 1), 10_000):
-        parts = long_hierarchical.to_path(leaf).split("/")[:-1]
+        parts = LONG_HIERARCHICAL.to_path(leaf).split("/")[:-1]
         seen |= dict.fromkeys("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
     return ((f"{ROOT}/{name}", b"", 0) for name in seen)
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from auditor.codecs.availability.fold import fold_slots
 from auditor.keys import index_path
-from auditor.keys.index_names import ledger_ids
+from auditor.keys.index_path import ledger_ids
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.listing import PIECE_FILES
 from auditor.sources.bookies.index_files.row_builder import RowBuilder

@@ -16,9 +16,7 @@ SAME_MEANING = {
     **dict.fromkeys(
         ("render", "markdown", "samples"), "a report in the form that the module is called after"
     ),
-    **dict.fromkeys(
-        ("from_path", "to_path", "from_name", "ledger_ids", "ledger_spelt", "classify"), "keys, by layout"
-    ),
+    **dict.fromkeys(("from_path", "to_path", "ledger_ids", "ledger_spelt", "classify"), "keys, by layout"),
     **dict.fromkeys(("from_json", "to_json", "to_csv"), "a value as JSON or CSV, and back"),
     **dict.fromkeys(
         ("build_index", "count_ledgers", "parse_line", "probe", "recognise"), "stores, each its own"

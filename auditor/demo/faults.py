@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auditor.demo.sample import SampleCluster
-from auditor.keys import hierarchical, index_path, marks
+from auditor.keys import index_path, marks
+from auditor.keys.layouts import HIERARCHICAL
 
 _HEADER = b"BookieMetadataFormatVersion\t1\n"
 _SLOT = struct.Struct(">q")
@@ -35,7 +36,7 @@ def metadata_that_breaks_a_rule(cluster: SampleCluster) -> None:
     _ledger(cluster, 1004, [(0, [B1, B2])], quorum=3, last=-1)  # quorum-invalid
     _ledger(cluster, 1005, [(9, [B1, B2]), (0, [B1, B2])], last=-1)  # segment-order
     _ledger(cluster, 1006, [(0, [B1, "not/an/id"])], last=-1)  # bookie-id-invalid
-    cluster.put(hierarchical.to_path(1007), b"no metadata")  # metadata-unreadable
+    cluster.put(HIERARCHICAL.to_path(1007), b"no metadata")  # metadata-unreadable
     cluster.put("00/0000/X1008", b"")  # metadata-misplaced
 
 
@@ -110,7 +111,7 @@ def _ledger(
         "0",
         *("\t".join([str(first), *members]) for first, members in segments),
     ]
-    cluster.put(hierarchical.to_path(ledger_id), _HEADER + "\n".join([*lines, f"{last}\tCLOSED"]).encode())
+    cluster.put(HIERARCHICAL.to_path(ledger_id), _HEADER + "\n".join([*lines, f"{last}\tCLOSED"]).encode())
 
 
 def _cookie(cluster: SampleCluster, name: str, bookie_host: str) -> None:

@@ -1,16 +1,41 @@
-"""Ledger id ⇄ path of its index file below ``current`` (IndexPersistenceMgr).
+"""Ledger id ⇄ path of its index file below ``current`` (IndexPersistenceMgr; outside scope 0: BP-35).
 
-Two directories from the two lowest bytes of the id, then the whole id; hexadecimal, lower case, unpadded.
+    12/34/1234.idx                                  scope 0: the two lowest bytes, then the whole id
+    00000000/00000001/00000000/00000002/2.idx       scope 1, ledger 2
+
+Digits are hexadecimal, lower case, and unpadded in scope 0. For other scopes the proposal names four
+directories, the halves of the scope and those of the ledger; padding and file name are this program's choice.
+With eight digits they are none of the directories of scope 0, which have one or two, and the server's scan,
+which looks two levels down, finds no file in them. Directories without the padding are read as well
+(``0/1/0/2/2.idx``): a directory ``0/1`` then has indexes of scope 0 and steps to those of scope 1.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.model.ledger_id import LedgerId
 
 MAX_LEDGER_ID = 2**63 - 1
+STEPS = 4
+"""Directories between ``current`` and the file of a ledger outside scope 0."""
 
 _MASK = 2**64 - 1
 _NAME = re.compile(r"(0|[1-9a-f][0-9a-f]{0,15})\.idx")
+_TOP = re.compile(r"[0-9a-f]{8}")
+_STEP = re.compile(r"0|[1-9a-f][0-9a-f]{0,7}|[0-9a-f]{8}")
+
+_DIGITS = 16
+_SLASH, _OTHER = 254, 255
+_SUFFIX = np.frombuffer(b".idx", np.uint8)
+_VALUES = np.full(256, _OTHER, np.uint8)
+_VALUES[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(_DIGITS)
+_VALUES[ord("/")] = _SLASH
 
 
 def to_path(ledger_id: int) -> str:
@@ -36,3 +61,113 @@ def from_name(name: str) -> int | None:
         return None
     ledger_id = int(match[1], 16)
     return ledger_id if ledger_id <= MAX_LEDGER_ID else None
+
+
+def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
+    """`from_name` of many paths at once, each by its last step; -1 where that is not an index file's name.
+
+    Every path has at least one "/", and five bytes.
+
+    >>> ledger_ids([b"/l0/12/34/1234.idx", b"/l0/0/1/0001.idx", b"/l0/0/notes"]).tolist()
+    [4660, -1, -1]
+    """
+    octets = np.frombuffer(b"".join(paths), np.uint8)
+    ends = np.cumsum(np.fromiter(map(len, paths), np.int64, len(paths)))
+    named = (octets[ends[:, None] + np.arange(-4, 0)] == _SUFFIX).all(axis=1)
+    values = _VALUES[octets]
+    at = ends - 5  # the last digit; it moves to the byte before the first
+    ids = np.zeros(len(paths), np.uint64)
+    leading = np.full(len(paths), _OTHER, np.uint8)
+    digits = np.zeros(len(paths), np.int64)
+    for step in range(_DIGITS):
+        value = values[at]
+        more = value < _DIGITS
+        if not more.any():
+            break
+        ids |= np.where(more, value, 0).astype(np.uint64) << np.uint64(4 * step)
+        leading = np.where(more, value, leading)
+        digits += more
+        at -= more
+    named &= (values[at] == _SLASH) & (digits > 0) & ((leading > 0) | (digits == 1)) & (ids <= MAX_LEDGER_ID)
+    return np.where(named, ids.view(np.int64), -1)
+
+
+def scoped_to_path(ledger: LedgerId) -> str:
+    """Where the index of a ledger of a scope other than 0 is kept, relative to ``current``.
+
+    >>> scoped_to_path(LedgerId(-2, scope=1))
+    '00000000/00000001/ffffffff/fffffffe/fffffffffffffffe.idx'
+    """
+    name = ledger.qualified_name
+    eights = [name[at : at + 8] for at in range(0, 32, 8)]
+    return "/".join([*eights, f"{int(name[16:], 16):x}.idx"])
+
+
+def scoped_paths(ledger: LedgerId) -> Iterator[str]:
+    """Every path that is read as that of a ledger's index: with the padding first, then without some of it.
+
+    >>> list(scoped_paths(LedgerId(2, scope=1)))[-1]
+    '0/1/0/2/2.idx'
+    """
+    *steps, file = scoped_to_path(ledger).split("/")
+    return (f"{each}/{file}" for each in spellings([int(each, 16) for each in steps]))
+
+
+def spellings(steps: Sequence[int]) -> Iterator[str]:
+    """Every way to write some steps, the one with all of the padding first.
+
+    >>> list(spellings([0xdeadbeef, 2]))
+    ['deadbeef/00000002', 'deadbeef/2']
+    """
+    # A dict keeps the order, and what needs no padding comes once.
+    return map("/".join, product(*(dict.fromkeys((f"{step:08x}", f"{step:x}")) for step in steps)))
+
+
+def third_step(place: str, name: str) -> tuple[int, ...] | None:
+    """The three steps to a directory below two others, where they lead to a scope other than 0.
+
+    >>> third_step("0/1", "0"), third_step("0/0", "0"), third_step("0/1", "notes")
+    ((0, 1, 0), None, None)
+    """
+    steps = [step(each) for each in (*place.split("/"), name)]
+    found = tuple(each for each in steps if each is not None)
+    return found if len(found) == len(steps) and any(found[:2]) else None
+
+
+def is_scoped_top(name: str) -> bool:
+    """Whether a directory in ``current`` is the first step to such files.
+
+    >>> is_scoped_top("00000000"), is_scoped_top("0"), is_scoped_top("locations")
+    (True, False, False)
+    """
+    return _TOP.fullmatch(name) is not None
+
+
+def step(name: str) -> int | None:
+    """The half that a directory below the first one stands for, padded or not; None if it is not a step.
+
+    >>> step("0000001f"), step("1f"), step("01f")
+    (31, 31, None)
+    """
+    return int(name, 16) if _STEP.fullmatch(name) else None
+
+
+def ledger_spelt(steps: Sequence[int]) -> LedgerId:
+    """The ledger whose directories these are; what is not there counts as 0.
+
+    >>> ledger_spelt([0, 1, 0, 2])
+    LedgerId(id=2, scope=1)
+    >>> ledger_spelt([0, 1])
+    LedgerId(id=0, scope=1)
+    """
+    return LedgerId.parse("".join(f"{each:08x}" for each in steps).ljust(32, "0"))
+
+
+def scoped_from_name(name: str) -> int | None:
+    """The id in its scope of the ledger whose index a file is by its name, or None if it is no such name.
+
+    >>> scoped_from_name("fffffffffffffffe.idx"), scoped_from_name("0002.idx")
+    (-2, None)
+    """
+    match = _NAME.fullmatch(name)
+    return None if match is None else LedgerId.parse(match[1].zfill(32)).id

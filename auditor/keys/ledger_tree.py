@@ -15,15 +15,15 @@ ids of its own.
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-from auditor.keys import etcd, flat, hierarchical, legacy_hierarchical, long_hierarchical, scoped_path
+from auditor.keys import etcd, scoped_path
+from auditor.keys.layouts import FLAT, LAYOUTS, MAX_LEDGER_ID
 from auditor.model.layout import LayoutKind
 from auditor.model.ledger_id import LedgerId
 
-__all__ = ["LayoutKind", "Place", "PlaceKind", "classify", "from_path", "to_path"]
+__all__ = ["MAX_LEDGER_ID", "LayoutKind", "Place", "PlaceKind", "classify", "from_path", "to_path"]
 
-MAX_LEDGER_ID = 2**63 - 1
 MIN_LEDGER_ID = -(2**63)
 """Only scopes other than 0 have negative ids: half of all UUIDs."""
 
@@ -48,13 +48,6 @@ class Place(NamedTuple):
     """Of ``malformed``: the other layout that keeps a ledger at this very path, if one does."""
 
 
-class _Layout(Protocol):
-    """What each module of a layout offers."""
-
-    def to_path(self, ledger_id: int) -> str: ...
-    def from_path(self, rel: str) -> int | None: ...
-
-
 class _Shape(NamedTuple):
     """One tree: the width of its top names, how many levels of four digits follow before the leaves."""
 
@@ -66,12 +59,6 @@ class _Shape(NamedTuple):
 
 _SHORT = _Shape(re.compile(r"[0-9]{2}"), 2, 10, clamped=True)
 _LONG = _Shape(re.compile(r"[0-9]{3}"), 4, 19, clamped=False)
-_LAYOUTS: dict[LayoutKind, _Layout] = {
-    LayoutKind.FLAT: flat,
-    LayoutKind.LEGACY_HIERARCHICAL: legacy_hierarchical,
-    LayoutKind.HIERARCHICAL: hierarchical,
-    LayoutKind.LONG_HIERARCHICAL: long_hierarchical,
-}
 _SHAPES: dict[LayoutKind, tuple[_Shape, ...]] = {
     LayoutKind.FLAT: (),
     LayoutKind.LEGACY_HIERARCHICAL: (_SHORT,),
@@ -102,7 +89,7 @@ def to_path(kind: LayoutKind, ledger_id: int) -> str:
     """
     if kind is LayoutKind.ETCD:
         return etcd.to_path(LedgerId(ledger_id))
-    return _LAYOUTS[kind].to_path(ledger_id)
+    return LAYOUTS[kind].to_path(ledger_id)
 
 
 def from_path(kind: LayoutKind, rel: str) -> int | None:
@@ -114,7 +101,7 @@ def from_path(kind: LayoutKind, rel: str) -> int | None:
     if kind is LayoutKind.ETCD:
         ledger = etcd.from_path(rel)
         return ledger.id if ledger is not None and ledger.scope == 0 and ledger.id >= 0 else None
-    return _LAYOUTS[kind].from_path(rel)
+    return LAYOUTS[kind].from_path(rel)
 
 
 def classify(kind: LayoutKind, rel: str) -> Place:
@@ -139,7 +126,7 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     """
     if kind is LayoutKind.ETCD:
         return _etcd(rel)
-    ledger_id = _LAYOUTS[kind].from_path(rel)
+    ledger_id = LAYOUTS[kind].from_path(rel)
     if ledger_id is not None:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
     names = rel.split("/")
@@ -234,7 +221,7 @@ def _flat(name: str) -> Place:
     """Flat listings parse whatever follows the L as a signed number and skip what does not parse."""
     if not name.startswith("L") or name in _SPECIAL:
         return Place("other")
-    ledger_id = flat.from_path(name)
+    ledger_id = FLAT.from_path(name)
     if ledger_id is not None:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
     if _JAVA_LONG.fullmatch(name, 1) and len(name) <= _MAX_NAME:
@@ -253,7 +240,7 @@ def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
     if good:
         if leaf in _SPECIAL or leaf.startswith("ID-"):
             return Place("other")
-        ledger_id = _LAYOUTS[kind].from_path("/".join(names))
+        ledger_id = LAYOUTS[kind].from_path("/".join(names))
         if ledger_id is not None:  # asked for a znode below this ledger's
             return Place("ledger", ledger_id, ledger_id, ledger_id)
     listed = _bulk_listing_id(shape, inner, leaf)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.codecs.byte_column import TextColumn, begin_with, windows
-from auditor.keys.hierarchical import FIRST_LONG_ID
+from auditor.keys.layouts import FIRST_LONG_ID
 from auditor.model.layout import LayoutKind
 
 _SHORT, _LONG, _FLAT = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"

@@ -14,17 +14,26 @@ listing fail, and the id 2^63 - 1: only then the ranges are looked at, all of th
 
 The ids that the server makes of names that are no ledger's are those of the column ``ledger_id`` of misplaced
 rows (`auditor.keys.ledger_tree`).
+
+ScanAndCompareGarbageCollector takes for granted that ranges ascend: of each it looks at the local ids from
+the last range's end + 1 to this one's end, and deletes those that are not among the range's own. So
+
+    an id that is listed after a higher one      is deleted when that higher range is looked at
+    a range that ends at or below the last one   ends the pass (TreeSet.subSet throws): all above stays
+    an end of 2^63 - 1                           makes the next start -2^63: everything is deleted
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from auditor.keys.gc_listing import ALL_BEFORE, follow_ranges
+from auditor.codecs.availability.groups import Longs
 from auditor.keys.ledger_tree import MAX_LEDGER_ID, to_path
 from auditor.model.layout import LayoutKind
 from auditor.model.states import LISTED, LedgerStatus
@@ -33,6 +42,10 @@ from auditor.spark.batches import map_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+ALL_BEFORE = -1
+"""The end that the collector starts from: the first range begins with id 0."""
+
 
 ETCD_BATCH = 100
 """Keys that the driver's listing asks etcd for at once; what of them cannot be read loses all."""
@@ -141,3 +154,32 @@ def _batch() -> Column:
 
     number = F.row_number().over(Window.orderBy("rel")) - 1
     return F.lpad(F.floor(number / ETCD_BATCH).cast("string"), 20, "0")
+
+
+class RangeWalk(NamedTuple):
+    """What a pass makes of each range, in the order of the listing.
+
+    ``previous`` is the greatest end of the ranges before. ``reached`` says whether the pass compares local
+    ids with the range; an id of it is taken for listed if it is above ``previous`` too.
+    """
+
+    previous: Longs
+    reached: NDArray[np.bool_]
+
+
+def follow_ranges(ends: Longs, fails: NDArray[np.bool_]) -> RangeWalk:
+    """Follow a listing of ranges with these ``ends``; one that ``fails`` cannot be listed, and ends the pass.
+
+    Behind an end of 2^63 - 1 nothing is reached: whatever is local was deleted by then, or is now.
+
+    >>> follow_ranges(np.array([9, 19, 5, 30]), np.zeros(4, bool)).reached.tolist()
+    [True, True, False, False]
+    >>> follow_ranges(np.array([9, 2**63 - 1, 12]), np.zeros(3, bool)).previous.tolist()[:2]
+    [-1, 9]
+    """
+    before = np.concatenate([np.array([ALL_BEFORE], np.int64), ends[:-1]])[: len(ends)]
+    previous = np.maximum.accumulate(before) if len(ends) else before
+    broken = fails | (ends <= previous)
+    # The range that overflows is compared itself; what follows is not.
+    over = np.concatenate([np.zeros(1, bool), ends[:-1] == MAX_LEDGER_ID])[: len(ends)]
+    return RangeWalk(previous, ~np.logical_or.accumulate(broken | over))

@@ -14,7 +14,7 @@ from auditor.doctor import examine
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import UsageError
 from auditor.keys import etcd as etcd_keys
-from auditor.keys import hierarchical, long_hierarchical
+from auditor.keys.layouts import HIERARCHICAL, LONG_HIERARCHICAL
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.doctor import Diagnosis, Line, State
 from auditor.model.ledger_id import LedgerId
@@ -169,9 +169,9 @@ def test_small_trees_are_counted_and_large_ones_estimated(tmp_path: Path) -> Non
     few = [LedgerId(number).id for number in range(0, 300_000, 10_000)]
     many = [LedgerId(number).id for number in range(0, (SAMPLED + 36) * 10_000, 10_000)]
     with EmbeddedZooKeeper(tmp_path) as server, writer(server.hosts) as client:
-        write(client, {f"/few/{hierarchical.to_path(id_)}": b"" for id_ in few})
-        write(client, {f"/few/{long_hierarchical.to_path(2**40)}": b"", "/few/cookies": b""})
-        write(client, {f"/many/{hierarchical.to_path(id_)}": b"" for id_ in many})
+        write(client, {f"/few/{HIERARCHICAL.to_path(id_)}": b"" for id_ in few})
+        write(client, {f"/few/{LONG_HIERARCHICAL.to_path(2**40)}": b"", "/few/cookies": b""})
+        write(client, {f"/many/{HIERARCHICAL.to_path(id_)}": b"" for id_ in many})
         write(client, {"/flat/L0000000001": b"", "/flat/L0000000002": b"", "/flat/LAYOUT": b""})
 
         def counted(root: str, layout: LayoutKind) -> LedgerCount:

@@ -1,12 +1,27 @@
-"""Index files: where 4.17.2 puts them, and which names are theirs."""
+"""Index files: where they are put, and which names are theirs; of many at once what each says alone."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from auditor.keys.index_path import from_name, to_path
+from auditor.keys import index_path
+from auditor.keys.index_path import (
+    from_name,
+    is_scoped_top,
+    ledger_ids,
+    ledger_spelt,
+    scoped_from_name,
+    scoped_paths,
+    scoped_to_path,
+    step,
+    third_step,
+    to_path,
+)
+from auditor.model.ledger_id import LedgerId
 
 GOLDEN = {
     0: "0/0/0.idx",
@@ -44,3 +59,80 @@ def test_other_names_are_nobodys(name: str) -> None:
 def test_only_names_that_we_would_write_are_read(name: str) -> None:
     ledger_id = from_name(name)
     assert ledger_id is None or to_path(ledger_id).endswith(f"/{name}")
+
+
+near_names = st.one_of(
+    st.integers(0, 2**64 - 1).map(lambda number: f"{number:x}.idx"),
+    st.text("0123456789abcdefA.idxrlo", min_size=1, max_size=22),
+    st.text("0189af", max_size=18).map(lambda digits: f"{digits}.idx"),
+    st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=5),
+)
+
+
+@given(st.lists(near_names, min_size=1, max_size=8))
+@example([".idx"])
+@example(["0.idx", "00.idx", "7fffffffffffffff.idx", "8000000000000000.idx", "17fffffffffffffff.idx"])
+def test_a_name_is_read_among_others_as_it_is_alone(names: list[str]) -> None:
+    alone = [from_name(name) for name in names]
+    together = ledger_ids([os.fsencode(f"/l0/0/1/{name}") for name in names]).tolist()
+    assert together == [-1 if ledger is None else ledger for ledger in alone]
+
+
+@given(st.lists(st.integers(0, 2**63 - 1), min_size=1))
+def test_the_ledger_of_every_path_is_read(ledgers: list[int]) -> None:
+    assert ledger_ids([f"/l0/{to_path(ledger)}".encode() for ledger in ledgers]).tolist() == ledgers
+
+
+LONGS = st.integers(-(2**63), 2**63 - 1)
+SCOPED = {
+    LedgerId(2, scope=1): "00000000/00000001/00000000/00000002/2.idx",
+    LedgerId(0, scope=2**40): "00000100/00000000/00000000/00000000/0.idx",
+    LedgerId(-1, scope=-1): "ffffffff/ffffffff/ffffffff/ffffffff/ffffffffffffffff.idx",
+    LedgerId(-(2**63), scope=5): "00000000/00000005/80000000/00000000/8000000000000000.idx",
+}
+
+
+@pytest.mark.parametrize(("ledger", "path"), SCOPED.items(), ids=[each.qualified_name for each in SCOPED])
+def test_each_half_is_a_directory_and_the_file_has_the_id(ledger: LedgerId, path: str) -> None:
+    assert scoped_to_path(ledger) == path
+
+
+@given(LONGS, LONGS)
+def test_a_path_is_read_back_whatever_its_high_bits(scope: int, ledger_id: int) -> None:
+    *names, file = scoped_to_path(LedgerId(ledger_id, scope)).split("/")
+    assert is_scoped_top(names[0])
+    for spelling in (names, [names[0], *(f"{int(name, 16):x}" for name in names[1:])]):
+        steps = [step(name) for name in spelling]
+        assert ledger_spelt([each for each in steps if each is not None]) == LedgerId(ledger_id, scope)
+    assert scoped_from_name(file) == ledger_id
+
+
+@given(LONGS, LONGS)
+def test_every_spelling_of_a_path_is_read_as_that_ledger(scope: int, ledger_id: int) -> None:
+    ledger = LedgerId(ledger_id, scope)
+    spelled_paths = list(scoped_paths(ledger))
+    assert spelled_paths[0] == scoped_to_path(ledger)
+    assert len(set(spelled_paths)) == len(spelled_paths)
+    for path in spelled_paths:
+        *names, file = path.split("/")
+        steps = [step(name) for name in names]
+        assert ledger_spelt([each for each in steps if each is not None]) == ledger
+        assert scoped_from_name(file) == ledger_id
+        assert third_step("/".join(names[:2]), names[2]) == (tuple(steps[:3]) if scope else None)
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_no_directory_of_scope_0_is_taken_for_one_of_theirs(ledger_id: int) -> None:
+    assert not is_scoped_top(index_path.to_path(ledger_id).partition("/")[0])
+
+
+@pytest.mark.parametrize("name", ["", "01", "0000001", "000000001", "1G", "A", "1\n", "2.idx", "locations"])
+def test_other_names_are_no_steps(name: str) -> None:
+    assert step(name) is None
+    assert not is_scoped_top(name)
+
+
+@given(st.text(max_size=20))
+def test_only_names_of_scopes_that_we_would_write_are_read(name: str) -> None:
+    ledger_id = scoped_from_name(name)
+    assert ledger_id is None or scoped_to_path(LedgerId(ledger_id, 1)).endswith(f"/{name}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.errors import UsageError
-from auditor.keys import flat, hierarchical, index_path, legacy_hierarchical, long_hierarchical, marks
+from auditor.keys import index_path, marks
+from auditor.keys.layouts import FLAT, HIERARCHICAL, LEGACY_HIERARCHICAL, LONG_HIERARCHICAL, KeyLayout
 from tests.codecs.metadata_vectors import Vector, corpus_ledgers, vectors
 
 TEN_DIGITS = 10**10
@@ -34,7 +33,7 @@ GOLDEN = {
 
 @pytest.mark.parametrize(("ledger_id", "paths"), GOLDEN.items(), ids=map(str, GOLDEN))
 def test_paths_are_those_of_a_server(ledger_id: int, paths: tuple[str, str, str]) -> None:
-    layouts = (flat, hierarchical, long_hierarchical)
+    layouts = (FLAT, HIERARCHICAL, LONG_HIERARCHICAL)
     assert tuple(layout.to_path(ledger_id) for layout in layouts) == paths
     # A negative id is illegal outside of scopes: Java writes its path, and nobody should read it.
     expected = None if ledger_id < 0 else ledger_id
@@ -44,35 +43,35 @@ def test_paths_are_those_of_a_server(ledger_id: int, paths: tuple[str, str, str]
 @pytest.mark.parametrize("vector", vectors("paths"), ids=lambda vector: str(vector["ledgerId"]))
 def test_paths_are_those_of_java(vector: Vector) -> None:
     ledger_id = vector["ledgerId"]
-    assert "/ledgers/" + flat.to_path(ledger_id) == vector["flat"]
-    assert "/ledgers/" + hierarchical.to_path(ledger_id) == vector["hierarchical"]
-    assert "/ledgers/" + long_hierarchical.to_path(ledger_id) == vector["longHierarchical"]
+    assert "/ledgers/" + FLAT.to_path(ledger_id) == vector["flat"]
+    assert "/ledgers/" + HIERARCHICAL.to_path(ledger_id) == vector["hierarchical"]
+    assert "/ledgers/" + LONG_HIERARCHICAL.to_path(ledger_id) == vector["longHierarchical"]
     assert "/ledgers/" + marks.to_path(ledger_id) == vector["mark"]
     assert "/ledgers/" + marks.lock_to_path(ledger_id) == vector["lock"]
     assert index_path.to_path(ledger_id) == vector["index"]
     if ledger_id < TEN_DIGITS:
-        assert "/ledgers/" + legacy_hierarchical.to_path(ledger_id) == vector["legacyHierarchical"]
+        assert "/ledgers/" + LEGACY_HIERARCHICAL.to_path(ledger_id) == vector["legacyHierarchical"]
 
 
 @given(ids)
-@pytest.mark.parametrize("layout", [flat, hierarchical, long_hierarchical])
-def test_a_path_is_read_back(layout: ModuleType, ledger_id: int) -> None:
+@pytest.mark.parametrize("layout", [FLAT, HIERARCHICAL, LONG_HIERARCHICAL])
+def test_a_path_is_read_back(layout: KeyLayout, ledger_id: int) -> None:
     assert layout.from_path(layout.to_path(ledger_id)) == ledger_id
 
 
 @given(st.integers(0, TEN_DIGITS - 1))
 def test_a_legacy_path_is_read_back(ledger_id: int) -> None:
-    assert legacy_hierarchical.from_path(legacy_hierarchical.to_path(ledger_id)) == ledger_id
+    assert LEGACY_HIERARCHICAL.from_path(LEGACY_HIERARCHICAL.to_path(ledger_id)) == ledger_id
 
 
 def test_the_legacy_layout_ends_at_ten_digits() -> None:
     with pytest.raises(UsageError):
-        legacy_hierarchical.to_path(TEN_DIGITS)
+        LEGACY_HIERARCHICAL.to_path(TEN_DIGITS)
 
 
 @given(st.one_of(st.text("0123456789L/-", max_size=26), st.text(max_size=12)))
-@pytest.mark.parametrize("layout", [flat, legacy_hierarchical, hierarchical, long_hierarchical])
-def test_only_paths_that_we_would_write_are_read(layout: ModuleType, rel: str) -> None:
+@pytest.mark.parametrize("layout", [FLAT, LEGACY_HIERARCHICAL, HIERARCHICAL, LONG_HIERARCHICAL])
+def test_only_paths_that_we_would_write_are_read(layout: KeyLayout, rel: str) -> None:
     ledger_id = layout.from_path(rel)
     assert ledger_id is None or layout.to_path(ledger_id) == rel
 
@@ -80,25 +79,25 @@ def test_only_paths_that_we_would_write_are_read(layout: ModuleType, rel: str) -
 @pytest.mark.parametrize(
     ("layout", "rel"),
     [
-        (flat, "L1"),
-        (flat, "L00000000001"),
-        (flat, "L9223372036854775808"),
-        (flat, "l0000000001"),
-        (legacy_hierarchical, "00/0000/X0001"),
-        (legacy_hierarchical, "00/0000/L00001"),
-        (legacy_hierarchical, "/00/0000/L0001"),
-        (legacy_hierarchical, "٠٠/0000/L0001"),
-        (hierarchical, "21/4748/L3647"),
-        (hierarchical, "000/0000/0021/4748/L3646"),
-        (long_hierarchical, "922/3372/0368/5477/L5808"),
-        (long_hierarchical, "000/0000/0000/L0001"),
+        (FLAT, "L1"),
+        (FLAT, "L00000000001"),
+        (FLAT, "L9223372036854775808"),
+        (FLAT, "l0000000001"),
+        (LEGACY_HIERARCHICAL, "00/0000/X0001"),
+        (LEGACY_HIERARCHICAL, "00/0000/L00001"),
+        (LEGACY_HIERARCHICAL, "/00/0000/L0001"),
+        (LEGACY_HIERARCHICAL, "٠٠/0000/L0001"),
+        (HIERARCHICAL, "21/4748/L3647"),
+        (HIERARCHICAL, "000/0000/0021/4748/L3646"),
+        (LONG_HIERARCHICAL, "922/3372/0368/5477/L5808"),
+        (LONG_HIERARCHICAL, "000/0000/0000/L0001"),
     ],
 )
-def test_other_paths_are_nobodys(layout: ModuleType, rel: str) -> None:
+def test_other_paths_are_nobodys(layout: KeyLayout, rel: str) -> None:
     assert layout.from_path(rel) is None
 
 
-@pytest.mark.parametrize(("corpus", "layout"), [("interleaved-hier", hierarchical), ("flat-v1", flat)])
-def test_the_ledgers_of_a_real_cluster_are_where_they_should_be(corpus: str, layout: ModuleType) -> None:
+@pytest.mark.parametrize(("corpus", "layout"), [("interleaved-hier", HIERARCHICAL), ("flat-v1", FLAT)])
+def test_the_ledgers_of_a_real_cluster_are_where_they_should_be(corpus: str, layout: KeyLayout) -> None:
     for rel, _, _, decoded in corpus_ledgers(corpus):
         assert layout.from_path(rel) == decoded["ledgerId"]

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 
 from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import PulsarManagedLedgerInfo
 from auditor.codecs.pulsar.compression import parse
-from auditor.keys import hierarchical
+from auditor.keys.layouts import HIERARCHICAL
 
 LISTS = "/managed-ledgers"
 SCHEMAS = "/schemas"
@@ -100,7 +100,7 @@ def _forget_schemas(client: KazooClient, topic: str, said: Any) -> set[Expected]
 
 
 def _remove_metadata(client: KazooClient, ledger_id: int) -> set[Expected]:
-    client.delete(f"/ledgers/{hierarchical.to_path(ledger_id)}")
+    client.delete(f"/ledgers/{HIERARCHICAL.to_path(ledger_id)}")
     return {Expected("owner-dangling", ledger_id)}
 
 

@@ -25,7 +25,8 @@ from auditor.codecs.bookie import cookie, index_file, ledger_data
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords
 from auditor.codecs.bookie.journal import Journal
 from auditor.codecs.ledger_metadata.one import decode
-from auditor.keys import index_path, long_hierarchical
+from auditor.keys import index_path
+from auditor.keys.layouts import LONG_HIERARCHICAL
 from auditor.model.cookie import Cookie
 from auditor.sources.bookies.entry_logs.locations import located_batches
 from auditor.sources.bookies.entry_logs.metadata_cache import open_cache
@@ -318,7 +319,7 @@ def test_ledgers_are_what_the_client_wrote_and_every_copy_is_there(golden: Golde
     held = {place.name.removesuffix("_3181"): held_by(place) for place, _ in golden.each()}
     tails = {place.name.removesuffix("_3181"): tail_of(place) for place, _ in golden.each()}
     stored = {
-        long_hierarchical.from_path(path.removeprefix("/ledgers/")): data
+        LONG_HIERARCHICAL.from_path(path.removeprefix("/ledgers/")): data
         for path, data in golden.metadata.items()
     }
     for ledger, wrote in golden.oracle["ledgers"].items():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import StoreError
-from auditor.keys import flat, hierarchical
+from auditor.keys.layouts import FLAT, HIERARCHICAL
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
@@ -20,7 +20,7 @@ from auditor.sources.metadata.zookeeper.walk import Top
 from tests.servers.zookeeper import Ensemble, ZooKeeperProcess, write, writer
 from tests.servers.zookeeper_debian import debian_jars
 
-LEDGERS = {f"/bk/{hierarchical.to_path(n * 2_500)}": b"%d" % n for n in range(600)}
+LEDGERS = {f"/bk/{HIERARCHICAL.to_path(n * 2_500)}": b"%d" % n for n in range(600)}
 AFTER = 3  # batches after which something happens
 
 Act = Callable[[ZooKeeperStore], object]
@@ -251,7 +251,7 @@ def test_a_cluster_that_stays_away_is_an_error_and_never_a_shorter_list(
 
 
 def test_shares_of_a_flat_root_survive_a_restart(tmp_path: Path) -> None:
-    ids = {f"/bk/{flat.to_path(n)}": b"" for n in range(500)}
+    ids = {f"/bk/{FLAT.to_path(n)}": b"" for n in range(500)}
     with ZooKeeperProcess(tmp_path / "server") as server:
         with writer(server.hosts) as client:
             write(client, ids)

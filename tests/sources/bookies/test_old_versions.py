@@ -24,7 +24,7 @@ from auditor.codecs.bookie.journal import Journal
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.store import layout
 from auditor.demo.sample import extract
-from auditor.keys import flat, hierarchical
+from auditor.keys.layouts import FLAT, HIERARCHICAL
 from auditor.model.ledger_metadata import LedgerMetadata
 from auditor.sources.bookies.by_name import find_indexes
 from auditor.sources.bookies.part_rows import read_part
@@ -68,7 +68,7 @@ def ledgers(version: str) -> dict[int, LedgerMetadata]:
     found = {}
     for path, data in znodes(version).items():
         below = path.removeprefix("/ledgers/")
-        id = flat.from_path(below) if "/" not in below else hierarchical.from_path(below)
+        id = FLAT.from_path(below) if "/" not in below else HIERARCHICAL.from_path(below)
         if id is not None:
             found[id] = ledger_metadata.decode(data)
     return found

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auditor.keys import index_path, scoped_index_path
+from auditor.keys import index_path
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.page_size import page_sizes
@@ -182,7 +182,7 @@ def test_rows_have_the_scope_of_their_ledger(tmp_path: Path) -> None:
     directory = make_directory(tmp_path / "l0", b"5\n...")
     held = {LedgerId(2): [0, 1], LedgerId(2, scope=1): [0, 5], LedgerId(-2, scope=-1): [7]}
     for ledger, entry_ids in held.items():
-        path = scoped_index_path.to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
+        path = index_path.scoped_to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
         file = directory / "current" / path
         file.parent.mkdir(parents=True)
         file.write_bytes(index_bytes(entry_ids))

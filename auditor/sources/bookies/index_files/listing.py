@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auditor.keys import index_names, index_path, scoped_index_path
+from auditor.keys import index_path
 from auditor.model.ledger_id import LedgerId
 from auditor.model.regular_file import open_regular
 from auditor.model.states import IndexState
@@ -94,7 +94,7 @@ def list_part(
         names = sorted(found.difference(part.elsewhere))
     leaves = _Leaves(directories)
     for name in names:
-        if scoped_index_path.is_top(name):
+        if index_path.is_scoped_top(name):
             yield from leaves.take()
             paths = [f"{directory}/current/{name}" for directory in directories]
             yield from _list_scoped(directories, paths, (int(name, 16),))
@@ -203,7 +203,7 @@ class _Leaves:
         paths, ends, low = self.paths, np.array(self._ends), np.array(self._low_bytes)
         leaves = self._leaves
         self._clear()
-        ids = index_names.ledger_ids(paths) if paths else np.zeros(0, np.int64)
+        ids = index_path.ledger_ids(paths) if paths else np.zeros(0, np.int64)
         leaf_of = np.repeat(np.arange(len(leaves)), np.diff(ends))
         odd = low < 0
         odd[leaf_of[(ids < 0) | (ids & 0xFFFF != low[leaf_of])]] = True
@@ -238,7 +238,7 @@ def _list_scoped(
     ``tops`` are first steps elsewhere, whose files come first.
     """
     # Two steps down the scope is known. What lies before that is as if it lay there without the tree.
-    keys = _keys(scoped_index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
+    keys = _keys(index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
     below: dict[int, list[str]] = {}
     for path in paths:
         try:
@@ -251,7 +251,7 @@ def _list_scoped(
                 yield _gap(path, error)
             continue  # else another index directory has this name
         for name in sorted(names):
-            step, whole = scoped_index_path.step(name), f"{path}/{name}"
+            step, whole = index_path.step(name), f"{path}/{name}"
             if step is not None:
                 below.setdefault(step, []).append(whole)
             elif len(steps) == 1:
@@ -260,11 +260,11 @@ def _list_scoped(
                 yield _misplaced_file(directories, whole, name.removesuffix(RLOC), keys)
     for step in sorted(below):
         deeper = (*steps, step)
-        if len(deeper) < scoped_index_path.STEPS:
+        if len(deeper) < index_path.STEPS:
             yield from _list_scoped(directories, below[step], deeper, tops)
         else:
-            ledger = scoped_index_path.ledger_spelt(deeper)
-            home = scoped_index_path.to_path(ledger).rpartition("/")[0]
+            ledger = index_path.ledger_spelt(deeper)
+            home = index_path.scoped_to_path(ledger).rpartition("/")[0]
             taken = _taken_below(tops, deeper)
             yield from _leaf(directories, below[step], home, _keys(ledger.scope), taken)
 
@@ -285,11 +285,11 @@ def _list_unpadded(
 def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
     """Index files by name that lie below padded first steps, whatever padding the other three have."""
     taken: dict[str, str] = {}
-    for top, below in product(tops, scoped_index_path.spellings(steps[1:])):
+    for top, below in product(tops, index_path.spellings(steps[1:])):
         folder = f"{top}/{below}"
         with suppress(OSError):  # most spellings do not exist; what cannot be listed is a gap where it is
             for name in os.listdir(folder):  # noqa: PTH208
-                if scoped_index_path.from_name(name.removesuffix(RLOC)) is not None:
+                if index_path.scoped_from_name(name.removesuffix(RLOC)) is not None:
                     taken.setdefault(name.removesuffix(RLOC), f"{folder}/{name}")
     return taken
 
@@ -299,9 +299,9 @@ def _keys(scope_id: int) -> _Keys:
         return _STOCK
     return _Keys(
         scope_id,
-        scoped_index_path.from_name,
-        lambda ledger_id: scoped_index_path.to_path(LedgerId(ledger_id, scope_id)),
-        lambda ledger_id: scoped_index_path.paths(LedgerId(ledger_id, scope_id)),
+        index_path.scoped_from_name,
+        lambda ledger_id: index_path.scoped_to_path(LedgerId(ledger_id, scope_id)),
+        lambda ledger_id: index_path.scoped_paths(LedgerId(ledger_id, scope_id)),
     )
 
 
@@ -336,7 +336,7 @@ def _leaf(
             if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
                 relocations.append((name.removesuffix(RLOC), whole))
             elif (ledger := from_name(name)) is None:
-                if inner is not None and (steps := scoped_index_path.third_step(place, name)) is not None:
+                if inner is not None and (steps := index_path.third_step(place, name)) is not None:
                     inner.setdefault(steps, []).append(whole)
                 elif not _empty_directory(whole):
                     yield SkippedPath(None, whole, IndexState.STRAY, NOT_OURS)

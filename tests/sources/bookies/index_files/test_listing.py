@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from auditor.keys import index_names
+from auditor.keys import index_path
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions, list_part
@@ -91,7 +91,7 @@ def test_a_quick_look_at_a_directory_lists_what_a_close_one_does(
     put(directories[1], "0/1/20001.idx", "7/ff/107ff.idx", "1/0/100.idx")
     monkeypatch.setattr("auditor.sources.bookies.index_files.listing.PIECE_FILES", files_at_once)
     quick = listed(directories)
-    monkeypatch.setattr(index_names, "ledger_ids", lambda paths: np.full(len(paths), -1))
+    monkeypatch.setattr(index_path, "ledger_ids", lambda paths: np.full(len(paths), -1))
     assert quick == listed(directories)
     assert {1, 0x10001, 0xAB0001, 0x7FF, 0x20001, 0x107FF, 0x100} <= set(quick[0])
 

@@ -16,7 +16,8 @@ import pytest
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import StoreError
-from auditor.keys import flat, hierarchical, legacy_hierarchical, long_hierarchical, scoped_path
+from auditor.keys import scoped_path
+from auditor.keys.layouts import FLAT, HIERARCHICAL, LEGACY_HIERARCHICAL, LONG_HIERARCHICAL
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.store import MetadataStore, StoreOptions, Tree, Znode
@@ -29,10 +30,10 @@ SCOPED = [LedgerId(0, scope=1), LedgerId(9_999, scope=-1), LedgerId(-2, scope=2*
 
 
 TO_PATH = {
-    LayoutKind.FLAT: flat.to_path,
-    LayoutKind.LEGACY_HIERARCHICAL: legacy_hierarchical.to_path,
-    LayoutKind.HIERARCHICAL: hierarchical.to_path,
-    LayoutKind.LONG_HIERARCHICAL: long_hierarchical.to_path,
+    LayoutKind.FLAT: FLAT.to_path,
+    LayoutKind.LEGACY_HIERARCHICAL: LEGACY_HIERARCHICAL.to_path,
+    LayoutKind.HIERARCHICAL: HIERARCHICAL.to_path,
+    LayoutKind.LONG_HIERARCHICAL: LONG_HIERARCHICAL.to_path,
 }
 
 
@@ -112,7 +113,7 @@ def test_all_layouts_are_read_whole_with_their_malformed_names(
 
 
 def test_parts_are_about_as_many_as_wanted_and_small(server: EmbeddedZooKeeper) -> None:
-    server.load(znode(f"/bk/{long_hierarchical.to_path(2**33 + n * 10_000)}") for n in range(200))
+    server.load(znode(f"/bk/{LONG_HIERARCHICAL.to_path(2**33 + n * 10_000)}") for n in range(200))
     store = open_store(f"zk://{server.hosts}/bk")
     parts = store.parts(Tree.LEDGERS, LayoutKind.LONG_HIERARCHICAL, 8)
     assert len(parts) == 8
