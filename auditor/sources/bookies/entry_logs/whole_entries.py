@@ -27,7 +27,7 @@ from auditor.codecs.bookie.entry import decode_header
 from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, crc32c, digest_matches, mac_key, master_key
 from auditor.codecs.bookie.length_prefixed import LENGTH, RECORD_IDS
 from auditor.errors import DecodeError, UnreadError
-from auditor.keys import index_path, scoped_index_path
+from auditor.keys import index_path
 from auditor.model.columns import schema_of
 from auditor.model.ledger_id import LedgerId
 from auditor.model.regular_file import open_descriptor, open_regular
@@ -136,7 +136,7 @@ def _master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
 
 
 def _in_file(part: IndexPart, ledger: LedgerId) -> bytes:
-    home = scoped_index_path.to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
+    home = index_path.scoped_to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
     for directory in part.directories:
         with suppress(FileNotFoundError), open_regular(f"{directory.path}/current/{home}") as file:
             return index_file.header_key(file.read(index_file.HEADER_BYTES))
