@@ -1,4 +1,4 @@
-"""The fields of a ledger's metadata by their numbers: what the readers of all three formats fill.
+"""The fields of a ledger's metadata by their numbers: what the readers of formats 2 and 3 fill.
 
     LedgerMetadataFormat               Segment                          cMetadataMapEntry
      1 quorumSize      7 digestType    1 ensembleMember (repeated)      1 key
@@ -8,8 +8,7 @@
      5 state          11 customMetadata (repeated cMetadataMapEntry)
      6 segment        12 cToken
 
-Format 3 has the numbers, format 2 the names. Format 1 has neither: there the place of a value says what it
-is, and its reader gives it the number that later formats have for it.
+Format 3 has the numbers, format 2 the names.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def test_text_as_the_server_writes_it_is_read_together(batch: list[bytes]) -> No
 @pytest.mark.parametrize("corpus", ["interleaved-hier", "flat-v1"])
 def test_what_real_clusters_write_is_read_together(corpus: str) -> None:
     written = [data for _, data, _, _ in corpus_ledgers(corpus)]
-    for version in (1, 2, 3):
+    for version in READERS:
         assert all(
             together([value for value in written if value.startswith(MAGIC + b"%d\n" % version)], version)
         )
@@ -203,8 +203,7 @@ def v1(message: LedgerMetadataFormat) -> bytes:
 
 
 @given(st.lists(sound_messages().map(v1), max_size=9))
-def test_lines_as_the_server_wrote_them_are_read_together(batch: list[bytes]) -> None:
-    assert all(together(batch, 1))
+def test_lines_as_the_server_wrote_them_are_read(batch: list[bytes]) -> None:
     assert rows(decode_batch(batch)) == [alone(value) for value in batch]
 
 
@@ -261,7 +260,8 @@ def giant(segments: int) -> LedgerMetadataFormat:
 def test_a_giant_ledger_is_read_with_the_others(write: Callable[[LedgerMetadataFormat], bytes]) -> None:
     # More than a mebibyte in each format.
     batch = [write(giant(1)), write(giant(28_000)), write(giant(2))]
-    assert all(together(batch, int(chr(batch[0][len(MAGIC)]))))
+    version = int(chr(batch[0][len(MAGIC)]))
+    assert version not in READERS or all(together(batch, version))
     assert rows(decode_batch(batch)) == [alone(value) for value in batch]
 
 
