@@ -144,11 +144,15 @@ class Cluster:
         """Ids of ledgers that are gone, and that a bookie still holds: seat 0 of the plain shape."""
         return self.end + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
 
-    def findings(self) -> set[tuple[str, int, str | None]]:
-        """Every finding that an audit must have, and it may have no other: check, ledger, bookie."""
+    def findings(self, asked: int = 0) -> set[tuple[str, int, str | None]]:
+        """Every finding that an audit must have, and it may have no other: check, ledger, bookie.
+
+        The first ``asked`` bookies are only asked for ledgers that the metadata has: of orphans none says.
+        """
         found: set[tuple[str, int, str | None]] = {
             ("orphan-ledger", ledger, name)
             for bookie, name in enumerate(self.ids)
+            if bookie >= asked
             for ledger in self.orphans(bookie).tolist()
         }
         ids = {ONE_MISSING: "below-ack-quorum", BOTH_MISSING: "entry-lost"}

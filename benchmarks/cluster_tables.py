@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
+from auditor.codecs.availability.fold import fold_entries
+from auditor.codecs.availability.wire import expand
 from auditor.collect.collect import collect
+from auditor.sources.bookies.availability_schema import SCHEMA
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
-from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION
+from auditor.sources.bookies.collections.writer import AVAILABILITY, COMPRESSION, TAILS
+from auditor.tables.judge_replicas import groups_of
 from benchmarks.cluster import INDEX_MS, Cluster, Longs, groups
 from benchmarks.cluster_disks import Holding, holdings, write_bookies
 
@@ -21,18 +28,23 @@ _PAGE_BYTES = 1024
 _OCTETS = pa.array([f"{octet:x}" for octet in range(256)])
 
 
-def write_collection(cluster: Cluster, directory: Path) -> Path:
+def write_collection(cluster: Cluster, directory: Path, unflushed: bool = False, asked: int = 0) -> Path:
     """Write the collection of a cluster with index files, one file of availability a bookie; returns it.
 
     The bookies' directories are made and collected without any index; then come the rows that their index
-    files would give.
+    files would give. ``unflushed``: the last entry of one ledger is in each bookie's journal, and not in its
+    index. The first ``asked`` bookies are not collected: what they would answer is `write_answers`.
     """
     directories = write_bookies(cluster, directory / "bookies")
+    for place in directories[:asked]:
+        shutil.rmtree(place.parent)
     made = collect([str(directory / "bookies")], str(directory / "collected"))
     collection = Collection(made.path)
     pieces = {row["path"]: row["piece"] for row in collection.read_rows("directories", made.manifest)}
-    files = []
+    files, tails = [], []
     for number, (place, held) in enumerate(zip(directories, holdings(cluster), strict=True)):
+        if number < asked:
+            continue
         path = f"availability/bookie-{number:05}.parquet"
         target = Path(collection.base, path)
         piece = pieces[str(place)]
@@ -41,13 +53,53 @@ def write_collection(cluster: Cluster, directory: Path) -> Path:
         ) as writer:
             rows = 0
             for batch in batches(held, cluster.ids[number], str(place), piece):
+                if unflushed and not rows:
+                    batch, tail = _without_last_entry(batch, piece)
+                    tails.append(tail)
                 writer.write_batch(batch)
                 rows += batch.num_rows
         files.append(CollectedFile(path, rows, target.stat().st_size))
     Path(collection.base, "availability", "part-00000.parquet").unlink()
     tables = {**made.manifest.tables, "availability": tuple(files)}
+    if tails:
+        path = "journal_tails/unflushed.parquet"
+        pq.write_table(
+            pa.Table.from_pylist(tails, TAILS), Path(collection.base, path), write_page_checksum=True
+        )
+        size = Path(collection.base, path).stat().st_size
+        tables["journal_tails"] = (*tables["journal_tails"], CollectedFile(path, len(tails), size))
     collection.write_manifest(replace(made.manifest, tables=tables))
     return Path(collection.path)
+
+
+def write_answers(cluster: Cluster, directory: Path, asked: int) -> Path:
+    """Write what the first ``asked`` bookies would say of their ledgers, as the table answers has it."""
+    place = directory / "answers"
+    place.mkdir()
+    for number, held in enumerate(holdings(cluster)[:asked]):
+        named = [holding for holding in held if holding.ids is not held[-1].ids]  # of orphans nobody asks
+        rows = pa.Table.from_batches(batches(named, cluster.ids[number], "", ""), AVAILABILITY)
+        said = {"storage": "rpc", "answered": INDEX_MS, "path": None, "page_bytes": None, "mtime": None}
+        for name, value in said.items():
+            field = SCHEMA.field(name)
+            column = pa.repeat(pa.scalar(value, field.type), rows.num_rows)
+            rows = rows.set_column(rows.schema.get_field_index(name), field, column)
+        pq.write_table(rows.select(SCHEMA.names), place / f"part-{number}.parquet")
+    return place
+
+
+def _without_last_entry(batch: pa.RecordBatch, piece: str) -> tuple[pa.RecordBatch, dict[str, Any]]:
+    """The rows but for the last entry of the first ledger, and the journal's row with that."""
+    entries = expand(groups_of(batch.column("groups")[0].as_py())).tolist()
+    head, last = (
+        fold_entries(np.array(some, np.int64), np.array([0, len(some)])).tobytes()
+        for some in (entries[:-1], entries[-1:])
+    )
+    place = batch.schema.get_field_index("groups")
+    changed = pa.concat_arrays([pa.array([head], pa.binary()), batch.column(place)[1:]])
+    pair = {name: batch.column(name)[0].as_py() for name in ("scope_id", "ledger_id", "bookie_id")}
+    row = {**pair, "groups": last, "state": "ok", "piece": piece}
+    return batch.set_column(place, batch.schema.field(place), changed), row
 
 
 def batches(held: list[Holding], bookie: str, place: str, piece: str) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,8 @@
 
 Metadata come from a ZooKeeper snapshot, indexes from collected tables; the findings must be the planted ones.
 Every audit has its own Java process. Time is of the whole command, and of the stages that take longest.
-BKAUDIT_LEDGERS sets the larger size.
+BKAUDIT_LEDGERS sets the larger size. Beside it, the same with an entry of each bookie in its journal, with
+answers of one bookie in ten, and with the run under file:// and, where BKAUDIT_S3 names a bucket, s3a://.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.audited import Audited, apart
+from benchmarks.audited import ASKED, COLLECTED, UNFLUSHED, Audited, apart
 from benchmarks.cluster import Cluster
 from benchmarks.join_again import Way
 from benchmarks.measure import Line
@@ -52,6 +53,7 @@ def lines() -> Iterator[Line]:
             shuffle_bytes=stage.shuffle_bytes,
             spill_bytes=stage.spill_bytes,
         )
+    yield from _roads(large)
     less, more = large.joins[USUAL], large.joins[AMPLE]
     yield Line(
         f"  its join again, {MEMORY} driver",
@@ -81,6 +83,25 @@ def lines() -> Iterator[Line]:
         spill_bytes=rows.spill_bytes,
         note=f"{less.seconds:.1f} and {rows.seconds:.1f} s, both in a driver of {MEMORY}",
     )
+
+
+def _roads(plain: Audited) -> Iterator[Line]:
+    """The cluster as living ones and object stores have it: beside the plain audit, 1.2 times at most."""
+    cluster, store = Cluster(LARGE, BOOKIES), os.environ.get("BKAUDIT_S3")
+    roads = [(UNFLUSHED, ""), (ASKED, ""), ("the run under file://", "file://")]
+    roads += [("the run under s3a://", store)] if store else []
+    for name, out in roads:
+        audited = apart(cluster, COLLECTED if out else name, MEMORY, out=out)
+        yield replace(
+            Line(f"  {name}", LARGE, "ledgers", audited.seconds, "plain", LARGE, plain.seconds, most=True),
+            goal=1.2,
+            java_mib=audited.java_mib,
+            python_mib=audited.python_mib,
+            spill_bytes=audited.spill_bytes,
+            note=f"{audited.seconds:.0f} and {plain.seconds:.0f} s",
+        )
+    if not store:
+        print("scale: not measured under s3a://: BKAUDIT_S3 names no bucket")
 
 
 def _against(name: str, large: Audited, other: Audited, stage: str | None = None) -> Line:
