@@ -248,7 +248,7 @@ LEAN = {
         "pyarrow",
         "numpy",
     ),
-    "import auditor.runs.difference": ("pyspark", "pandas"),
+    "import auditor.runs.history": ("pyspark", "pandas"),
     "from auditor.cli import main; main(['report', {run!r}], standalone_mode=False)": ("pyspark",),
     "from auditor.cli import main; main(['diff', {run!r}, {run!r}], standalone_mode=False)": (
         "pyspark",

@@ -20,9 +20,9 @@ from auditor.codecs.bookie import java_properties
 from auditor.errors import DecodeError, UsageError
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.layout import LayoutKind
-from auditor.model.regular_file import read_regular
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION
+from auditor.sources.regular_file import read_regular
 from auditor.spark import functions as F
 from auditor.tables import Tables
 from auditor.tables.deletion_candidates import deletion_candidates

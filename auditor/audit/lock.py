@@ -26,9 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from auditor.errors import RunUsageError, UsageError
-from auditor.model.regular_file import NotRegularError, open_descriptor
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
+from auditor.sources.regular_file import NotRegularError, open_descriptor
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 """What a file system says that knows no locks."""

@@ -10,7 +10,7 @@ from auditor.audit.entry_log_scan import EntryLogScan
 from auditor.audit.landing import Landing
 from auditor.audit.runs_before import RunsBefore
 from auditor.model.amounts import plural
-from auditor.model.disk_total import DISK_BYTES
+from auditor.model.space import DISK_BYTES
 from auditor.model.states import CacheState, EntryLogState
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.spark import functions as F

@@ -16,7 +16,7 @@ from auditor.audit.bookies import ClusterBookies
 from auditor.audit.landing import WHOLE, Landing
 from auditor.audit.metadata_scan import FirstScan
 from auditor.model.options import AuditOptions
-from auditor.model.witness import WitnessAnswer
+from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc import read_rows
 from auditor.sources.bookies.rpc.pairs import endpoints
 from auditor.sources.metadata.store import StoreOptions

@@ -8,7 +8,7 @@ from auditor.checks.attribution import with_attribution
 from auditor.checks.check import Basis, Need, check
 from auditor.checks.finding_rows import finding_rows, quantity, suspect_if, words
 from auditor.checks.samples import with_ledgers
-from auditor.model.alias_by_contents import LEAST_LEDGERS
+from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import LedgerState

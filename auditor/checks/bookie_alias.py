@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from auditor.checks.bookie_findings import bookie_finding, number_of, sorted_facts, suspect_where, together
 from auditor.checks.check import Basis, Need, roster_check
-from auditor.model.alias_facts import Rule
+from auditor.model.alias_evidence import Rule
 from auditor.model.finding import Severity
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.model.alias_by_contents import LEAST_LEDGERS
+from auditor.model.alias_evidence import LEAST_LEDGERS
 from auditor.tables.roster import Row
 
 MARGIN = 10

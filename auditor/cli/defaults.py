@@ -22,8 +22,8 @@ from typing import Any
 
 from auditor.errors import UsageError
 from auditor.model.options import CLUSTERS
-from auditor.model.toml_file import read_toml
 from auditor.runs.newest import newest_report
+from auditor.sources.regular_file import read_toml
 
 METADATA, BOOKIES, RUNS, CONF = "BKAUDIT_METADATA", "BKAUDIT_BOOKIES", "BKAUDIT_RUNS", "BKAUDIT_CONF"
 _KEYS = ("metadata", "bookies", "runs")

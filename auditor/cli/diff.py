@@ -20,7 +20,7 @@ def diff(old: str, new: str, form: str) -> None:
     """
     from auditor.reports import diff as report
     from auditor.runs.damage import damage_named
-    from auditor.runs.difference import RunDifference
+    from auditor.runs.history import RunDifference
 
     with damage_named(old, new):
         difference = RunDifference(old, new)

@@ -44,7 +44,7 @@ def ledger(
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
     from auditor.runs.damage import damage_named
-    from auditor.runs.ledger_findings import findings_for_ledger
+    from auditor.runs.load_ledger import findings_for_ledger
 
     path = run or newest_run(runs_directory(cluster, conf))
     with damage_named(path):

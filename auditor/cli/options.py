@@ -16,6 +16,7 @@ from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.ledger_id import LedgerId
 from auditor.model.options import NEW, AuditOptions, FailOn, Moment, YesNo, option_types
+from auditor.sources.regular_file import read_toml
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -174,7 +175,7 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
 
 def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
     """The options of the file, or the defaults, with the flags that were given in their place."""
-    options = AuditOptions.from_toml(conf) if conf is not None else AuditOptions()
+    options = AuditOptions.from_values(read_toml(conf), conf) if conf is not None else AuditOptions()
     return options.overridden({name: flags.get(name) for name in option_types()})
 
 

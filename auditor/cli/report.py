@@ -12,7 +12,7 @@ from auditor.cli.options import named_ledgers, runs_options
 from auditor.cli.output import Output, outputs, outputs_option, show
 from auditor.cli.text import SEVERITIES, TextChoice
 from auditor.errors import UsageError
-from auditor.model.owner_total import LEVELS, Level
+from auditor.model.owners import LEVELS, Level
 from auditor.runs.selection import SelectedRun, Selection, require_known
 from auditor.runs.tables import RunTables
 
@@ -77,7 +77,7 @@ def report(
         if forms:
             raise UsageError("--by: it is a table of its own; leave --format out")
         from auditor.reports import owner_totals as telling
-        from auditor.runs.owner_totals import OwnerTotals
+        from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
 
         with damage_named(run):
@@ -107,7 +107,7 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
     Raises: UsageError.
     """
     from auditor.reports.leaks import LISTINGS
-    from auditor.runs.leaks import Leaks
+    from auditor.runs.owners import Leaks
     from auditor.runs.reader import RunReader
 
     form = forms[0] if forms else "text"

@@ -9,7 +9,7 @@ import click
 from auditor.cli import completion
 from auditor.cli.defaults import newest_run, runs_directory
 from auditor.cli.options import format_option, runs_options
-from auditor.model.space_total import SPACE_BY, SpaceBy
+from auditor.model.space import SPACE_BY, SpaceBy
 
 
 @click.command()

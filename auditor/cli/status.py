@@ -15,12 +15,12 @@ from auditor.errors import RunError, RunUsageError
 from auditor.model.exit_code import NOT_COVERED, exit_code
 from auditor.model.finding import Severity
 from auditor.model.options import NEW, FailOn
-from auditor.model.regular_file import read_regular
 from auditor.model.report import Report
 from auditor.reports.status import render
 from auditor.runs.newest import newest_report
 from auditor.runs.tables import damaged
 from auditor.sources.clock import now_ms
+from auditor.sources.regular_file import read_regular
 
 _HOUR_MS = 3_600_000
 

@@ -31,8 +31,9 @@ from auditor.checks import BY_ID
 from auditor.errors import UsageError
 from auditor.findings.changes import still_found
 from auditor.findings.table import ranks
+from auditor.model.finding import glob_to_regex
 from auditor.model.states import FOUND
-from auditor.model.toml_file import read_toml
+from auditor.sources.regular_file import read_toml
 from auditor.spark import functions as F
 from auditor.tables.changes import CHANGES
 
@@ -165,16 +166,7 @@ _KEYS: dict[str, dict[str, Callable[[Any], str | None]]] = {
 
 
 def _matches(pattern: str, name: str) -> bool:
-    return re.fullmatch(_regex(pattern), name, re.DOTALL) is not None
-
-
-def _regex(pattern: str) -> str:
-    r"""A pattern as Python's and Java's regular expressions both read it; only * and ? are special.
-
-    >>> _regex("bk-[1]:31?1*")
-    'bk\\-\\[1\\]:31.1.*'
-    """
-    return "".join({"*": ".*", "?": "."}.get(letter) or re.escape(letter) for letter in pattern)
+    return re.fullmatch(glob_to_regex(pattern), name, re.DOTALL) is not None
 
 
 def _all_match(names: Mapping[str, str | int]) -> Column:
@@ -184,7 +176,7 @@ def _all_match(names: Mapping[str, str | int]) -> Column:
         if column == "id":
             this = F.col("id").isin(*sorted({BY_ID[id].id for id in BY_ID if _matches(str(wanted), id)}))
         elif column == "bookie_id":
-            this = F.col("bookie_id").rlike(rf"^(?s:{_regex(str(wanted))})\z")
+            this = F.col("bookie_id").rlike(rf"^(?s:{glob_to_regex(str(wanted))})\z")
         else:
             this = F.col(column) == F.lit(wanted)
         holds = holds & F.coalesce(this, F.lit(False))

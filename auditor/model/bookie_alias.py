@@ -7,7 +7,7 @@ may delete what it still serves.
 
 No address proves that two ids are one bookie: a host is set up anew under its old name, an IP passes to
 another machine, every host of a cluster has the same directories. Only the ledgers on a disk prove it
-(`auditor.model.alias_by_contents`). So a rule either joins two ids, or is a hint that joins them only if a
+(`auditor.model.alias_evidence`). So a rule either joins two ids, or is a hint that joins them only if a
 second rule agrees:
 
     rule               what it says                                                     strength
@@ -40,13 +40,45 @@ addresses here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from auditor.model.alias_by_address import by_addresses, comparable
-from auditor.model.alias_by_contents import ContentComparison
-from auditor.model.alias_facts import BookieFacts, Edge, Found, Rule
-from auditor.model.components import components
+from auditor.model.alias_evidence import (
+    BookieFacts,
+    ContentComparison,
+    Edge,
+    Found,
+    Rule,
+    by_addresses,
+    comparable,
+)
 from auditor.model.cookie import Cookie
+
+
+def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
+    """The components of the graph that ``edges`` make: each ascending, all by their first node.
+
+    Nodes without an edge are in none. The order of the edges, and of their ends, does not matter.
+
+    >>> components([("c", "b"), ("x", "y"), ("a", "b")])
+    (('a', 'b', 'c'), ('x', 'y'))
+    """
+    above: dict[str, str] = {}
+
+    def top(node: str) -> str:
+        above.setdefault(node, node)
+        while above[node] != node:
+            above[node] = above[above[node]]  # halve the path, or long chains cost their square
+            node = above[node]
+        return node
+
+    for one, other in edges:
+        first, second = sorted((top(one), top(other)))
+        above[second] = first
+    members: dict[str, list[str]] = {}
+    for node in sorted(above):
+        members.setdefault(top(node), []).append(node)
+    return tuple(tuple(nodes) for _, nodes in sorted(members.items()))
+
 
 _JOINING_ADDRESSES = frozenset({Rule.SAME_ADDRESS, Rule.ENDPOINT_IS_ID, Rule.SAME_ENDPOINT, Rule.NAME_AND_IP})
 _OF_ADDRESSES = _JOINING_ADDRESSES | {Rule.SHORT_NAME}

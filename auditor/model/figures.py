@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from auditor.model.disk_total import DiskTotal
-from auditor.model.leak import Leak, LeakTotals
-from auditor.model.owner_total import OwnerTotal
-from auditor.model.space_total import SpaceTotal
+from auditor.model.owners import Leak, LeakTotals, OwnerTotal
+from auditor.model.space import DiskTotal, SpaceTotal
 from auditor.model.states import BookieRead
 
 

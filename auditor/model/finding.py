@@ -1,9 +1,10 @@
-"""What an audit says about one thing that is wrong, or worth knowing."""
+"""What an audit says about one thing that is wrong, or worth knowing; and what time says of that."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -101,6 +102,15 @@ def fingerprint(
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def glob_to_regex(pattern: str) -> str:
+    r"""A pattern for ids and bookies as Python and Java read it as a regular expression; * and ? are special.
+
+    >>> glob_to_regex("bk-[1]:31?1*")
+    'bk\\-\\[1\\]:31.1.*'
+    """
+    return "".join({"*": ".*", "?": "."}.get(letter) or re.escape(letter) for letter in pattern)
+
+
 def finding_to_json(finding: Finding) -> dict[str, Any]:
     """A finding as every JSON of this program shows it.
 
@@ -167,3 +177,33 @@ def _decimal(id: int | None) -> str | None:
 
 def _number(text: str | None) -> int | None:
     return None if text is None else int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a finding stands against the run before.
+
+    ``change`` is new, same, worse or better; ``first_seen`` the time of the first run of an unbroken row of
+    runs that has it, in milliseconds since 1970, UTC; ``suppressed`` the reason of the suppression that names
+    it, None where none does.
+    """
+
+    change: str
+    first_seen: int
+    suppressed: str | None = None
+
+
+Standings = Callable[[str], Standing | None]
+"""From a fingerprint to its standing; None where the run kept none."""
+
+
+def no_standing(fingerprint: str) -> None:
+    """The standing of every finding where none was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingWithHistory:
+    """A finding of one run; ``standing`` is None where the run kept none."""
+
+    finding: Finding
+    standing: Standing | None = None

@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
-from auditor.model.toml_file import read_toml
 
 CLUSTERS = "clusters"
 """The table of a file of options that names clusters (`auditor.cli.defaults`)."""
@@ -240,23 +239,23 @@ class AuditOptions:
             raise UsageError("deep: it is a look into entry logs, so entry_logs must be true too")
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> AuditOptions:
-        """Read options from a file such as conf/audit.toml; what it leaves out has its default.
+    def from_values(cls, values: Mapping[str, Any], where: str | Path) -> AuditOptions:
+        """Options from what a file such as conf/audit.toml says; what it leaves out has its default.
+
+        ``values`` are those of the file (`auditor.sources.regular_file.read_toml`), ``where`` its name.
 
         Raises:
-            UsageError: no such file, not TOML, a key that is not an option, or a bad value; the message names
-            it.
+            UsageError: a key that is not an option, or a bad value; the message names it.
         """
-        values = read_toml(path)
-        values.pop(CLUSTERS, None)  # what is audited is not an option of how
         known = option_types()
-        for key in values:
+        chosen = {key: value for key, value in values.items() if key != CLUSTERS}
+        for key in chosen:
             if key not in known:
-                raise UsageError(f"{path}: {key}: no such option; there are {', '.join(known)}")
+                raise UsageError(f"{where}: {key}: no such option; there are {', '.join(known)}")
         try:
-            return cls(**values)
+            return cls(**chosen)
         except UsageError as error:
-            raise UsageError(f"{path}: {error}") from error
+            raise UsageError(f"{where}: {error}") from error
 
     def overridden(self, values: Mapping[str, Any]) -> AuditOptions:
         """These options with those of ``values`` that are not None in their place.

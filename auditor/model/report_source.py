@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from auditor.model.finding import Finding
-from auditor.model.owner_total import OwnerTotal
+from auditor.model.finding import Finding, Standings
+from auditor.model.owners import OwnerTotal
 from auditor.model.report import Report
-from auditor.model.space_gauges import SpaceGauges
-from auditor.model.standing import Standings
+from auditor.model.space import SpaceGauges
 
 
 class ReportSource(Protocol):

@@ -299,3 +299,12 @@ FOUND = (Change.NEW, Change.WORSE, Change.BETTER, Change.SAME)
 
 GONE = (Change.FIXED, Change.UNSEEN)
 """Changes of what this run did not find."""
+
+
+class WitnessAnswer(StrEnum):
+    """What a bookie says when it is asked for one entry (`auditor.audit.witness`); unknown: nothing."""
+
+    SERVED = "served"
+    NO_SUCH_ENTRY = "no-such-entry"
+    NO_SUCH_LEDGER = "no-such-ledger"
+    UNKNOWN = "unknown"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from auditor.model.bookie_view import BookieView
-from auditor.model.ledger_view import LedgerView
+from auditor.model.views import BookieView, LedgerView
 from auditor.reports import bookie, cells, ledger
 
 

@@ -14,13 +14,11 @@ from itertools import islice
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from auditor.model.disk_total import DISK_BYTES
 from auditor.model.figures import BookieFigure
 from auditor.model.finding import Confidence, Severity
 from auditor.model.history import RunSummary
-from auditor.model.leak import Leak
-from auditor.model.owner_total import Level
-from auditor.model.space_total import SpaceBy
+from auditor.model.owners import Leak, Level
+from auditor.model.space import DISK_BYTES, SpaceBy
 from auditor.model.states import SpaceClass
 from auditor.reports.stripes import replicas_of, stripes_of
 from auditor.runs.ledger_days import CLASSES, UNKNOWN, days_of

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.errors import UsageError
+from auditor.model.finding import Standings
 from auditor.model.ledger_id import LedgerId
-from auditor.model.standing import Standings
 from auditor.notebook.displays import BookieDisplay, LedgerDisplay
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.reader import RunReader
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from auditor.model.figures import Figures
-    from auditor.model.owner_total import Level, OwnerTotal
-    from auditor.model.space_gauges import SpaceGauges
+    from auditor.model.owners import Level, OwnerTotal
+    from auditor.model.space import SpaceGauges
     from auditor.notebook.frames import Frames
     from auditor.notebook.plots import Plots
     from auditor.reports.blind_spots import BlindSpot
-    from auditor.runs.leaks import Leaks
-    from auditor.runs.owner_totals import OwnerTotals
+    from auditor.runs.owners import Leaks, OwnerTotals
 
 
 def open_run(path: str | Path) -> Run:
@@ -92,13 +91,13 @@ class Run(RunReader):
 
     def last_complete(self) -> int | None:
         """When the newest complete run of this cluster beside this one was done, in ms since 1970."""
-        from auditor.runs.last_complete import last_complete
+        from auditor.runs.siblings import last_complete
 
         return last_complete(self.path, self.report)
 
     def space_gauges(self) -> SpaceGauges:
         """What metrics say of bookies' disks: by class, what comes free, and when disks are full."""
-        from auditor.runs.space_gauges import space_gauges
+        from auditor.runs.load_space import space_gauges
 
         return space_gauges(self)
 
@@ -106,7 +105,7 @@ class Run(RunReader):
         """What the ledgers of every tenant, namespace or topic add up to: the worst findings first.
 
         Ledgers, bytes and entries, live and leaked, dangling references, and findings by severity
-        (`auditor.model.owner_total.OwnerTotal`). ``run.frames.owners()`` has it as a frame.
+        (`auditor.model.owners.OwnerTotal`). ``run.frames.owners()`` has it as a frame.
 
         Raises:
             RunUsageError: the run read nobody's owners.
@@ -115,13 +114,13 @@ class Run(RunReader):
 
     def namespaces(self) -> list[OwnerTotal] | None:
         """The same of namespaces; None where the run read nobody's owners."""
-        from auditor.runs.owner_totals import has_owners
+        from auditor.runs.owners import has_owners
 
         return self.owners("namespace") if has_owners(self) else None
 
     @cached_property
     def _owner_totals(self) -> OwnerTotals:
-        from auditor.runs.owner_totals import OwnerTotals
+        from auditor.runs.owners import OwnerTotals
 
         return OwnerTotals(self)
 
@@ -129,13 +128,13 @@ class Run(RunReader):
     def leaks(self) -> Leaks:
         """Every ledger that belongs to nobody, in the order in which to look at them: iterate over it.
 
-        Each has its age, bytes, entries, last known owner and why (`auditor.model.leak.Leak`);
+        Each has its age, bytes, entries, last known owner and why (`auditor.model.owners.Leak`);
         ``run.leaks.totals()`` is what they add up to, ``run.frames.leaks()`` has them as a frame.
 
         Raises:
             RunUsageError: the run read nobody's owners.
         """
-        from auditor.runs.leaks import Leaks
+        from auditor.runs.owners import Leaks
 
         return Leaks(self)
 

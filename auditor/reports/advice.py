@@ -12,9 +12,7 @@ from itertools import groupby
 
 from auditor.checks import BY_ID, Check
 from auditor.model.amounts import format_time
-from auditor.model.finding import Confidence, Finding
-from auditor.model.finding_with_history import FindingWithHistory
-from auditor.model.standing import Standing
+from auditor.model.finding import Confidence, Finding, FindingWithHistory, Standing
 from auditor.model.states import Change
 from auditor.reports.check_pages import command_lines
 from auditor.reports.folding import fold_text

@@ -9,7 +9,8 @@ import textwrap
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import format_time
-from auditor.model.bookie_view import (
+from auditor.model.states import BookieRead, TailRead
+from auditor.model.views import (
     AliasView,
     BookieView,
     CookieView,
@@ -17,7 +18,6 @@ from auditor.model.bookie_view import (
     ProblemView,
     RegistrationView,
 )
-from auditor.model.states import BookieRead, TailRead
 from auditor.reports.advice import page_advice, since_when
 
 WIDTH = 60

@@ -10,10 +10,9 @@ from html import escape
 from itertools import groupby
 
 from auditor.model.amounts import first_names, format_time, size
-from auditor.model.bookie_view import BookieView
 from auditor.model.finding import Confidence, Severity
-from auditor.model.ledger_view import LedgerView
 from auditor.model.report import Report
+from auditor.model.views import BookieView, LedgerView
 from auditor.reports import bookie as bookie_text
 from auditor.reports import ledger as ledger_text
 from auditor.reports.blind_spots import blind_sentence

@@ -12,8 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from auditor.model.finding import Finding
-from auditor.model.standing import Standings, no_standing
+from auditor.model.finding import Finding, Standings, no_standing
 from auditor.reports.plain_text import missing_text, printable
 
 COLUMNS = {

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auditor.model.amounts import format_time
-from auditor.model.difference import ChangedFinding, Difference
-from auditor.model.history import RunSummary
+from auditor.model.history import ChangedFinding, Difference, RunSummary
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import Change
 from auditor.reports.folding import fold_text

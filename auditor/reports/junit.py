@@ -14,9 +14,8 @@ from xml.etree import ElementTree as ET
 
 from auditor.checks import ALL, BY_ID
 from auditor.checks.check import Check
-from auditor.model.finding import Finding, Severity
+from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report, Tally
-from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports.blind_spots import BlindSpot, blind_checks
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
 

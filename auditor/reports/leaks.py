@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from auditor.model.amounts import duration, plural, size
-from auditor.model.leak import Leak, LeakTotals
+from auditor.model.owners import Leak, LeakTotals
 from auditor.reports.csv import escape_formula
 from auditor.reports.markdown import escape_markdown
 from auditor.reports.plain_text import printable

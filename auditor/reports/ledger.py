@@ -21,9 +21,8 @@ from auditor.codecs.availability.groups import GROUP, Groups
 from auditor.model.finding import Group
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.ledger_view import LedgerView
-from auditor.model.states import IndexState
-from auditor.model.witness import WitnessAnswer
+from auditor.model.states import IndexState, WitnessAnswer
+from auditor.model.views import LedgerView
 from auditor.reports.plain_text import shorten
 from auditor.reports.ranges import entries
 from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of

@@ -6,8 +6,7 @@ SEVERITY check object: what [confidence, ...]
 from __future__ import annotations
 
 from auditor.model.amounts import format_time
-from auditor.model.finding import Finding
-from auditor.model.standing import Standing
+from auditor.model.finding import Finding, Standing
 from auditor.reports.plain_text import missing_text, printable
 
 _BOOKIES_SHOWN = 5

@@ -10,9 +10,8 @@ from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import first_names, format_time
-from auditor.model.finding import Confidence, Finding, Severity
+from auditor.model.finding import Confidence, Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
-from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports.blind_spots import Sight, blind_spots
 from auditor.reports.in_doubt import doubtful_ids_line
 from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from auditor.model.finding import Severity
-from auditor.model.owner_total import NO_OWNER, NOBODY, OwnerTotal
+from auditor.model.owners import NO_OWNER, NOBODY, OwnerTotal
 from auditor.reports.space_metrics import OTHERS
 
 NAMESPACES = 100

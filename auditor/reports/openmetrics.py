@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
-from auditor.model.owner_total import OwnerTotal
+from auditor.model.owners import OwnerTotal
 from auditor.model.report import Report, Tally
-from auditor.model.space_gauges import SpaceGauges
+from auditor.model.space import SpaceGauges
 from auditor.model.states import Verdict
 from auditor.reports import namespace_metrics, space_metrics
 from auditor.reports.blind_spots import BlindSpot, blind_checks

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from auditor.model.amounts import size
 from auditor.model.finding import Severity
-from auditor.model.owner_total import NO_OWNER, NOBODY, Level, OwnerTotal
+from auditor.model.owners import NO_OWNER, NOBODY, Level, OwnerTotal
 from auditor.reports.plain_text import printable
 from auditor.reports.text_table import text_table
 

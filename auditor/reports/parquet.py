@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO
 
-from auditor.model.finding import Finding
-from auditor.model.standing import Standings, no_standing
+from auditor.model.finding import Finding, Standings, no_standing
 
 ROWS = 20_000
 """Rows of one row group, and what is in memory at once."""

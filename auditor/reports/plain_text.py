@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from auditor.model.finding import Confidence, Finding
-from auditor.model.standing import Standing
+from auditor.model.finding import Confidence, Finding, Standing
 from auditor.model.states import Change
 from auditor.reports.ranges import entries
 

@@ -14,8 +14,8 @@ from auditor.model.amounts import first_names, format_time, plural
 from auditor.model.exit_code import exit_code
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.report import Report
-from auditor.model.run_view import RunView
 from auditor.model.states import BookieRead, Verdict
+from auditor.model.views import RunView
 from auditor.reports import first_screen
 from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when
 from auditor.reports.blind_spots import Sight, blind_spots

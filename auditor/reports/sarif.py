@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from auditor.checks import ALL, BY_ID
-from auditor.model.finding import Finding, Severity
+from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
-from auditor.model.standing import Standing, Standings, no_standing
 from auditor.model.states import Change
 from auditor.reports.blind_spots import BlindSpot, blind_checks
 from auditor.reports.plain_text import missing_text, printable

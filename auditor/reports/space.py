@@ -9,8 +9,7 @@ from dataclasses import asdict
 from io import StringIO
 
 from auditor.model.amounts import duration, percent, plural, size
-from auditor.model.disk_total import FULL, DiskTotal, FillForecast
-from auditor.model.space_total import SpaceStep, SpaceView
+from auditor.model.space import FULL, DiskTotal, FillForecast, SpaceStep, SpaceView
 from auditor.model.states import SpaceClass
 from auditor.reports.plain_text import printable
 from auditor.reports.text_table import text_table
@@ -80,7 +79,7 @@ def _disk_row(disk: DiskTotal) -> tuple[str, ...]:
 def free_words(disk: DiskTotal) -> str:
     """What is free of the fullest of a bookie's file systems.
 
-    >>> from auditor.model.disk_total import FileSystem
+    >>> from auditor.model.space import FileSystem
     >>> free_words(DiskTotal("bk1", 0, 0, 0, 0, (FileSystem(1, 50_000_000_000, 2_000_000_000, 0),)))
     '2.0 GB of 50.0 GB (4.0 %)'
     """

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from auditor.model.disk_total import DISK_BYTES
-from auditor.model.space_gauges import SpaceGauges
+from auditor.model.space import DISK_BYTES, SpaceGauges
 from auditor.model.states import SpaceClass
 
 BOOKIES = 1_000
@@ -43,7 +42,7 @@ _Sample = tuple[str, dict[str, str], float]
 def space_samples(gauges: SpaceGauges) -> Iterator[_Sample]:
     """Metric, labels and value of each sample.
 
-    >>> from auditor.model.space_total import SpaceTotal
+    >>> from auditor.model.space import SpaceTotal
     >>> samples = list(space_samples(SpaceGauges((SpaceTotal("bk1:3181", {"live": 9}),))))
     >>> samples[0]
     ('bkaudit_space_bytes', {'bookie': 'bk1:3181', 'class': 'live'}, 9)

@@ -14,7 +14,7 @@ import numpy as np
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import GROUP, Groups
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.ledger_view import LedgerView, ReplicaView
+from auditor.model.views import LedgerView, ReplicaView
 
 
 class Cell(StrEnum):

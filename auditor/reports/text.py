@@ -14,9 +14,8 @@ from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import first_names, format_time, plural
-from auditor.model.finding import Finding, Severity
+from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
-from auditor.model.standing import Standing, Standings, no_standing
 from auditor.reports import first_screen
 from auditor.reports.folding import fold_text
 from auditor.reports.lines import line

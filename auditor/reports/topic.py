@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from auditor.model.amounts import size
-from auditor.model.topic_view import OtherReference, TopicCursor, TopicLedger, TopicView
+from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView
 from auditor.reports.plain_text import printable
 from auditor.reports.text_table import text_table
 

@@ -11,14 +11,13 @@ from auditor.errors import RunError
 from auditor.model.figures import OwnerFigures
 from auditor.model.finding import Finding
 from auditor.model.history import RunSummary
-from auditor.model.owner_total import Level
+from auditor.model.owners import Level
 from auditor.reports import html
 from auditor.runs.figures import figures_of
-from auditor.runs.leaks import Leaks
 from auditor.runs.load_disks import disk_totals
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.load_space import bookies_space
-from auditor.runs.owner_totals import OwnerTotals, has_owners
+from auditor.runs.owners import Leaks, OwnerTotals, has_owners
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import oldest_first, siblings
 from auditor.runs.standings import standings_of_report

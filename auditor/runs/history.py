@@ -1,15 +1,29 @@
-"""The history of a directory of runs, and the run that a new one is compared with. No Spark."""
+"""The history of a directory of runs, the run that a new one is compared with, and how two runs differ.
+
+No Spark; of the findings of two runs only narrow columns are ever held whole.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from auditor.errors import RunError, RunUsageError
-from auditor.model.history import NOT_COMPARED, RunSummary
+from auditor.findings.basis_coverage import pick_rows
+from auditor.findings.compare import CONFIDENCES, KINDS, FindingPairs, pair_findings
+from auditor.model.finding import Severity
+from auditor.model.history import NOT_COMPARED, ChangedFinding, ChangeTally, Difference, RunSummary
 from auditor.model.report import Cluster, Report
+from auditor.model.states import GONE, Change
 from auditor.runs.reader import RunReader
-from auditor.runs.siblings import is_file, oldest_first, reports, siblings
+from auditor.runs.siblings import is_file, oldest_first, reports, same_cluster, siblings
 from auditor.sources.file_systems import parent_of, run_files
 from auditor.tables.changes import CHANGED
 
@@ -97,3 +111,148 @@ def runs_beside(out: str, cluster: Cluster) -> RunsBeside:
     except RunError as error:
         return RunsBeside((), (f"{NOT_COMPARED} with any earlier run: {error}",))
     return RunsBeside(oldest_first(found), tuple(notes))
+
+
+_BOOKIES_NAMED = 3
+_COLUMNS = (
+    "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
+    "first_seen", "last_seen", "suppressed",
+)  # fmt: skip
+_SEVERITIES = [str(severity) for severity in Severity]
+
+
+class RunDifference:
+    """What changed from one finished run to another; each is a path or a URI.
+
+    Raises:
+        RunError: no finished run, one that an older version of this program wrote, or a broken one.
+    """
+
+    def __init__(self, old: str | Path, new: str | Path) -> None:
+        self.old, self.new = comparable_run(old), comparable_run(new)
+
+    @cached_property
+    def summary(self) -> Difference:
+        """The numbers, and what to bear in mind with them."""
+        tallies = Counter(
+            (KINDS.index(change), _SEVERITIES.index(severity), id) for change, severity, id in self._kinds()
+        )
+        return Difference(
+            RunSummary.of(str(self.old.path), self.old.report),
+            RunSummary.of(str(self.new.path), self.new.report),
+            self._paired.counts(),
+            tuple(
+                ChangeTally(KINDS[change], id, _SEVERITIES[severity], count)
+                for (change, severity, id), count in sorted(tallies.items())
+            ),
+            tuple(self._warnings()),
+        )
+
+    def changes(self) -> Iterator[ChangedFinding]:
+        """Every finding that is not the same: the new run's in its order, then those only the old has."""
+        found = self._paired
+        changed = np.flatnonzero(found.change != KINDS.index(Change.SAME))
+        pairs = found.pair[changed]
+        was = _Was(found, pairs)
+        yield from self._rows(self.new, found.new.row[changed], found.change[changed], was)
+        yield from self._rows(self.old, found.old.row[found.gone], found.gone_change, _Was(found, found.gone))
+
+    def _rows(
+        self, run: RunReader, rows: NDArray[np.int64], kinds: NDArray[np.int8], was: _Was
+    ) -> Iterator[ChangedFinding]:
+        place = 0
+        for batch in pick_rows(_batches(run), rows, _COLUMNS):
+            for row in batch.to_pylist():
+                yield _changed_finding(row, KINDS[kinds[place]], *was.at(place))
+                place += 1
+
+    def _kinds(self) -> Iterator[tuple[str, str, str]]:
+        """Change, severity and id of each finding that is not the same."""
+        found = self._paired
+        changed = np.flatnonzero(found.change != KINDS.index(Change.SAME))
+        for run, rows, kinds in (
+            (self.new, found.new.row[changed], found.change[changed]),
+            (self.old, found.old.row[found.gone], found.gone_change),
+        ):
+            place = 0
+            for batch in pick_rows(_batches(run), rows, ["severity", "id"]):
+                for severity, id in zip(batch["severity"].to_pylist(), batch["id"].to_pylist(), strict=True):
+                    yield KINDS[kinds[place]], severity, id
+                    place += 1
+
+    @cached_property
+    def _paired(self) -> FindingPairs:
+        holes = bool(self.new.report.run.gaps or self.new.report.run.in_doubt)
+        try:
+            return pair_findings(_batches(self.old), _batches(self.new), holes)
+        except RunError as error:
+            raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
+
+    def _warnings(self) -> Iterator[str]:
+        old, new = self.old.report, self.new.report
+        if not same_cluster(old.cluster, new.cluster):
+            yield (
+                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: all of one is "
+                "new here, and none of the other's is fixed"
+            )
+        elif old.run.finished > new.run.finished:
+            yield "the first run is the newer one: read fixed as new, and new as fixed"
+        unread = [set(report.coverage.bookies.unread) for report in (old, new)]
+        if fewer := sorted(unread[1] - unread[0]):
+            yield (
+                f"{_comma_list(fewer)} not read in the newer run: what was found there is unseen, not fixed"
+            )
+        if more := sorted(unread[0] - unread[1]):
+            yield (
+                f"{_comma_list(more)} not read in the older run: what is new there may have been there before"
+            )
+        if new.run.gaps:
+            yield "parts of the metadata could not be listed in the newer run: what lies there is unseen"
+        if old.run.gaps and not new.run.gaps:
+            yield "parts of the metadata could not be listed in the older run: what is new may lie there"
+
+
+class _Was:
+    """What the old run knew of findings, by their positions there."""
+
+    def __init__(self, found: FindingPairs, places: NDArray[np.int64]) -> None:
+        self._old = found.old
+        self._places = places
+
+    def at(self, number: int) -> tuple[str | None, int | None, str | None]:
+        """Severity, missing and confidence."""
+        place, old = int(self._places[number]), self._old
+        if place < 0:
+            return None, None, None
+        return _SEVERITIES[old.rank[place]], int(old.missing[place]), CONFIDENCES[old.confidence[place]]
+
+
+def _batches(run: RunReader) -> Any:
+    return lambda below, columns: run.batches(below, list(columns))
+
+
+def _changed_finding(
+    row: Mapping[str, Any], change: str, severity: str | None, missing: int | None, confidence: str | None
+) -> ChangedFinding:
+    return ChangedFinding(
+        change=change,
+        id=row["id"],
+        severity=row["severity"],
+        previous_severity=severity,
+        confidence=row["confidence"],
+        previous_confidence=confidence,
+        scope_id=row["scope_id"],
+        ledger_id=row["ledger_id"],
+        bookie_id=row["bookie_id"],
+        missing=row["missing"],
+        previous_missing=missing,
+        first_seen=row["first_seen"],
+        last_seen=row["last_seen"],
+        suppressed=None if change in GONE else row["suppressed"],
+        fingerprint=row["fingerprint"],
+    )
+
+
+def _comma_list(names: list[str]) -> str:
+    more = f" and {len(names) - _BOOKIES_NAMED:,} more" if len(names) > _BOOKIES_NAMED else ""
+    return f"{', '.join(names[:_BOOKIES_NAMED])}{more} {'was' if len(names) == 1 else 'were'}"

@@ -11,7 +11,8 @@ from typing import Any
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import RunError, RunUsageError
-from auditor.model.bookie_view import (
+from auditor.model.finding import Confidence, Severity
+from auditor.model.views import (
     AliasView,
     BookieView,
     CandidateView,
@@ -21,7 +22,6 @@ from auditor.model.bookie_view import (
     ProblemView,
     RegistrationView,
 )
-from auditor.model.finding import Confidence, Severity
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
 from auditor.runs.tables import RunTables

@@ -1,22 +1,142 @@
-"""One ledger out of a finished run, as `auditor.model.ledger_view` has it; without Spark."""
+"""One ledger out of a finished run, for ``bkaudit explain ledger``: metadata, replicas, queue, answers.
+
+No Spark; what is read of each table are the rows of the ledger.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from auditor.codecs.availability import coverage
 from auditor.codecs.availability.coverage import last_entry
+from auditor.codecs.availability.fold import fold_entries
 from auditor.errors import RunUsageError, UsageError
+from auditor.findings.rows import finding_of
+from auditor.model.amounts import format_time
+from auditor.model.finding import FindingWithHistory
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState, Segment
-from auditor.model.ledger_view import LedgerView, ReplicaView
-from auditor.model.states import NOT_WHOLE, OF_PLACES, BookieRead, IndexState, UnknownCopy
-from auditor.runs.ledger_answers import answers_of, with_answers
+from auditor.model.states import (
+    NOT_WHOLE,
+    OF_PLACES,
+    BookieRead,
+    IndexState,
+    MarkRow,
+    UnknownCopy,
+    WitnessAnswer,
+)
+from auditor.model.views import AnswerView, LedgerView, ReplicaView
 from auditor.runs.reader import RunReader
+from auditor.runs.standings import standings_of
+from auditor.runs.tables import RunTables
 from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+
+NONE_KEPT = "this store keeps no replication queue"
+NOT_SAID = "not known: this run does not say whether its store keeps a replication queue; audit again"
+
+
+def queue_view(run: str, keeps_marks: bool | None, ledger_id: int, scope_id: int) -> tuple[str, ...]:
+    """What the marks and locks of a run say of one ledger; nothing where a run has not read them.
+
+    ``keeps_marks`` is whether its store keeps any, None where the run does not say.
+
+    Raises `RunError` where the table cannot be read.
+    """
+    import pyarrow.dataset as ds
+
+    tables = RunTables(run)
+    if "marks" not in tables.names("tables"):
+        return ()
+    if keeps_marks is False:
+        return (NONE_KEPT,)
+    wanted = (ds.field("ledger_id") == ledger_id) | (ds.field("kind") == MarkRow.GAP)
+    rows = tables.read("tables/marks", filter=wanted)
+    found = rows.to_pylist()
+    its = [row for row in found if row["kind"] != MarkRow.GAP] if scope_id == 0 else []
+    if keeps_marks is None and not its:
+        return (NOT_SAID,)
+    return _sentences(its, gaps=len(found) > len(its) and scope_id == 0)
+
+
+def _sentences(rows: Iterable[dict[str, Any]], gaps: bool) -> tuple[str, ...]:
+    """One for each mark and lock of a ledger.
+
+    >>> _sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], gaps=False)
+    ('not marked for replication', 'held by worker1 since 2026-11-21 05:07:49 UTC')
+    """
+    marks, locks = [], []
+    for row in rows:
+        if row["kind"] == "lock":
+            locks.append(f"held by {row['owner'] or 'somebody'} since {_since(row)}")
+        else:
+            names = ", ".join(row["replicas"] or ()) or "a better placement"
+            marks.append(f"marked for replication since {_since(row)}, for {names}")
+    if not marks:
+        marks = ["not known: not all marks could be listed" if gaps else "not marked for replication"]
+        return (*marks, *locks)
+    return (*marks, *(locks or ["no worker holds it"]))
+
+
+def _since(row: dict[str, Any]) -> str:
+    ms = row.get("ctime") or row.get("mtime")
+    return format_time(ms) if ms else "an unknown time"
+
+
+_LEFT_OPEN: dict[str, str] = {
+    UnknownCopy.INDEX_INCOMPLETE: "it serves entries that its index lacks; what it was not asked for is "
+    "unknown",
+    UnknownCopy.NOT_ASKED: "its index is too old to say, and it was not asked for all",
+}
+
+
+def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
+    """One for each bookie, answer and reason, in this order.
+
+    >>> row = {"bookie_id": "b1", "answer": "served", "reason": None}
+    >>> answers_of([row | {"entry_id": 3}, row | {"entry_id": 0}])[0].count
+    2
+    """
+    grouped: dict[tuple[str, str, str], list[int]] = {}
+    for row in rows:
+        grouped.setdefault((row["bookie_id"], row["answer"], row["reason"] or ""), []).append(row["entry_id"])
+    return tuple(
+        AnswerView(bookie_id, WitnessAnswer(answer), _groups(entries), len(entries), reason or None)
+        for (bookie_id, answer, reason), entries in sorted(grouped.items())
+    )
+
+
+def with_answers(
+    replica: ReplicaView, answers: Iterable[AnswerView], unknown: Mapping[str, str]
+) -> ReplicaView:
+    """A replica with what its bookie serves; ``unknown`` says why copies are unknown, by bookie (judged)."""
+    served = [
+        groups_of(each.entries)
+        for each in answers
+        if each.bookie_id == replica.bookie_id and each.answer is WitnessAnswer.SERVED
+    ]
+    held = coverage.union([groups_of(replica.held), *served]).tobytes() if served else replica.held
+    why = _LEFT_OPEN.get(unknown.get(replica.bookie_id, ""))
+    return ReplicaView(
+        replica.bookie_id,
+        replica.member,
+        replica.expected,
+        held,
+        replica.known and why is None,
+        replica.state,
+        why or replica.reason,
+    )
+
+
+def _groups(entries: Iterable[int]) -> bytes:
+    ids = np.array(sorted(set(entries)), np.int64)
+    return fold_entries(ids, np.array([0, len(ids)], np.int64)).tobytes()
 
 
 def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerView:
@@ -27,8 +147,6 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
         RunError: neither the metadata nor any bookie of this run knows the ledger.
     """
     import pyarrow.dataset as ds
-
-    from auditor.runs.queue_view import queue_view
 
     ledger_id, scope_id = _ids(ledger_id, scope_id)
     here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
@@ -217,3 +335,18 @@ def _replicas(
             )
         )
     return tuple(views)
+
+
+SHOWN = 50
+"""Findings of one ledger that are told at most: one per check and bookie is the most that there are."""
+
+
+def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tuple[FindingWithHistory, ...]:
+    """The findings about a ledger, the worst first; an empty tuple where there are none."""
+    import pyarrow.dataset as ds
+
+    here = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
+    batches = run.batches("findings", filter=here)
+    found = [finding_of(row) for row in islice((row for each in batches for row in each.to_pylist()), SHOWN)]
+    standings = standings_of(RunTables(run.path), [finding.fingerprint for finding in found])
+    return tuple(FindingWithHistory(finding, standings.get(finding.fingerprint)) for finding in found)

@@ -6,8 +6,8 @@ import json
 from typing import Any, Literal, NamedTuple
 
 from auditor.model.finding import Severity
-from auditor.model.run_view import RunView, UnreadBookie
 from auditor.model.states import BookieRead
+from auditor.model.views import RunView, UnreadBookie
 from auditor.runs.reader import RunReader
 from auditor.runs.standings import standings_of
 from auditor.runs.tables import RunTables, damaged

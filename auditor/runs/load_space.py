@@ -1,4 +1,4 @@
-"""What a run's entry logs are full of, added up batch by batch with pyarrow: ``bkaudit space``.
+"""What a run's entry logs are full of, added up batch by batch with pyarrow: ``bkaudit space``, and metrics.
 
     by bookie                     one pass over the table space
     by ledger, application, age   as many passes as the table has millions of rows: each takes the ledgers of
@@ -10,25 +10,112 @@ What is kept is one row per bookie or label, or the largest ledgers; and in a pa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import RunUsageError
 from auditor.model.ledger_id import LedgerId
-from auditor.model.space_total import NO_BOOKIE, NO_LEDGER, OTHER_NAMES, SpaceBy, SpaceTotal, SpaceView
-from auditor.model.states import LogFileKind
-from auditor.runs.figures import AGE_LABELS
-from auditor.runs.fill_forecasts import fill_forecasts
-from auditor.runs.grouped_bytes import GroupedBytes
-from auditor.runs.ledger_labels import LABELS
-from auditor.runs.load_disks import disk_totals
-from auditor.runs.space_steps import space_steps
+from auditor.model.space import (
+    NO_APPLICATION,
+    NO_BOOKIE,
+    NO_LEDGER,
+    NOT_LISTED,
+    OTHER_NAMES,
+    SpaceBy,
+    SpaceGauges,
+    SpaceTotal,
+    SpaceView,
+)
+from auditor.model.states import LISTED, GcAction, LogFileKind
+from auditor.runs.figures import AGE_LABELS, AGES, UNKNOWN_AGE, created_of
+from auditor.runs.load_disks import disk_totals, fill_forecasts
+from auditor.runs.space_steps import GroupedBytes, space_steps
 from auditor.runs.tables import RunTables
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from auditor.runs.reader import RunReader
+
+
+NAME_LENGTH = 120
+"""Longer names of applications are cut: custom metadata may be anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLabel:
+    """Batches of ``scope_id``, ``ledger_id`` and ``label``; ``absent``: the label of all others."""
+
+    batches: Callable[[RunReader], Iterator[pa.RecordBatch]]
+    absent: str
+
+    def __call__(self, run: RunReader) -> Iterator[pa.RecordBatch]:
+        """Read the table ledgers of a run."""
+        return self.batches(run)
+
+
+def _applications(run: RunReader) -> Iterator[pa.RecordBatch]:
+    """Custom metadata's ``application``, and its ``component`` if any: ``pulsar/managed-ledger``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for batch in _listed_ledgers(run, ["custom_metadata"]):
+        maps = batch["custom_metadata"]
+        pairs = pa.table(
+            {
+                name: pc.map_lookup(maps, query_key=pa.scalar(name), occurrence="first")
+                for name in ("application", "component")
+            }
+        ).to_pydict()
+        labels = [_name(*pair) for pair in zip(pairs["application"], pairs["component"], strict=True)]
+        yield _with_labels(batch, pa.array(labels, pa.string()))
+
+
+def _name(application: bytes | None, component: bytes | None) -> str:
+    if not application:
+        return NO_APPLICATION
+    parts = (part.decode("utf-8", "backslashreplace") for part in (application, component) if part)
+    return "/".join(parts)[:NAME_LENGTH]
+
+
+def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
+    """How long before the scan it was made, as one of `auditor.runs.figures.AGE_LABELS`."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
+    for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
+        ages = pc.subtract(run.report.run.scan_time, created_of(batch))
+        known = pc.fill_null(ages, 0).to_numpy(zero_copy_only=False)
+        places = np.where(
+            pc.is_null(ages).to_numpy(zero_copy_only=False),
+            len(AGE_LABELS),
+            np.searchsorted(AGES, known, side="right"),
+        )
+        yield _with_labels(batch, labels.take(pa.array(places)))
+
+
+def _listed_ledgers(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    import pyarrow.dataset as ds
+
+    wanted = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
+    return run.batches("tables/ledgers", ["scope_id", "ledger_id", *columns], wanted)
+
+
+def _with_labels(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [batch["scope_id"], batch["ledger_id"], labels]
+    return pa.RecordBatch.from_arrays(columns, ["scope_id", "ledger_id", "label"])
+
+
+LABELS = {
+    "application": LedgerLabel(_applications, NOT_LISTED),
+    "age": LedgerLabel(_ages, NOT_LISTED),
+}
+
 
 PASS_ROWS = 2_000_000
 """Rows of the tables space and ledgers that one pass takes, about."""
@@ -234,3 +321,36 @@ def _largest(
 def _age_order(total: SpaceTotal) -> tuple[bool, int | str]:
     known = total.name in AGE_LABELS
     return (False, AGE_LABELS.index(total.name)) if known else (True, total.name)
+
+
+FREEING = (GcAction.DELETE, GcAction.MINOR, GcAction.MAJOR)
+"""What gives bytes back."""
+
+
+def space_gauges(run: RunReader) -> SpaceGauges:
+    """The figures; none where entry logs were not read.
+
+    Raises:
+        RunError: a table is broken, or the directory that the run lies in cannot be listed.
+    """
+    totals, disks = bookies_space(run), disk_totals(run)
+    if not totals and not disks:
+        return SpaceGauges()
+    return SpaceGauges(totals, disks, _reclaimable(run), fill_forecasts(run, disks))
+
+
+def _reclaimable(run: RunReader) -> dict[str, dict[str, int]]:
+    """By bookie and action, zeros too: a line that falls to 0 says more than one that ends."""
+    import pyarrow as pa
+
+    if "log_foresight" not in run.table_names():
+        return {}
+    sums = GroupedBytes(["bookie_id", "action"])
+    for batch in run.batches("tables/log_foresight", ["bookie_id", "action", "frees"]):
+        sums.add(pa.Table.from_batches([batch]).rename_columns({"frees": "bytes"}))
+    found: dict[str, dict[str, int]] = {}
+    for row in sums.table().to_pylist():
+        of_bookie = found.setdefault(row["bookie_id"], dict.fromkeys(map(str, FREEING), 0))
+        if row["action"] in of_bookie:
+            of_bookie[row["action"]] += row["bytes"]
+    return found

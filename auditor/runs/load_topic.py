@@ -8,7 +8,7 @@ from typing import Any
 
 from auditor.errors import RunUsageError, UsageError
 from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names_of
-from auditor.model.topic_view import OtherReference, TopicCursor, TopicLedger, TopicView, backlog_of
+from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView, backlog_of
 from auditor.runs.reader import RunReader
 
 _COLUMNS = (

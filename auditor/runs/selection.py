@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from auditor.errors import UsageError
-from auditor.model.finding import Finding, Severity
-from auditor.model.owner_total import OwnerTotal
+from auditor.model.finding import Finding, Severity, Standing, Standings, glob_to_regex
+from auditor.model.owners import OwnerTotal
 from auditor.model.report_source import ReportSource
-from auditor.model.space_gauges import SpaceGauges
-from auditor.model.standing import Standing, Standings
+from auditor.model.space import SpaceGauges
 from auditor.runs.reader import RunReader
 
 
@@ -97,11 +96,9 @@ def _topics(finding: Finding) -> list[str]:
 
 def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
     names = list(names)
-    return any(re.fullmatch(_regex(pattern), name, re.DOTALL) for pattern in patterns for name in names)
-
-
-def _regex(pattern: str) -> str:
-    return "".join({"*": ".*", "?": "."}.get(letter) or re.escape(letter) for letter in pattern)
+    return any(
+        re.fullmatch(glob_to_regex(pattern), name, re.DOTALL) for pattern in patterns for name in names
+    )
 
 
 class SelectedRun:

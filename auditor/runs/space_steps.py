@@ -1,20 +1,123 @@
-"""What frees space of each bookie, the most first: from findings of entry logs and classes of bytes."""
+"""What frees space of each bookie, the most first: from findings of entry logs and classes of bytes.
+
+Bytes are added up batch by batch: memory follows the groups that there are, not the rows.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.model.amounts import plural
+from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
-from auditor.model.space_total import NO_BOOKIE, SpaceStep
+from auditor.model.space import NO_BOOKIE, SpaceStep
 from auditor.model.states import SpaceClass
-from auditor.runs.leaked_bytes import leaked_bytes
+from auditor.runs.owners import UNOWNED
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from auditor.runs.reader import RunReader
+
+MERGED_AT = 500_000
+"""So many rows of partial sums are kept at least before they are merged."""
+
+
+class GroupedBytes:
+    """Sums of the column ``bytes`` by the columns ``keys``.
+
+    >>> import pyarrow as pa
+    >>> sums = GroupedBytes(["name"])
+    >>> sums.add(pa.table({"name": ["a", "b", "a"], "bytes": [1, 2, 3]}))
+    >>> sorted(sums.table().to_pydict().items())
+    [('bytes', [4, 2]), ('name', ['a', 'b'])]
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = list(keys)
+        self._parts: list[pa.Table] = []
+        self._rows = 0
+        self._limit = MERGED_AT
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows that have the keys and ``bytes``."""
+        part = self._sum(rows)
+        self._parts.append(part)
+        self._rows += part.num_rows
+        if self._rows > self._limit:
+            merged = self.table()
+            self._parts, self._rows = [merged], merged.num_rows
+            self._limit = max(MERGED_AT, 2 * merged.num_rows)
+
+    def table(self) -> pa.Table:
+        """One row a group, with ``bytes``; groups in the order in which they came."""
+        import pyarrow as pa
+
+        if not self._parts:
+            return pa.table({name: [] for name in (*self._keys, "bytes")})
+        return self._sum(pa.concat_tables(self._parts))
+
+    def _sum(self, rows: pa.Table) -> pa.Table:
+        # One thread: the order of the groups is that of the rows.
+        grouped = rows.group_by(self._keys, use_threads=False).aggregate([("bytes", "sum")])
+        return grouped.rename_columns({"bytes_sum": "bytes"})
+
+
+class LeakedBytes(NamedTuple):
+    """The ledgers of one bookie that belong to nobody: how many, their bytes, and of how many it is sure."""
+
+    ledgers: int
+    bytes: int
+    confirmed: int
+
+
+def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
+    """By bookie; of ``ledger-unowned`` alone, so nothing where no application's owners were read.
+
+    What is held is a row a leak and bookie.
+
+    Raises:
+        RunError: a table of the run is broken.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    leaks = _leaks(run)
+    if not leaks.num_rows:
+        return {}
+    ids = leaks["ledger_id"].combine_chunks()
+    sums = GroupedBytes(["bookie_id", *LEDGER])
+    named = ds.field("bookie_id").is_valid() & ds.field("ledger_id").is_valid()
+    for batch in run.batches("tables/space", ["bookie_id", *LEDGER, "bytes"], named):
+        some = batch.filter(pc.is_in(batch["ledger_id"], value_set=ids))
+        if len(some):
+            sums.add(pa.Table.from_batches([some]))
+    held = sums.table()
+    if not held.num_rows:
+        return {}
+    whose = held.join(leaks, [*LEDGER], join_type="inner")
+    sure = pc.cast(pc.equal(whose["confidence"], str(Confidence.CONFIRMED)), pa.int64())
+    rows = whose.append_column("sure", sure).group_by("bookie_id")
+    totals = rows.aggregate([("bytes", "sum"), ("bytes", "count"), ("sure", "sum")]).to_pylist()
+    return {
+        row["bookie_id"]: LeakedBytes(row["bytes_count"], row["bytes_sum"], row["sure_sum"]) for row in totals
+    }
+
+
+def _leaks(run: RunReader) -> pa.Table:
+    """Ledgers that belong to nobody, once each."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    columns = [*LEDGER, "confidence"]
+    batches = list(run.batches("findings", columns, ds.field("id") == UNOWNED))
+    schema = pa.schema([*((name, pa.int64()) for name in LEDGER), ("confidence", pa.string())])
+    return pa.Table.from_batches(batches) if batches else schema.empty_table()
+
 
 HTTP_PORT = 8080
 """httpServerPort, where nobody sets it."""

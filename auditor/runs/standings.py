@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from auditor.errors import RunError
+from auditor.model.finding import Standing, Standings, no_standing
 from auditor.model.report import Report
-from auditor.model.standing import Standing, Standings, no_standing
 from auditor.model.states import FOUND
 from auditor.runs.ledger_days import days_since_1970
 from auditor.runs.tables import RunTables

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.errors import RunUsageError
-from auditor.model.regular_file import require_regular
+from auditor.sources.regular_file import require_regular
 
 REPORT = "report.json"
 """Written last: a run that has one is whole."""

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from auditor.model.alias_by_contents import ContentComparison, Contents
-from auditor.model.alias_facts import BookieFacts, Edge
+from auditor.model.alias_evidence import BookieFacts, ContentComparison, Contents, Edge
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead

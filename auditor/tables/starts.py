@@ -2,7 +2,7 @@
 
 All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table. The
 configuration is inferred (`auditor.model.bookie_configuration`), the decision is the server's
-(`auditor.model.cookie_validation`).
+(`auditor.model.start_validation`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pyarrow as pa
 from auditor.model.bookie_configuration import Source, configuration
 from auditor.model.columns import schema_of
 from auditor.model.cookie import Cookie
-from auditor.model.cookie_validation import differences, legacy_refusal
 from auditor.model.start_refusal import BookieDirectory, NoVersion, Refusal, Unreadable, configured_paths
+from auditor.model.start_validation import differences, legacy_refusal
 from auditor.sources.bookies.cookie_paths import match
 from auditor.sources.bookies.paths import OwnedDirectory
 from auditor.tables.registry import StoreCookie

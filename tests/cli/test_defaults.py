@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from auditor.audit import audit as audit_module
 from auditor.cli import main
+from auditor.cli.options import options_from_flags
 from auditor.errors import UsageError
-from auditor.model.options import AuditOptions
 from tests.made_runs import made_run
 
 FILE = """
@@ -77,7 +77,7 @@ def test_a_file_names_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     assert audited(monkeypatch, *conf, "--cluster", "prod-eu") == eu
     assert audited(monkeypatch, *conf, "--cluster", "bare")[1:3] == (("/bare",), "env-runs")
     assert audited(monkeypatch, *conf, "--cluster", "prod-eu", "--bookies", "/x")[1] == ("/x",)
-    assert AuditOptions.from_toml("audit.toml").samples == 3
+    assert options_from_flags(Path("audit.toml"), {}).samples == 3
 
 
 CORPUS = Path(__file__).parents[1] / "data" / "flat-v1" / "metadata.jsonl.gz"

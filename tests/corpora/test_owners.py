@@ -19,10 +19,10 @@ from auditor import Audit, open_run
 from auditor.demo.sample import extract
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
-from auditor.model.owner_total import NOBODY
-from auditor.model.topic_view import Backlog
+from auditor.model.owners import NOBODY
+from auditor.model.views import Backlog
 from auditor.runs.load_topic import topic_view
-from auditor.runs.owner_totals import OwnerTotals
+from auditor.runs.owners import OwnerTotals
 from auditor.runs.reader import RunReader
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.owners.owner_rows import OWNERS

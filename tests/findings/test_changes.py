@@ -13,7 +13,7 @@ import pytest
 from auditor.checks import ALL, Basis
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.suppress import Suppress, apply_suppressions
-from auditor.runs.difference import RunDifference
+from auditor.runs.history import RunDifference
 from auditor.tables.published_schemas import TABLES
 from tests.findings.changed_runs import INSTANCE, Row, row, write_run
 

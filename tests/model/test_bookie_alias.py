@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.codecs.store import service_info
-from auditor.model.alias_by_contents import ContentComparison, Contents
-from auditor.model.alias_facts import BookieFacts, Edge, Rule
+from auditor.model.alias_evidence import BookieFacts, ContentComparison, Contents, Edge, Rule
 from auditor.model.bookie_address import Address, Registration, resolve
 from auditor.model.bookie_alias import alias_edges, aliases, identities
 from auditor.model.cookie import Cookie

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.model.components import components
+from auditor.model.bookie_alias import components
 
 NODES = st.sampled_from("abcdefgh")
 EDGES = st.lists(st.tuples(NODES, NODES), max_size=12)

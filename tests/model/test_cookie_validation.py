@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.model.cookie import Cookie
-from auditor.model.cookie_validation import differences, legacy_refusal
 from auditor.model.start_refusal import (
     INVALID_COOKIE,
     IO_EXCEPTION,
@@ -20,6 +19,7 @@ from auditor.model.start_refusal import (
     Unreadable,
     configured_paths,
 )
+from auditor.model.start_validation import differences, legacy_refusal
 from tests.model.cookie_cases import CORPORA, Case, corpus_cases, read, vectors
 
 MODES = {"legacy": False, "expansion": True}

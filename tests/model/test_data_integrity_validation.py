@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from auditor.model.cookie import Cookie
-from auditor.model.data_integrity_validation import data_integrity_refusal
 from auditor.model.start_refusal import (
     BookieDirectory,
     Fault,
@@ -16,6 +15,7 @@ from auditor.model.start_refusal import (
     Unreadable,
     configured_paths,
 )
+from auditor.model.start_validation import data_integrity_refusal
 from tests.model.cookie_cases import vectors
 
 COOKIE = Cookie(5, "bk1:3181", "/j", ("/l",), None, "the-instance")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from auditor.cli.options import options_from_flags
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.options import AuditOptions, option_types
@@ -22,7 +23,7 @@ def test_the_file_shows_every_option_once_in_order() -> None:
 
 
 def test_the_file_shows_the_defaults() -> None:
-    assert AuditOptions.from_toml(CONF) == AuditOptions()
+    assert options_from_flags(CONF, {}) == AuditOptions()
 
 
 def test_every_option_of_the_file_is_commented() -> None:
@@ -35,7 +36,7 @@ def test_every_option_of_the_file_is_commented() -> None:
 def test_a_file_may_leave_options_out(tmp_path: Path) -> None:
     file = tmp_path / "audit.toml"
     file.write_text('fail_on = "note"\nsamples = 3\nrate_limit = 5\n')
-    assert AuditOptions.from_toml(file) == AuditOptions(fail_on=Severity.NOTE, samples=3, rate_limit=5.0)
+    assert options_from_flags(file, {}) == AuditOptions(fail_on=Severity.NOTE, samples=3, rate_limit=5.0)
 
 
 @pytest.mark.parametrize(
@@ -67,16 +68,16 @@ def test_a_wrong_key_or_value_is_refused_with_its_name(tmp_path: Path, text: str
     file = tmp_path / "audit.toml"
     file.write_text(text)
     with pytest.raises(UsageError, match=said) as refused:
-        AuditOptions.from_toml(file)
+        options_from_flags(file, {})
     assert str(refused.value).startswith(str(file))
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
-        AuditOptions.from_toml(tmp_path / "none.toml")
+        options_from_flags(tmp_path / "none.toml", {})
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not TOML"):
-        AuditOptions.from_toml(tmp_path / "bytes.toml")
+        options_from_flags(tmp_path / "bytes.toml", {})
 
 
 @pytest.mark.parametrize(("name", "value"), [("threads", 0), ("timeout", math.nan), ("batch", None)])
@@ -99,4 +100,4 @@ def test_python_gets_the_same_bounds(name: str, value: Any) -> None:
 def test_a_moment_may_be_written_as_people_and_programs_do(tmp_path: Path, text: str) -> None:
     file = tmp_path / "audit.toml"
     file.write_text(f"scan_time = {text}")
-    assert AuditOptions.from_toml(file).scan_time == 1_795_244_400_000
+    assert options_from_flags(file, {}).scan_time == 1_795_244_400_000

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from auditor.model.disk_total import DiskTotal, FileSystem, FillForecast
 from auditor.model.finding import Confidence, Finding, Missing, Severity
-from auditor.model.owner_total import NOBODY, OwnerTotal
+from auditor.model.owners import NOBODY, OwnerTotal
 from auditor.model.report import (
     AcceptedGaps,
     BookiesRead,
@@ -22,8 +21,7 @@ from auditor.model.report import (
     Suppression,
     Tally,
 )
-from auditor.model.space_gauges import SpaceGauges
-from auditor.model.space_total import SpaceTotal
+from auditor.model.space import DiskTotal, FileSystem, FillForecast, SpaceGauges, SpaceTotal
 
 LOST = Finding(
     "entry-lost",

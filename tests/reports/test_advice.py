@@ -8,9 +8,7 @@ from dataclasses import replace
 import pytest
 
 from auditor.checks import ALL, BY_ID, Check
-from auditor.model.finding import Confidence, Finding, Missing
-from auditor.model.finding_with_history import FindingWithHistory
-from auditor.model.standing import Standing
+from auditor.model.finding import Confidence, Finding, FindingWithHistory, Missing, Standing
 from auditor.reports.advice import advice, advice_lines, blanks_of, fill_command, how_sure, since_when
 from auditor.reports.first_screen import command_for
 from tests.reports.samples import BELOW, LOST, ORPHAN

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from auditor.model.bookie_view import (
+from auditor.model.finding import Severity, Standing
+from auditor.model.views import (
     AliasView,
     BookieView,
     CandidateView,
@@ -16,8 +17,6 @@ from auditor.model.bookie_view import (
     ProblemView,
     RegistrationView,
 )
-from auditor.model.finding import Severity
-from auditor.model.standing import Standing
 from auditor.reports.bookie import WIDTH, render
 
 DISK = DirectoryView(

@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from auditor.model.bookie_view import BookieView, CookieView, ProblemView
 from auditor.model.finding import Severity
 from auditor.model.ledger_metadata import Segment
 from auditor.model.report import BookiesRead, Cluster
+from auditor.model.views import BookieView, CookieView, ProblemView
 from auditor.reports import cells
 from auditor.reports.cells import bookie_cell, findings_cell, ledger_cell, run_cell
 from tests.made_runs import numbered

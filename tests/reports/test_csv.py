@@ -8,8 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from auditor.model.finding import Finding, Missing
-from auditor.model.standing import Standing
+from auditor.model.finding import Finding, Missing, Standing
 from auditor.reports import csv
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD

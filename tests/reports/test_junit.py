@@ -9,8 +9,8 @@ from junitparser import Failure, JUnitXml, Skipped
 from junitparser.junitparser import TestCase as Case
 
 from auditor.checks import ALL, BY_ID
+from auditor.model.finding import Standing
 from auditor.model.report import Report
-from auditor.model.standing import Standing
 from auditor.reports import junit
 from auditor.reports.blind_spots import blind_checks
 from tests.reports.hostile import HOSTILE

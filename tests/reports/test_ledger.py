@@ -9,8 +9,8 @@ import numpy as np
 from auditor.codecs.availability.groups import GROUP
 from auditor.model.finding import Group
 from auditor.model.ledger_metadata import Segment
-from auditor.model.ledger_view import AnswerView, LedgerView, ReplicaView
-from auditor.model.witness import WitnessAnswer
+from auditor.model.states import WitnessAnswer
+from auditor.model.views import AnswerView, LedgerView, ReplicaView
 from auditor.reports import ledger
 
 HEAD, BODY = (0, 0, 1, 0), (2, 8, 2, 3)

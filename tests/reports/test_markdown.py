@@ -8,9 +8,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from auditor.checks import ALL
-from auditor.model.finding import Finding, Severity
+from auditor.model.finding import Finding, Severity, Standing
 from auditor.model.report import Cluster
-from auditor.model.standing import Standing
 from auditor.reports import markdown
 from tests.reports.hostile import BOOKIE, HOSTILE
 from tests.reports.samples import LOST, coverage, report, tally

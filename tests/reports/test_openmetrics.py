@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from auditor.checks import ALL
 from auditor.model.finding import Severity
-from auditor.model.owner_total import OwnerTotal
+from auditor.model.owners import OwnerTotal
 from auditor.model.report import Cluster, Report
 from auditor.reports import openmetrics, space_metrics
 from tests.reports.hostile import BOOKIE

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.model.finding import Finding
-from auditor.model.standing import Standing
+from auditor.model.finding import Finding, Standing
 from auditor.reports import parquet
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import LOST, UNREAD

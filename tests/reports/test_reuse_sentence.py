@@ -11,7 +11,7 @@ import pytest
 
 from auditor.model.figures import Figures
 from auditor.model.report import Report, Reuse
-from auditor.model.run_view import RunView
+from auditor.model.views import RunView
 from auditor.reports import html, markdown, run, text
 from tests.reports.samples import report
 

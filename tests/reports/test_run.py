@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from auditor.checks import ALL, BY_ID
-from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.run_view import RunView, UnreadBookie
-from auditor.model.standing import Standing
+from auditor.model.finding import Confidence, Finding, Severity, Standing
+from auditor.model.views import RunView, UnreadBookie
 from auditor.reports.folding import columns_of
 from auditor.reports.run import DOUBTS_SHOWN, TOLD_IN_FULL, UNREAD, render, steps_of
 from tests.reports.samples import BELOW, LOST, coverage, report, tally

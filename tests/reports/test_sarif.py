@@ -13,8 +13,7 @@ import jsonschema
 import pytest
 
 from auditor.checks import ALL
-from auditor.model.finding import Finding
-from auditor.model.standing import Standing
+from auditor.model.finding import Finding, Standing
 from auditor.reports import sarif
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, coverage, report

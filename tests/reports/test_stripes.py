@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from auditor.model.ledger_view import LedgerView
+from auditor.model.views import LedgerView
 from auditor.reports.stripes import Cell, Stripes, replicas_of, stripes_of
 from tests.reports.test_ledger import LEDGER, groups, replica
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from auditor.checks import ALL
-from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.finding import Confidence, Finding, Missing, Severity, Standing
 from auditor.model.report import BookiesRead
-from auditor.model.standing import Standing
 from auditor.reports import first_screen, text
 from auditor.reports.folding import columns_of
 from tests.reports.samples import BELOW, LOST, ORPHAN, coverage, report, tally

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from auditor.cli import main
 from auditor.errors import RunError
-from auditor.runs.difference import RunDifference
+from auditor.runs.history import RunDifference
 from tests.findings.changed_runs import INSTANCE, row, write_run
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"

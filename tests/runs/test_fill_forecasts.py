@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from auditor.model.disk_total import FileSystem
-from auditor.runs.fill_forecasts import fill_forecasts, forecast
-from auditor.runs.load_disks import disk_totals
+from auditor.model.space import FileSystem
+from auditor.runs.load_disks import disk_totals, fill_forecasts, forecast
 from auditor.runs.reader import RunReader
 from tests.made_runs import made_run
 from tests.reports.samples import report

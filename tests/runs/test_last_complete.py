@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auditor.model.report import Cluster, Report
-from auditor.runs.last_complete import last_complete
+from auditor.runs.siblings import last_complete
 from tests.reports.samples import coverage, report
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from auditor.errors import RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.leak import LeakTotals
-from auditor.runs.leaks import Leaks, last_owner
+from auditor.model.owners import LeakTotals
+from auditor.runs.owners import Leaks, last_owner
 from auditor.runs.reader import RunReader
 from tests.cli.test_doors import bkaudit
 from tests.made_runs import made_run

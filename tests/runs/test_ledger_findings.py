@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.model.standing import Standing, no_standing
+from auditor.model.finding import Standing, no_standing
 from auditor.notebook.run import Run, open_run
 from auditor.reports import json
-from auditor.runs.ledger_findings import SHOWN, findings_for_ledger
+from auditor.runs.load_ledger import SHOWN, findings_for_ledger
 from auditor.runs.standings import standings_of, standings_of_report
 from auditor.runs.tables import RunTables
 from tests.reports.samples import LOST, report

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from auditor.errors import RunError
-from auditor.model.finding import Severity
-from auditor.model.standing import Standing
+from auditor.model.finding import Severity, Standing
 from auditor.notebook.run import Run, open_run
 from auditor.runs.load_bookie import _problems, bookie_view
 from tests.made_runs import made_run

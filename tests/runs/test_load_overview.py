@@ -12,7 +12,7 @@ import pytest
 
 from auditor.errors import RunError
 from auditor.model.finding import Severity
-from auditor.model.run_view import UnreadBookie
+from auditor.model.views import UnreadBookie
 from auditor.notebook.run import open_run
 from auditor.reports import json as whole
 from auditor.runs.load_overview import UNREAD_SHOWN, run_view

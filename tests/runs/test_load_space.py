@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.errors import RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.space_total import NO_APPLICATION, NO_BOOKIE, NO_LEDGER, NOT_LISTED, SpaceBy
+from auditor.model.space import NO_APPLICATION, NO_BOOKIE, NO_LEDGER, NOT_LISTED, SpaceBy
 from auditor.runs import load_space
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader

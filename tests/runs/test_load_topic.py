@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from auditor.errors import RunError, UsageError
-from auditor.model.topic_view import Backlog, TopicCursor, TopicView, backlog_of
+from auditor.model.views import Backlog, TopicCursor, TopicView, backlog_of
 from auditor.reports.topic import render
 from auditor.runs.load_topic import topic_view
 from auditor.runs.reader import RunReader

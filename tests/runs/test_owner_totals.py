@@ -9,8 +9,8 @@ import pytest
 
 from auditor.errors import RunError
 from auditor.model.finding import Confidence, Finding, Severity
-from auditor.model.owner_total import NOBODY, Level, OwnerTotal
-from auditor.runs.owner_totals import OwnerTotals
+from auditor.model.owners import NOBODY, Level, OwnerTotal
+from auditor.runs.owners import OwnerTotals
 from auditor.runs.reader import RunReader
 from tests.cli.test_doors import bkaudit
 from tests.made_runs import made_run

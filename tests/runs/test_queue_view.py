@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auditor.runs.queue_view import NONE_KEPT, NOT_SAID, queue_view
+from auditor.runs.load_ledger import NONE_KEPT, NOT_SAID, queue_view
 from auditor.sources.metadata.mark_rows import MARKS
 
 MARK = {"kind": "mark", "ledger_id": 7, "replicas": ["bk-a", "bk-b"], "ctime": 1_795_237_669_000}

@@ -20,10 +20,9 @@ from auditor.reports import history as history_table
 from auditor.runs import history
 from auditor.runs import siblings as run_siblings
 from auditor.runs import tables as run_tables
-from auditor.runs.difference import RunDifference
 from auditor.runs.gather_html import page_of
-from auditor.runs.last_complete import last_complete
-from auditor.runs.siblings import same_cluster, siblings
+from auditor.runs.history import RunDifference
+from auditor.runs.siblings import last_complete, same_cluster, siblings
 from auditor.sources.file_systems import parent_of
 from tests.made_runs import made_run
 from tests.reports.samples import coverage, report

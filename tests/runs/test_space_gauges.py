@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from auditor.runs.space_gauges import space_gauges
+from auditor.runs.load_space import space_gauges
 from tests.made_runs import made_run
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.errors import RunError
-from auditor.model.standing import Standing
+from auditor.model.finding import Standing
 from auditor.runs.standings import standings_in_order
 
 SCHEMA = pa.schema(

@@ -1,4 +1,4 @@
-"""A named pipe in the place of any file is damage there, and never waited for.
+"""Only regular files are opened: a named pipe in the place of any file is damage there, and never waited for.
 
 Who opens one waits for a writer: a test that does is ended by an alarm.
 """
@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from auditor.errors import DamagedError, RunError, StoreError, UnreadError, Usag
 from auditor.keys import index_path
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.states import EntryLogState, IndexState, NotChecked, TailState
-from auditor.model.toml_file import read_toml
 from auditor.runs.reader import RunReader
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.entry_logs.locations import read_locations
@@ -38,9 +38,68 @@ from auditor.sources.bookies.rocksdb.scan import open_rocksdb
 from auditor.sources.metadata.secret_toml import SecretFile
 from auditor.sources.metadata.store import Tree
 from auditor.sources.metadata.stores import open_store
+from auditor.sources.regular_file import (
+    NotRegularError,
+    open_descriptor,
+    open_regular,
+    read_regular,
+    read_toml,
+    require_regular,
+)
 from tests.codecs.journals import journal
 from tests.made_runs import made_run
 from tests.sources.rocksdb_databases import copy_of, key, location, write_database
+
+OPENERS = (open_descriptor, open_regular, read_regular, require_regular)
+
+
+def test_a_file_and_a_link_to_one_are_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"bytes")
+    (tmp_path / "link").symlink_to("file")
+    for name in ("file", "link"):
+        assert read_regular(tmp_path / name) == read_regular(os.fsencode(tmp_path / name)) == b"bytes"
+        descriptor, state = open_descriptor(str(tmp_path / name))
+        assert (os.read(descriptor, 9), state.st_size) == (b"bytes", 5)
+        os.close(descriptor)
+        require_regular(tmp_path / name)
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+def test_what_is_no_file_says_what_it_is(opener: object, tmp_path: Path) -> None:
+    assert callable(opener)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        for name, kind in (
+            ("pipe", "a named pipe"),
+            ("link", "a named pipe"),
+            ("device", "a character device"),
+            ("socket", "a socket"),
+        ):
+            with pytest.raises(NotRegularError) as error:
+                opener(tmp_path / name)
+            assert error.value.strerror == f"{kind}, not a regular file"
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+def test_other_refusals_are_the_systems_own(opener: object, tmp_path: Path) -> None:
+    assert callable(opener)
+    with pytest.raises(IsADirectoryError):
+        opener(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        opener(tmp_path / "nowhere")
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises((IsADirectoryError, NotRegularError)):
+            open_descriptor(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
 
 SOURCES = Path(__file__).parents[2] / "auditor" / "sources"
 DATA = Path(__file__).parents[1] / "data"

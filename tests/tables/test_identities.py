@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.model.alias_by_contents import ContentComparison, Contents
-from auditor.model.alias_facts import BookieFacts
+from auditor.model.alias_evidence import BookieFacts, ContentComparison, Contents
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.cookie import Cookie
 from auditor.tables.identities import (

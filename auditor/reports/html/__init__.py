@@ -22,10 +22,10 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from auditor.model.figures import Figures
+from auditor.model.finding import Standing, Standings, no_standing
 from auditor.model.history import RunSummary
-from auditor.model.ledger_view import LedgerView
 from auditor.model.report import Report
-from auditor.model.standing import Standing, Standings, no_standing
+from auditor.model.views import LedgerView
 from auditor.reports.html import words
 from auditor.reports.html.bookies import bookies_shown
 from auditor.reports.html.disks import disks_shown

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from auditor.model.disk_total import DISK_BYTES, DiskTotal
-from auditor.model.space_total import SpaceTotal
+from auditor.model.space import DISK_BYTES, DiskTotal, SpaceTotal
 from auditor.reports.html.space import ROWS
 from auditor.reports.space import free_words
 

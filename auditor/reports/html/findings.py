@@ -11,8 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from auditor.checks import BY_ID
-from auditor.model.finding import Finding
-from auditor.model.standing import Standing
+from auditor.model.finding import Finding, Standing
 from auditor.reports.first_screen import command_for
 from auditor.reports.html.words import shorten
 from auditor.reports.ranges import entries

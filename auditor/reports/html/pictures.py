@@ -12,8 +12,8 @@ from auditor.codecs.availability.groups import Groups
 from auditor.errors import CoverageLimitError
 from auditor.model.finding import Finding, Group
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.ledger_view import LedgerView
 from auditor.model.states import IndexState
+from auditor.model.views import LedgerView
 from auditor.reports.first_screen import command_for
 from auditor.reports.html.words import plural, shorten
 from auditor.reports.ranges import entries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from auditor.model.space_total import SpaceTotal
+from auditor.model.space import SpaceTotal
 from auditor.model.states import SpaceClass
 
 ROWS = 50

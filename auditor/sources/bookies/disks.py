@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from auditor.model.columns import column, schema_of
-from auditor.model.disk_total import DISK_BYTES
+from auditor.model.space import DISK_BYTES
 from auditor.sources.bookies.entry_logs.rows import is_log
 from auditor.sources.bookies.parts import is_database
 from auditor.sources.clock import now_ms

@@ -15,7 +15,7 @@ from typing import Any
 
 from auditor.errors import UsageError
 from auditor.model.bookie_id import is_accepted
-from auditor.model.regular_file import read_regular
+from auditor.sources.regular_file import read_regular
 
 ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 """The lists of an inventory entry, and the role of the directories in each."""

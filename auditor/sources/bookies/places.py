@@ -20,9 +20,9 @@ from pathlib import Path
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import UsageError
-from auditor.model.regular_file import open_regular
 from auditor.sources.bookies.inventory import DeclaredRole, read_inventory
 from auditor.sources.bookies.journal.last_marks import read_marks
+from auditor.sources.regular_file import open_regular
 
 MAX_DEPTH = 6
 """How far below a place a directory is looked for: a copy of a whole file tree has four levels or so."""

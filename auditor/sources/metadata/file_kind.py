@@ -16,8 +16,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from auditor.model.regular_file import NotRegularError
 from auditor.sources.metadata.packed_file import open_packed
+from auditor.sources.regular_file import NotRegularError
 
 HEAD = 4096
 """Bytes that are looked at."""

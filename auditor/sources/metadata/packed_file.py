@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from auditor.model.regular_file import open_regular
+from auditor.sources.regular_file import open_regular
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from auditor.errors import UsageError
-from auditor.model.regular_file import open_regular
+from auditor.sources.regular_file import open_regular
 
 
 class SecretFile:

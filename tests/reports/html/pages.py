@@ -8,17 +8,14 @@ from functools import cache
 import numpy as np
 
 from auditor.codecs.availability.groups import GROUP
-from auditor.model.disk_total import DiskTotal, FileSystem
 from auditor.model.figures import Bar, BookieFigure, Figures, Histogram, OwnerFigures
-from auditor.model.finding import Confidence, Finding, Missing, Severity
+from auditor.model.finding import Confidence, Finding, Missing, Severity, Standing
 from auditor.model.history import RunSummary
-from auditor.model.leak import Leak, LeakTotals
 from auditor.model.ledger_metadata import Segment
-from auditor.model.ledger_view import LedgerView, ReplicaView
-from auditor.model.owner_total import LEVELS, OwnerTotal
+from auditor.model.owners import LEVELS, Leak, LeakTotals, OwnerTotal
 from auditor.model.report import BookiesRead, Report
-from auditor.model.space_total import SpaceTotal
-from auditor.model.standing import Standing
+from auditor.model.space import DiskTotal, FileSystem, SpaceTotal
+from auditor.model.views import LedgerView, ReplicaView
 from auditor.reports.html import LEAKS_SHOWN, OWNERS_SHOWN, render
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import LOST, coverage, report, tally

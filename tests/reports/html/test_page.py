@@ -13,7 +13,7 @@ from auditor.codecs.availability import coverage as coverage_arithmetic
 from auditor.errors import CoverageLimitError
 from auditor.model.figures import BookieFigure, Figures
 from auditor.model.finding import Severity
-from auditor.model.space_total import SpaceTotal
+from auditor.model.space import SpaceTotal
 from auditor.reports.html import LIMIT, render
 from auditor.reports.html.findings import rows_that_fit
 from tests.reports.html.pages import FIGURES, LOUD, MARKUP, giant, history, small

@@ -24,7 +24,6 @@ from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.codecs.bookie.length_prefixed import RECORD_IDS, Longs
 from auditor.errors import UnreadError
 from auditor.model.columns import schema_of
-from auditor.model.regular_file import open_regular
 from auditor.model.states import LogFileKind, Probe
 from auditor.sources.bookies.entry_logs.rows import list_logs
 from auditor.sources.bookies.index_files.batch import IndexFiles
@@ -33,6 +32,7 @@ from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT, next_d
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.locations import KEY_BYTES, VALUE_BYTES
 from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
+from auditor.sources.regular_file import open_regular
 
 PROBES = 256
 """Entries of a batch of locations that are looked up in their logs, one a ledger and log."""

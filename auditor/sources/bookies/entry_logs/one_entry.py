@@ -20,9 +20,9 @@ from auditor.codecs.bookie.entry import decode_header
 from auditor.codecs.bookie.entry_digest import DIGEST_BYTES, digest_matches
 from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.errors import DecodeError, UnreadError
-from auditor.model.regular_file import open_regular
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.sources.bookies.rocksdb.scan import open_rocksdb
+from auditor.sources.regular_file import open_regular
 
 WHAT = "entry"
 MAX_ENTRY_BYTES = 16 << 20

@@ -31,7 +31,7 @@ from auditor.codecs.bookie.entry_log_records import EntryLogRecords
 from auditor.codecs.bookie.length_prefixed import LENGTH, Longs, ReadAt
 from auditor.errors import DecodeError
 from auditor.model.amounts import plural
-from auditor.model.regular_file import open_regular
+from auditor.sources.regular_file import open_regular
 
 MAP, SCAN = "map", "scan"
 """By what bytes per ledger are known."""

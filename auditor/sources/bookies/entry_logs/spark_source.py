@@ -15,7 +15,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from auditor.errors import UsageError
-from auditor.model.regular_file import open_regular
 from auditor.sources.bookies.entry_logs.parts import (
     ENTRY_LOGS,
     LogPart,
@@ -24,6 +23,7 @@ from auditor.sources.bookies.entry_logs.parts import (
     slice_parts,
 )
 from auditor.sources.bookies.parts import IndexDirectory
+from auditor.sources.regular_file import open_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa

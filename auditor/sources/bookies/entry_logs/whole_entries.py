@@ -30,13 +30,13 @@ from auditor.errors import DecodeError, UnreadError
 from auditor.keys import index_path
 from auditor.model.columns import schema_of
 from auditor.model.ledger_id import LedgerId
-from auditor.model.regular_file import open_descriptor, open_regular
 from auditor.model.states import NotChecked
 from auditor.sources.bookies.entry_logs.locations import EntryLocations, LogPaths, homes_of, located_batches
 from auditor.sources.bookies.entry_logs.one_entry import MAX_ENTRY_BYTES
 from auditor.sources.bookies.entry_logs.sample import EntrySample
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.scan import look_up, open_rocksdb
+from auditor.sources.regular_file import open_descriptor, open_regular
 
 if TYPE_CHECKING:
     from pyrex import PyRocksDB

@@ -25,10 +25,10 @@ import numpy as np
 
 from auditor.keys import index_path
 from auditor.model.ledger_id import LedgerId
-from auditor.model.regular_file import open_regular
 from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.batch import IndexFiles
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, list_current
+from auditor.sources.regular_file import open_regular
 
 RLOC = ".rloc"
 PIECE_FILES = 1024

@@ -11,7 +11,7 @@ from auditor.codecs.availability.ledger_sets import distinct
 from auditor.codecs.bookie.journal import MASTER_KEY, Journal
 from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError
-from auditor.model.regular_file import open_regular
+from auditor.sources.regular_file import open_regular
 
 SUFFIX = ".txn"
 MOST_ENTRIES = 64 << 20

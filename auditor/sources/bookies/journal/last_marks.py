@@ -16,7 +16,7 @@ from pathlib import Path
 from auditor.codecs.bookie import last_mark
 from auditor.codecs.bookie.last_mark import START, LastMark
 from auditor.errors import DecodeError
-from auditor.model.regular_file import open_regular
+from auditor.sources.regular_file import open_regular
 
 Marks = Mapping[str, LastMark]
 """The marks of one directory, by the name of the file."""

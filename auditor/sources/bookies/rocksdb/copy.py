@@ -34,7 +34,7 @@ from auditor.codecs.rocksdb import log as rocksdb_log
 from auditor.codecs.rocksdb import manifest as rocksdb_manifest
 from auditor.codecs.rocksdb.log import RecordSpan
 from auditor.errors import DamagedError, DecodeError, UnreadError
-from auditor.model.regular_file import NotRegularError, open_regular
+from auditor.sources.regular_file import NotRegularError, open_regular
 
 SCRATCH = "bkaudit-rocksdb-"
 """How the name of a scratch directory begins."""

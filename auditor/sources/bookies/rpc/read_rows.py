@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from auditor.codecs.bookie.wire import unaskable
 from auditor.model.columns import schema_of
-from auditor.model.witness import WitnessAnswer
+from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc.conversation import (
     Conversation,
     columns,

@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 from auditor.codecs.bookie.read import HEAD_BYTES, VERSION_2, ReadAnswer, read_answer, read_request
 from auditor.codecs.bookie.wire import VERSION, Status, status_text
 from auditor.errors import DecodeError
-from auditor.model.witness import WitnessAnswer
+from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc.client import IMPOSSIBLE_LEDGER, BookieClient
 from auditor.sources.bookies.rpc.connection import BookieConnection, Wire
 from auditor.sources.clock import now_ms

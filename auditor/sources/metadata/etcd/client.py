@@ -24,10 +24,10 @@ import grpc
 from etcd3 import etcdrpc
 
 from auditor.errors import CompactedError, StoreError
-from auditor.model.regular_file import read_regular
 from auditor.sources.metadata.credentials import EtcdCredentials, Tls, read_credentials
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.rate_limit import RateLimit
+from auditor.sources.regular_file import read_regular
 
 MESSAGE_LIMIT = 4 * 1024 * 1024
 """No answer may be larger: gRPC's own default, below which pages are kept."""

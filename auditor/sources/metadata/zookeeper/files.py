@@ -19,9 +19,9 @@ from typing import IO, NamedTuple
 
 from auditor.codecs.zookeeper import snappy_java
 from auditor.errors import DecodeError, StoreError
-from auditor.model.regular_file import NotRegularError, open_regular
 from auditor.sources.metadata.file_kind import not_a
 from auditor.sources.metadata.uri import MetadataUri
+from auditor.sources.regular_file import NotRegularError, open_regular
 
 _NAME = re.compile(r"(snapshot|log)\.([0-9a-f]{1,16})(\.gz|\.snappy)?")
 _COPY_BYTES = 1024 * 1024

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.codecs.bookie.wire import LENGTH, MAX_FRAME_BYTES
-from auditor.model.witness import WitnessAnswer
+from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc import client as bookie_client
 from auditor.sources.bookies.rpc.pairs import Endpoint
 from auditor.sources.bookies.rpc.read_rows import WITNESS, read_rows

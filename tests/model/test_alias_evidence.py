@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.model.host_names import MAX_NAME, anyones, is_ip, same_name, shorter_names
+from auditor.model.alias_evidence import MAX_NAME, anyones, is_ip, same_name, shorter_names
 
 HOSTS = st.text("ab1.-", max_size=12)
 

@@ -11,7 +11,11 @@ import errno
 import io
 import os
 import stat
+import tomllib
 from pathlib import Path
+from typing import Any
+
+from auditor.errors import UsageError
 
 StrPath = str | bytes | os.PathLike[str]
 
@@ -74,7 +78,7 @@ def require_regular(path: StrPath) -> None:
 
     >>> require_regular("/dev/null")
     Traceback (most recent call last):
-    auditor.model.regular_file.NotRegularError: a character device, not a regular file
+    auditor.sources.regular_file.NotRegularError: a character device, not a regular file
     """
     state = Path(os.fsdecode(path)).stat()
     if not stat.S_ISREG(state.st_mode):
@@ -86,3 +90,21 @@ def _refusal(path: StrPath, state: os.stat_result) -> OSError:
         return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
     return NotRegularError(errno.EINVAL, f"{kind}, not a regular file", path)
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """What a TOML file says.
+
+    >>> read_toml("nowhere.toml")
+    Traceback (most recent call last):
+    auditor.errors.UsageError: nowhere.toml: No such file or directory
+
+    Raises:
+        UsageError: no such file, or not TOML; the message names the file.
+    """
+    try:
+        return tomllib.loads(read_regular(path).decode())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}") from error

@@ -1,0 +1,316 @@
+"""What makes two ids look like one bookie: the addresses that they are, and the ledgers on their disks.
+
+Addresses are compared without asking DNS; the rules and their strengths are those of
+`auditor.model.bookie_alias`. What ledgers say is the strongest evidence there is, and it speaks for and
+against. A bookie that got a new id kept its disks: they hold, entry for entry, the ledgers that still name
+the old one. A machine that was set up anew at an old address holds none of them, and to write its id into
+those ledgers would make them name a bookie that never had them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from auditor.model.bookie_id import legacy_address
+from auditor.model.cookie import Cookie
+
+HostPort = tuple[str, int]
+
+
+class Rule(StrEnum):
+    """What makes two ids look like one bookie."""
+
+    SAME_ADDRESS = "same-address"
+    ENDPOINT_IS_ID = "endpoint-is-id"
+    SAME_ENDPOINT = "same-endpoint"
+    NAME_AND_IP = "name-and-ip"
+    SHORT_NAME = "short-name"
+    COOKIE_NAMES = "cookie-names"
+    DISKS_NAME = "disks-name"
+    SAME_DIRECTORIES = "same-directories"
+    SAME_LEDGERS = "same-ledgers"
+
+
+@dataclass(frozen=True, slots=True)
+class BookieFacts:
+    """What is known of one id.
+
+    ``address`` is where it registered that it answers (its endpoint of bookie-rpc, or its id where it
+    registered no data); None where it is not ``registered``, or says nowhere. ``hosts`` are the hosts of all
+    its endpoints. ``cookie`` is the store's, under this id. ``disks`` are the ids that the VERSION files in
+    its place carry, one per file.
+    """
+
+    registered: bool = False
+    address: HostPort | None = None
+    hosts: tuple[str, ...] = ()
+    cookie: Cookie | None = None
+    disks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Edge:
+    """Two ids that one rule holds for one bookie; ``one`` is the lesser. ``joins``: not just a hint.
+
+    ``against`` is what speaks against it: with it, an edge is a hint at most. ``apart``: their ledgers tell
+    the two apart, so that no number of hints joins them.
+    """
+
+    one: str
+    other: str
+    rule: Rule
+    joins: bool
+    evidence: str
+    against: str | None = None
+    apart: bool = False
+
+
+Found = Iterable[tuple[str, str, Rule, str]]
+"""What a rule finds: two ids, itself, and the evidence in words."""
+
+
+MAX_NAME = 253
+"""Characters of the longest name that DNS knows."""
+
+_IP = re.compile(r"[0-9.]+|.*:.*")
+_ANYONES = frozenset({"", "0.0.0.0", "127.0.0.1", "localhost", "localhost.localdomain", "::", "::1"})
+
+
+def same_name(host: str) -> str:
+    """A host's name as DNS compares it: letter case and a dot at the end do not matter.
+
+    >>> same_name("BK1.dc1.Example.")
+    'bk1.dc1.example'
+    """
+    return host.lower().removesuffix(".")
+
+
+def is_ip(host: str) -> bool:
+    """Whether a host is written as an address of its own, or can at least be no name.
+
+    >>> is_ip("10.0.0.1"), is_ip("bk1"), is_ip("1.bk")
+    (True, False, False)
+    """
+    return _IP.fullmatch(host) is not None
+
+
+def anyones(host: str) -> bool:
+    """Whether a host is another machine for everyone who says it, such as localhost.
+
+    >>> anyones("localhost"), anyones("127.0.103.1")
+    (True, False)
+    """
+    return same_name(host) in _ANYONES
+
+
+def shorter_names(host: str) -> Iterator[str]:
+    """The names that a host may have within its own domains: its first labels, the shortest first.
+
+    >>> list(shorter_names("bk1.dc1.example")), list(shorter_names("10.0.0.1"))
+    (['bk1', 'bk1.dc1'], [])
+    """
+    if is_ip(host) or len(host) > MAX_NAME:
+        return
+    for position, letter in enumerate(host):
+        if letter == "." and position:
+            yield host[:position]
+
+
+LEAST_LEDGERS = 5
+"""Fewer ledgers than this may be copies that someone is just making."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The judged ledgers of an id that is neither registered nor found on any disk, against a live bookie.
+
+    ``due``: ledgers of which the id should hold entries. Of these ``shared`` name the live bookie as well,
+    ``together`` of them in one ensemble; of the others its disks hold something of ``held``, and of ``exact``
+    just what the id should hold. ``whole``: the live bookie's index was read whole.
+    """
+
+    due: int
+    shared: int = 0
+    together: int = 0
+    held: int = 0
+    exact: int = 0
+    whole: bool = False
+
+    @property
+    def agree(self) -> bool:
+        """Whether the live bookie has the id's ledgers: most of all that it should hold.
+
+        The successor of a dead bookie, itself gone now, should hold more than the bookie that came back has.
+
+        >>> Contents(due=40, held=39, exact=38).agree, Contents(due=40, held=12, exact=12).agree
+        (True, False)
+        """
+        return self.exact >= LEAST_LEDGERS and 2 * self.exact > self.due
+
+    @property
+    def objection(self) -> str | None:
+        """Why the two are rather two bookies; None where nothing says so.
+
+        >>> Contents(due=40, whole=True).objection
+        'none of the 40 ledgers that are not of both is on its disks'
+        >>> Contents(due=40, shared=30, together=30).objection
+        '30 of 40 ledgers name both in one ensemble'
+        """
+        alone = self.due - self.shared
+        if self.whole and alone and not self.held:
+            return f"none of the {alone} ledgers that are not of both is on its disks"
+        # A client writes to bookies that are there: both were, at one time.
+        if 2 * self.together > self.due:
+            return f"{self.together} of {self.due} ledgers name both in one ensemble"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ContentComparison:
+    """All that ledgers say of ids that are gone and bookies that are live.
+
+    ``due``: how many judged ledgers name each id that is gone. ``pairs``: what a live bookie has of them, by
+    (id that is gone, live bookie); where there is none, nothing. ``whole``: live bookies whose index was read
+    whole.
+    """
+
+    due: Mapping[str, int] = field(default_factory=dict)
+    pairs: Mapping[tuple[str, str], Contents] = field(default_factory=dict)
+    whole: Set[str] = frozenset()
+
+    def agreeing(self) -> Found:
+        """Every pair that its ledgers hold for one bookie."""
+        for (gone, live), said in self.pairs.items():
+            if said.agree:
+                ledgers = f"{said.exact} of the {said.due} ledgers that {gone} should hold, entry for entry"
+                yield gone, live, Rule.SAME_LEDGERS, f"the disks of {live} hold {ledgers}"
+
+    def objection(self, one: str, other: str) -> str | None:
+        """Why two ids, in any order, are rather two bookies; None where nothing says so.
+
+        >>> ContentComparison({"old": 40}, whole={"new"}).objection("new", "old")
+        'none of the 40 ledgers that are not of both is on its disks'
+        """
+        for gone, live in ((one, other), (other, one)):
+            if gone in self.due:
+                nothing = Contents(self.due[gone], whole=live in self.whole)
+                return self.pairs.get((gone, live), nothing).objection
+        return None
+
+
+MAX_PORT = 65535
+
+
+def comparable(address: HostPort | None) -> HostPort | None:
+    """An address as it can be compared; None for one that is another machine to everyone.
+
+    >>> comparable(("BK1.", 3181)), comparable(("localhost", 3181))
+    (('bk1', 3181), None)
+    """
+    if address is None or anyones(address[0]):
+        return None
+    return same_name(address[0]), address[1]
+
+
+def by_addresses(ids: Mapping[str, BookieFacts]) -> Found:
+    """Every pair that a rule on addresses holds for one bookie, whatever speaks against it."""
+    addresses = {id: address for id in ids if (address := comparable(_address_in_id(id))) is not None}
+    yield from _same_address(addresses)
+    yield from _by_endpoint(ids, addresses)
+    yield from _name_and_ip(ids, addresses)
+    yield from _short_name(ids, addresses)
+
+
+def _address_in_id(id: str) -> HostPort | None:
+    """The address that an id is; not what the server makes of ``dc1:1:bookie-7``, which is a custom id."""
+    address = legacy_address(id) if id.count(":") == 1 else None
+    return address if address is not None and 0 < address[1] <= MAX_PORT else None
+
+
+def _same_address(addresses: Mapping[str, HostPort]) -> Found:
+    for (host, port), same in _ids_at(addresses).items():
+        first, *others = sorted(same)
+        for other in others:
+            yield first, other, Rule.SAME_ADDRESS, f"both say {host}:{port}"
+
+
+def _ids_at(addresses: Mapping[str, HostPort]) -> dict[HostPort, list[str]]:
+    ids: dict[HostPort, list[str]] = defaultdict(list)
+    for id, address in addresses.items():
+        ids[address].append(id)
+    return ids
+
+
+def _by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> Found:
+    answering = {
+        id: where
+        for id, known in ids.items()
+        if known.registered and (where := comparable(known.address)) is not None
+    }
+    says = _ids_at(addresses)
+    for (host, port), there in _ids_at(answering).items():
+        # More than two at one address share a proxy, or a configuration that was copied to all of them.
+        if len(there) == 2:
+            yield there[0], there[1], Rule.SAME_ENDPOINT, f"both are registered at {host}:{port}"
+        elif len(there) == 1:
+            for id in says.get((host, port), ()):
+                if not ids[id].registered:
+                    yield id, there[0], Rule.ENDPOINT_IS_ID, f"{there[0]} is registered at {host}:{port}"
+
+
+def _name_and_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> Found:
+    ips: dict[str, set[str]] = defaultdict(set)
+    names: dict[str, set[str]] = defaultdict(set)
+    shown_by: dict[tuple[str, str], str] = {}
+    for id, known in ids.items():
+        if not known.registered:
+            continue
+        own = [addresses[id][0]] if id in addresses else []
+        hosts = {same_name(host) for host in (*own, *known.hosts) if not anyones(host)}
+        # Were there more, it would be no telling which is whose.
+        if len(hosts) == 2 and sum(map(is_ip, hosts)) == 1:
+            ip, name = sorted(hosts, key=is_ip, reverse=True)
+            ips[name].add(ip)
+            names[ip].add(name)
+            shown_by[name, ip] = min(id, shown_by.get((name, ip), id))
+    by_host: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for id, (host, port) in addresses.items():
+        by_host[host].append((port, id))
+    for (name, ip), witness in shown_by.items():
+        if len(ips[name]) > 1 or len(names[ip]) > 1:
+            continue
+        by_ip = dict(sorted(by_host.get(ip, ()), reverse=True))
+        for port, id in by_host.get(name, ()):
+            if port in by_ip:
+                evidence = f"the registration of {witness} shows {name} and {ip}"
+                yield id, by_ip[port], Rule.NAME_AND_IP, evidence
+
+
+def _short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> Found:
+    by_address: dict[HostPort, str] = {}
+    for id in sorted(addresses, reverse=True):
+        by_address[addresses[id]] = id
+    hosts = {host for host, _ in by_address}
+    hosts |= {same_name(host) for known in ids.values() for host in known.hosts}
+    longer: dict[str, list[str]] = defaultdict(list)
+    for host in hosts:
+        for name in shorter_names(host):
+            if name in hosts:
+                longer[name].append(host)
+    for name, its_longer in longer.items():
+        its_longer.sort(key=len)
+        if not all(_extends(*pair) for pair in itertools.pairwise(its_longer)):
+            longer[name] = []
+    for (host, port), id in by_address.items():
+        nearest = next((name for name in longer.get(host, ()) if (name, port) in by_address), None)
+        if nearest is not None:
+            yield id, by_address[nearest, port], Rule.SHORT_NAME, f"{host} may be {nearest}"
+
+
+def _extends(name: str, longer: str) -> bool:
+    return longer.startswith(f"{name}.")

@@ -1,0 +1,255 @@
+"""Whose the ledgers of a run are: totals by tenant, namespace and topic, and the leaks, which are nobody's.
+
+The table ownership and the findings are read batch by batch in Arrow. What is held is one row per topic with
+a ledger, and a row of an Arrow table of each leak, to bring them in order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from auditor.errors import RunUsageError
+from auditor.keys.pulsar import MANAGED_LEDGERS, SCHEMAS, Names, NodeKind, names_of
+from auditor.model.columns import LEDGER
+from auditor.model.finding import Confidence, Severity
+from auditor.model.owners import LEVELS, NOBODY, Leak, LeakTotals, Level, OwnerTotal
+from auditor.runs.reader import RunReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def names_of_claim(claim: str) -> Names | None:
+    """Tenant, namespace, topic and cursor of a claim, below whatever chroot; None of another application's.
+
+    >>> names = names_of_claim("/east/managed-ledgers/shop/orders/persistent/returns/audit")
+    >>> (names.tenant, names.namespace, names.topic, names.cursor)
+    ('shop', 'orders', 'returns', 'audit')
+    >>> names_of_claim("/elsewhere") is None
+    True
+    """
+    for tree in (MANAGED_LEDGERS, SCHEMAS):
+        _, found, below = claim.partition(f"/{tree}/")
+        if found:
+            return names_of(f"{tree}/{below}")
+    return None
+
+
+OwnerNames = tuple[str | None, ...]
+"""Tenant, namespace and topic of an owner; None where there is none, or it is not known."""
+
+_NAMES = ("tenant", "namespace", "topic")
+_READ = (*_NAMES, "standing", "claim", "borrowed", "length", "last_entry_id")
+
+
+def has_owners(run: RunReader) -> bool:
+    """Whether the run read who refers to the ledgers."""
+    return "ownership" in run.table_names()
+
+
+class OwnerTotals:
+    """All totals of a run, read once.
+
+    Raises:
+        RunError: the run did not read owners (RunUsageError), or a table is broken.
+    """
+
+    def __init__(self, run: RunReader) -> None:
+        if not has_owners(run):
+            raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
+        self._run = run
+
+    def by(self, level: Level) -> list[OwnerTotal]:
+        """The totals of every tenant, namespace or topic: the worst findings first, then by name."""
+        depth = LEVELS.index(level) + 1
+        totals: dict[str, OwnerTotal] = {}
+        for names, found in self._by_topic.items():
+            name = "/".join(map(str, names[:depth])) if all(names[:depth]) else NOBODY
+            totals.setdefault(name, OwnerTotal(name)).add(found)
+        return sorted(totals.values(), key=lambda each: (*_worst(each), each.name))
+
+    @cached_property
+    def _by_topic(self) -> dict[OwnerNames, OwnerTotal]:
+        totals: dict[OwnerNames, OwnerTotal] = {}
+        for row in _groups(self._run):
+            total = totals.setdefault(_names(row), OwnerTotal(NOBODY))
+            if row["standing"] == "owned":
+                total.ledgers += row["count_all"]
+                total.bytes += row["bytes_sum"]
+                total.entries += row["entries_sum"]
+            elif row["standing"] == "dangling":
+                total.dangling += row["count_all"]
+            else:
+                total.unowned += row["count_all"]
+                total.leaked_bytes += row["bytes_sum"]
+                total.leaked_entries += row["entries_sum"]
+        for severity, owner in _owners_of_findings(self._run):
+            names = tuple(owner.get(name) for name in _NAMES)
+            counts = totals.setdefault(names, OwnerTotal(NOBODY)).findings
+            counts[severity] = counts.get(severity, 0) + 1
+        return totals
+
+
+def _names(row: dict[str, Any]) -> OwnerNames:
+    """Whose the ledgers of a group are; of leaks whose they were, as their custom metadata say."""
+    claimed = names_of_claim(row["claim"]) if row["claim"] else None
+    return tuple(row[name] if claimed is None else getattr(claimed, name) for name in _NAMES)
+
+
+def _worst(total: OwnerTotal) -> tuple[int, ...]:
+    """The counts of findings, the worst severity first, each the larger the earlier."""
+    return tuple(-total.findings.get(str(severity), 0) for severity in sorted(Severity, key=lambda s: s.rank))
+
+
+def _groups(run: RunReader) -> Iterator[dict[str, Any]]:
+    """Of each batch, one row per topic, standing and claim: how many ledgers, their bytes and entries."""
+    for batch in run.batches("tables/ownership", _READ):
+        yield from _group(batch).to_pylist()
+
+
+def _group(batch: pa.RecordBatch) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # What a shadow topic borrows is its source's; other standings are of nobody, or of nothing there.
+    standing = batch["standing"]
+    own = pc.and_(pc.equal(standing, "owned"), pc.invert(pc.fill_null(batch["borrowed"], False)))
+    some = batch.filter(pc.or_(own, pc.is_in(standing, pa.array(["dangling", "unowned"]))))
+    values = {
+        "bytes": pc.max_element_wise(some["length"], 0),
+        "entries": pc.max_element_wise(pc.add(some["last_entry_id"], 1), 0),
+    }
+    keys = [*_NAMES, "standing"]
+    claim = pc.if_else(pc.equal(some["standing"], "unowned"), some["claim"], None)
+    table = pa.table({**{name: some[name] for name in keys}, "claim": claim, **values})
+    return table.group_by([*keys, "claim"]).aggregate(
+        [("bytes", "sum"), ("entries", "sum"), ([], "count_all")]
+    )
+
+
+def _owners_of_findings(run: RunReader) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The severity and the owner of every finding about a ledger that has one."""
+    import pyarrow.compute as pc
+
+    for batch in run.batches("findings", ["severity", "evidence"]):
+        with_owner = batch.filter(pc.match_substring(batch["evidence"], '"owner":'))
+        for severity, evidence in zip(*(column.to_pylist() for column in with_owner.columns), strict=True):
+            owner = json.loads(evidence).get("owner")
+            if isinstance(owner, dict):
+                yield severity, owner
+
+
+UNOWNED = "ledger-unowned"
+_HELD = pa.schema(
+    [
+        ("rank", pa.int8()), ("bytes", pa.int64()), ("scope_id", pa.int64()), ("ledger_id", pa.int64()),
+        ("confidence", pa.string()),
+        ("claim", pa.string()), ("made", pa.int64()), ("entries", pa.int64()), ("state", pa.string()),
+        ("doubt", pa.string()), ("seen_before", pa.bool_()),
+    ]
+)  # fmt: skip
+
+
+class Leaks:
+    """All leaks of a run, read once.
+
+    Raises:
+        RunUsageError: the run read no owners, so that it knows of no leak.
+        RunError: a table of the run is broken.
+    """
+
+    def __init__(self, run: RunReader) -> None:
+        if not has_owners(run):
+            raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
+        parts = [pa.RecordBatch.from_pylist(rows, schema=_HELD) for rows in _rows(run)]
+        order = [("rank", "ascending"), ("bytes", "descending"), *((name, "ascending") for name in LEDGER)]
+        self._table = pa.Table.from_batches(parts, schema=_HELD).sort_by(order)
+
+    def __iter__(self) -> Iterator[Leak]:
+        for batch in self._table.to_batches(max_chunksize=1000):
+            for row in batch.to_pylist():
+                yield _leak(row)
+
+    def totals(self) -> LeakTotals:
+        """What they add up to."""
+        import pyarrow.compute as pc
+
+        sure = self._table.filter(pc.equal(self._table["confidence"], str(Confidence.CONFIRMED)))
+
+        def total(table: pa.Table, name: str) -> int:
+            return int(pc.sum(table[name]).as_py() or 0)
+
+        return LeakTotals(
+            self._table.num_rows,
+            sure.num_rows,
+            total(self._table, "bytes"),
+            total(sure, "bytes"),
+            total(self._table, "entries"),
+        )
+
+
+def last_owner(claim: str) -> str:
+    """The owner whose path a ledger's custom metadata names, in words.
+
+    >>> last_owner("/east/managed-ledgers/shop/orders/persistent/returns/audit")
+    'subscription audit of shop/orders/returns'
+    >>> last_owner("/elsewhere")
+    '/elsewhere'
+    """
+    names = names_of_claim(claim)
+    return claim if names is None else _words(names, claim)
+
+
+def _words(names: Names, claim: str) -> str:
+    topic = "/".join(name for name in (names.tenant, names.namespace, names.topic) if name)
+    if names.kind is NodeKind.CURSOR:
+        return f"subscription {names.cursor} of {topic}"
+    known = {NodeKind.TOPIC: f"topic {topic}", NodeKind.SCHEMA: f"schema {topic}"}
+    return known.get(names.kind, claim)
+
+
+def _rows(run: RunReader) -> Iterator[list[dict[str, Any]]]:
+    import pyarrow.compute as pc
+
+    for batch in run.batches("findings", ["id", *LEDGER, "confidence", "evidence"]):
+        some = batch.filter(pc.equal(batch["id"], UNOWNED))
+        yield [_row(each) for each in some.to_pylist()]
+
+
+def _row(finding: dict[str, Any]) -> dict[str, Any]:
+    said = json.loads(finding["evidence"])
+    last, length = said.get("last_entry_id"), said.get("length")
+    closed = said.get("state") == "CLOSED"
+    return {
+        "rank": 0 if finding["confidence"] == Confidence.CONFIRMED else 1,
+        "bytes": max(int(length), 0) if closed and length is not None else None,
+        **{name: finding[name] for name in LEDGER},
+        "confidence": finding["confidence"],
+        "claim": said.get("claim") or "",
+        "made": said.get("made"),
+        "entries": max(int(last) + 1, 0) if closed and last is not None else None,
+        "state": said.get("state"),
+        "doubt": said.get("doubt"),
+        "seen_before": bool(said.get("seen_before")),
+    }
+
+
+def _leak(row: dict[str, Any]) -> Leak:
+    again = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
+    return Leak(
+        row["ledger_id"],
+        row["confidence"],
+        last_owner(row["claim"]),
+        row["claim"],
+        row["made"],
+        row["bytes"],
+        row["entries"],
+        row["state"],
+        f"{row['claim']} does not name it{again}",
+        row["doubt"],
+    )
