@@ -37,7 +37,7 @@ def run_checks(landing: Landing, tables: Tables, before: RunsBefore, options: Au
         named = sure if "ownership" in tables.known_empty else with_owners(sure, tables.ownership)
         return add_fingerprints(named, tables.cluster.instance_id)
 
-    landed = landing.land("findings", findings, ".")
+    landed = landing.land("findings", findings, below="")
     landing.run.remove("tables/checks")
     return landed
 

@@ -235,7 +235,7 @@ class Landing:
         the tasks that read it.
         """
         if name not in self._landed:
-            where, schema, held = f"{below}/{name}", None, None
+            where, schema, held = _place(below, name), None, None
             if not self.run.exists(f"{where}/{WHOLE}"):
                 self.progress.stage(name)
                 with report_tasks(self.spark, self.progress), own_errors():
@@ -301,10 +301,11 @@ class Landing:
         """Land a small table that the driver holds; written here, for a Spark job costs more than that."""
         if name not in self._landed:
             held = None
-            if not self.run.exists(f"{below}/{name}/{WHOLE}"):
+            where = _place(below, name)
+            if not self.run.exists(f"{where}/{WHOLE}"):
                 self.progress.stage(name)
                 held = pa.Table.from_pylist(rows, schema=schema)
-                self.run.write_table(f"{below}/{name}", held)
+                self.run.write_table(where, held)
             self._landed[name] = self._landed_at(name, below, None, held)
         return self._landed[name]
 
@@ -314,7 +315,7 @@ class Landing:
         """A table that has landed; its schema and its rows where they are at hand."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        where = f"{below}/{name}"
+        where = _place(below, name)
         if self.run.size(where) > IN_MEMORY_BYTES:  # which no table without rows is
             if schema is None and held is not None:
                 schema = from_arrow_schema(held.schema)
@@ -354,3 +355,8 @@ class Landing:
         }
         self.run.write_json(MANIFEST, manifest)
         self.run.write_json(REPORT, json.loads(report.to_json()))
+
+
+def _place(below: str, name: str) -> str:
+    """Where a table lies in the run; an object store takes no ``.`` for the run itself."""
+    return f"{below}/{name}" if below else name

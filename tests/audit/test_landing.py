@@ -216,3 +216,21 @@ def test_a_small_audit_makes_two_things_at_a_time(spark: SparkSession, tmp_path:
             fails()
         plans.fit(SMALL_BYTES + 1, 0)
         assert landing.beside(threading.get_ident)() == here, "tasks of large tables have all cores"
+
+
+def test_no_name_of_a_table_has_a_dot_for_the_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk reads ``run/./findings`` as ``run/findings``; to an object store these are two names."""
+    names: list[str] = []
+    write = RunDirectory.write_table
+
+    def write_table(run: RunDirectory, name: str, table: pa.Table) -> None:
+        names.append(name)
+        write(run, name, table)
+
+    monkeypatch.setattr(RunDirectory, "write_table", write_table)
+    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
+    landing.rows("findings", [{"bookie_id": "a"}], SCHEMA, below="")
+    landing.land("members", lambda: pa.table({"bookie_id": ["a"]}))
+    assert names == ["findings", "tables/members"]
