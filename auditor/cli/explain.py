@@ -91,14 +91,14 @@ def topic(name: str, run: str | None, cluster: str | None, conf: Path | None) ->
 
     NAME is tenant/namespace/topic, with its partition; persistent:// may stand before it.
     """
-    from auditor.reports import topic as telling
+    from auditor.reports.owners import topic_text
     from auditor.runs.damage import damage_named
     from auditor.runs.load_topic import topic_view
     from auditor.runs.reader import RunReader
 
     path = run or newest_run(runs_directory(cluster, conf))
     with damage_named(path):
-        click.echo(telling.render(topic_view(RunReader(path), name)))
+        click.echo(topic_text(topic_view(RunReader(path), name)))
 
 
 @explain.command(name="run")
@@ -121,7 +121,7 @@ def explain_run(path: str | None, cluster: str | None, conf: Path | None) -> Non
 def check(name: str | None) -> None:
     """Show the manual page of the check NAME; without a name, the list of all."""
     from auditor.checks import ALL, BY_ID
-    from auditor.reports.folding import fold_text
+    from auditor.reports.plain_text import fold_text
 
     if name is None:
         width = max(len(each.id) for each in ALL)

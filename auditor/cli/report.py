@@ -76,12 +76,12 @@ def report(
     if by is not None:
         if forms:
             raise UsageError("--by: it is a table of its own; leave --format out")
-        from auditor.reports import owner_totals as telling
+        from auditor.reports import owners
         from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
 
         with damage_named(run):
-            click.echo(telling.render(OwnerTotals(RunReader(run)).by(by), by))
+            click.echo(owners.totals_text(OwnerTotals(RunReader(run)).by(by), by))
         return
     if leaks:
         with damage_named(run):
@@ -106,7 +106,7 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
 
     Raises: UsageError.
     """
-    from auditor.reports.leaks import LISTINGS
+    from auditor.reports.owners import LISTINGS
     from auditor.runs.owners import Leaks
     from auditor.runs.reader import RunReader
 

@@ -16,7 +16,7 @@ from auditor.model.exit_code import NOT_COVERED, exit_code
 from auditor.model.finding import Severity
 from auditor.model.options import NEW, FailOn
 from auditor.model.report import Report
-from auditor.reports.status import render
+from auditor.reports.history import status_line
 from auditor.runs.newest import newest_report
 from auditor.runs.tables import damaged
 from auditor.sources.clock import now_ms
@@ -47,7 +47,7 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
     except RunError as error:
         raise damaged(str(file), error) from error
     now = now_ms()
-    click.echo(render(report, str(file.parent), now))
+    click.echo(status_line(report, str(file.parent), now))
     code = exit_code(report, *_fail_on(file.parent))
     if code == 0 and max_age is not None and now - report.run.finished > max_age * _HOUR_MS:
         code = NOT_COVERED

@@ -15,7 +15,7 @@ from auditor.model.amounts import format_time
 from auditor.model.finding import Confidence, Finding, FindingWithHistory, Standing
 from auditor.model.states import Change
 from auditor.reports.check_pages import command_lines
-from auditor.reports.folding import fold_text
+from auditor.reports.plain_text import fold_text, labelled
 
 Blanks = Mapping[str, str]
 """Words in capitals of a manual page's commands, and what to put in their place."""
@@ -76,7 +76,7 @@ def fill_command(command: str, blanks: Blanks) -> str:
 
 def advice(check: Check, blanks: Blanks, width: int, indent: str = "", scope_id: int | None = 0) -> list[str]:
     """What to do: the check's words, then its commands, each with what it does and risks."""
-    lines = _label_lines("do", check.sections["What to do"].replace("\n- ", " "), width, indent)
+    lines = _label("do", check.sections["What to do"].replace("\n- ", " "), width, indent)
     below_0 = blanks.get("ID", "").startswith("-")
     for command in check.commands:
         if (scope_id or below_0) and _NAMES_LEDGER.search(command.text):
@@ -87,9 +87,9 @@ def advice(check: Check, blanks: Blanks, width: int, indent: str = "", scope_id:
             inner = indent + " " * (_LABEL + 4)
             lines += fold_text("The shell refuses an id that is not a host:port.", width, inner, inner)
     if scope_id:
-        lines += _label_lines("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
+        lines += _label("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
     elif below_0:
-        lines += _label_lines("", "No released shell takes a ledger id below 0.", width, indent)
+        lines += _label("", "No released shell takes a ledger id below 0.", width, indent)
     return lines
 
 
@@ -108,7 +108,7 @@ def advice_lines(
             lines += _finding(one, check, width)
         if check is not None:
             first = each[0].finding
-            lines += _label_lines("why", check.sections["Why it matters"], width, "  ")
+            lines += _label("why", check.sections["Why it matters"], width, "  ")
             lines += advice(check, blanks_of(first, instance_id), width, "  ", first.scope_id)
     return lines
 
@@ -116,8 +116,8 @@ def advice_lines(
 def page_advice(check: Check, blanks: Blanks, width: int, indent: str) -> list[str]:
     """What a check says of all its findings at once: why, how sure, and what to do."""
     return [
-        *_label_lines("why", check.sections["Why it matters"], width, indent),
-        *_label_lines("sure", check.sections["How sure"], width, indent),
+        *_label("why", check.sections["Why it matters"], width, indent),
+        *_label("sure", check.sections["How sure"], width, indent),
         *advice(check, blanks, width, indent),
     ]
 
@@ -126,9 +126,9 @@ def _finding(one: FindingWithHistory, check: Check | None, width: int) -> list[s
     finding = one.finding
     lines = fold_text(f"{finding.severity}: {finding.message}", width, "  ", "    ")
     if check is not None:
-        lines += _label_lines("sure", how_sure(check, finding), width, "    ")
+        lines += _label("sure", how_sure(check, finding), width, "    ")
     if (since := since_when(one.standing)) is not None:
-        lines += _label_lines("since", since, width, "    ")
+        lines += _label("since", since, width, "    ")
     return lines
 
 
@@ -173,5 +173,5 @@ def since_when(standing: Standing | None) -> str | None:
     return said if standing.suppressed is None else f"{said}; suppressed: {standing.suppressed}"
 
 
-def _label_lines(label: str, text: str, width: int, indent: str) -> list[str]:
-    return fold_text(text, width, f"{indent}{label:<{_LABEL}}", indent + " " * _LABEL)
+def _label(label: str, text: str, width: int, indent: str) -> list[str]:
+    return labelled(label, text, width, indent=indent, columns=_LABEL)

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from itertools import groupby
 
 from auditor.model.amounts import first_names, format_time, size
-from auditor.model.finding import Confidence, Severity
 from auditor.model.report import Report
 from auditor.model.views import BookieView, LedgerView
 from auditor.reports import bookie as bookie_text
 from auditor.reports import ledger as ledger_text
 from auditor.reports.blind_spots import blind_sentence
-from auditor.reports.first_screen import verdict
-from auditor.reports.plain_text import printable, subject
+from auditor.reports.coverage import count_by_check, count_by_severity, extents, verdict
+from auditor.reports.finding_text import subject
+from auditor.reports.plain_text import printable
 from auditor.reports.stripes import Cell, replicas_of, stripes_of
 
 FINDINGS_SHOWN = 12
@@ -39,19 +38,15 @@ _CELLS = {
 
 def run_cell(report: Report) -> str:
     """Verdict, counts by severity with what is at stake, coverage."""
-    seen, run = report.coverage, report.run
-    unread = first_names(seen.bookies.unread, _UNREAD_SHOWN)
+    ledgers, replicas, bookies = extents(report)
+    unread = first_names(report.coverage.bookies.unread, _UNREAD_SHOWN)
     facts = [
         ("cluster", f"{report.cluster.instance_id or 'no instance id'}, layout {report.cluster.layout}"),
         ("metadata", report.cluster.metadata_uri),
-        ("moment", format_time(run.scan_time)),
-        ("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided"),
-        ("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided"),
-        (
-            "bookies",
-            f"{seen.bookies.read:,} of {seen.bookies.expected:,} read"
-            + (f"; not read: {unread}" if unread else ""),
-        ),
+        ("moment", format_time(report.run.scan_time)),
+        ("ledgers", str(ledgers)),
+        ("replicas", str(replicas)),
+        ("bookies", f"{bookies}{f'; not read: {unread}' if unread else ''}"),
         *([("blind", blind)] if (blind := blind_sentence(report)) else []),
     ]
     return _block(f"<b>{_text(verdict(report))}</b>", _severities(report), _table((), facts))
@@ -59,13 +54,10 @@ def run_cell(report: Report) -> str:
 
 def findings_cell(report: Report) -> str:
     """Every check's count, and the first findings of the report's samples."""
-    tallies = sorted(report.run.tally, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
-    counts = []
-    for (severity, id), group in groupby(tallies, key=lambda each: (each["severity"], each["id"])):
-        found = list(group)
-        unsure = sum(tally["count"] for tally in found if tally["confidence"] != Confidence.CONFIRMED)
-        numbers = (sum(tally["count"] for tally in found), unsure, sum(tally["new"] for tally in found))
-        counts.append((_severity(severity), id, *(f"{number:,}" for number in numbers)))
+    counts = [
+        (_severity(each.severity), each.id, *(f"{each.sums[name]:,}" for name in ("count", "unsure", "new")))
+        for each in count_by_check(report)
+    ]
     total = sum(report.counts.values())
     shown = report.findings[:FINDINGS_SHOWN]
     rows = [
@@ -119,14 +111,13 @@ def terminal_text(text: str) -> str:
 def _severities(report: Report) -> str:
     impact = {each["severity"]: each for each in report.run.impact}
     rows = []
-    for severity in Severity:
-        tallies = [tally for tally in report.run.tally if tally["severity"] == severity]
+    for severity, sums in count_by_severity(report).items():
         stake = impact.get(str(severity))
         rows.append(
             (
                 _severity(severity),
-                f"{sum(tally['count'] for tally in tallies):,}",
-                f"{sum(tally['new'] for tally in tallies):,}",
+                f"{sums['count']:,}",
+                f"{sums['new']:,}",
                 f"{stake['ledgers']:,}" if stake else "",
                 size(stake["bytes"]) if stake else "",
             )

@@ -10,9 +10,7 @@ from typing import Any
 from auditor.model.comparison import Comparison, CopyState, StoreDifference, StoreItem
 from auditor.model.exit_code import CLEAN, FOUND
 from auditor.model.ledger_id import LedgerId
-from auditor.reports.folding import fold_text
-from auditor.reports.plain_text import printable
-from auditor.reports.text_table import text_table
+from auditor.reports.plain_text import fold_text, labelled, printable, text_table
 
 COMPARISON_SCHEMA = "bookkeeper-auditor/comparison/1"
 SHOWN = 10
@@ -32,7 +30,7 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference]) ->
     lines = []
     for name, side in (("source", comparison.source), ("copy", comparison.copy)):
         said = f"{printable(side.uri)}, {side.layout}, at {side.position}"
-        lines += fold_text(said, _WIDTH, f"{name:<8}", " " * 8)
+        lines += labelled(name, said, _WIDTH, columns=8)
     head = ("", "source", "copy", "same", *CopyState)
     rows = [
         (str(tally.item), *(f"{number:,}" for number in (tally.source, tally.copy, tally.same)),
@@ -52,7 +50,7 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference]) ->
     lines += [""] if comparison.gaps or comparison.notes else []
     for label, texts in (("not read", comparison.gaps), ("note", comparison.notes)):
         for text in texts:
-            lines += fold_text(printable(text), _WIDTH, f"{label:<10}", " " * 10)
+            lines += labelled(label, printable(text), _WIDTH, columns=10)
     return "\n".join([*lines, "", comparison_verdict(comparison)])
 
 

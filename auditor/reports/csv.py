@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from auditor.model.finding import Finding, Standings, no_standing
-from auditor.reports.plain_text import missing_text, printable
+from auditor.reports.finding_text import missing_text
+from auditor.reports.plain_text import printable
 
 COLUMNS = {
     "id": "the check's id",

@@ -11,9 +11,8 @@ from auditor.model.amounts import format_time
 from auditor.model.history import ChangedFinding, Difference, RunSummary
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import Change
-from auditor.reports.folding import fold_text
 from auditor.reports.markdown import escape_markdown
-from auditor.reports.plain_text import printable
+from auditor.reports.plain_text import fold_text, labelled, printable
 
 SCHEMA = "bookkeeper-auditor/diff/2"
 WIDTH = 80
@@ -44,7 +43,7 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
     """For a terminal: both runs, what to bear in mind, the numbers, and ``shown``, of `samples`."""
     lines = [*_run_lines("old", difference.old, width), *_run_lines("new", difference.new, width)]
     for warning in difference.warnings:
-        lines += fold_text(warning, width, "warning    ", " " * 11)
+        lines += labelled("warning", warning, width)
     for change, count in difference.counts.items():
         if not count or change == Change.SAME:
             continue
@@ -105,7 +104,7 @@ def _run_lines(label: str, run: RunSummary, width: int) -> list[str]:
     # A NUL is a blank that is not broken at.
     standing = ", ".join(part.replace(" ", "\0") for part in _standing(run).split(", "))
     said = f"{run.name}, finished {format_time(run.finished)}: {standing}"
-    return fold_text(said, width, f"{label:<11}", " " * 11)
+    return labelled(label, said, width)
 
 
 def _standing(run: RunSummary) -> str:

@@ -8,22 +8,28 @@ compared with none are always there in full, however many lines they take.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 
 from auditor.model.amounts import first_names, format_time, plural, size
-from auditor.model.finding import Confidence, Finding, Severity
+from auditor.model.finding import Severity
 from auditor.model.history import about_comparison
-from auditor.model.ledger_id import LedgerId
-from auditor.model.report import Report, Tally
+from auditor.model.report import Report
 from auditor.model.states import Verdict
 from auditor.reports.blind_spots import blind_sentence, saw_nothing
-from auditor.reports.folding import columns_of, fold_text
-from auditor.reports.in_doubt import doubtful_ids_line
-from auditor.reports.plain_text import printable
-from auditor.reports.reuse_sentence import reuse_sentence
+from auditor.reports.coverage import (
+    CheckCount,
+    accepted_gaps,
+    count_by_check,
+    doubtful_ids_line,
+    extents,
+    reuse_sentence,
+    verdict,
+)
+from auditor.reports.finding_text import command_for
+from auditor.reports.plain_text import columns_of, fold_text, labelled, printable
 
 WIDTH = 80
 LINES = 24
@@ -74,7 +80,7 @@ class _Count:
             words.append(
                 f"{more} with {plural(sum(count for _, count in left), 'finding')}".replace(" ", "\0")
             )
-        return _line(self.severity, f"{self.about}: {', '.join(words)}", width, None)
+        return labelled(self.severity, f"{self.about}: {', '.join(words)}", width)
 
     def fit(self, width: int, lines: int) -> list[str]:
         """At most so many lines, with as many checks by name as they hold; never fewer than none."""
@@ -91,7 +97,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     They are at most `LINES`, but for what is never left out.
     """
     last = fold_text(verdict(report), width)
-    counts = _counts(report.run.tally, report)
+    counts = _counts(report)
     for limits in (_ROOMY, _TIGHT):
         above = [*_seen_lines(report, limits, width), ""]
         below = ["", *_history(report, limits, width), *_next(report, run), "", *last]
@@ -117,105 +123,58 @@ def _fit_counts(counts: list[_Count], room: int, width: int) -> list[str]:
     return [line for lines in shown for line in lines]
 
 
-def verdict(report: Report) -> str:
-    """One sentence: the verdict, and what it comes from."""
-    totals = []
-    for severity in Severity:
-        total = sum(tally["count"] for tally in report.run.tally if tally["severity"] == severity)
-        if total:
-            totals.append(f"{total:,} {severity}")
-    suppressed = sum(tally["suppressed"] for tally in report.run.tally)
-    known = f", {suppressed:,} of them suppressed" if suppressed else ""
-    undecided = "" if report.complete else "; not everything could be decided"
-    if not report.complete and report.complete_but_accepted:
-        undecided = "; what could not be decided is accepted"
-    return f"{report.verdict.upper()}: {', '.join(totals) or 'no finding'}{known}{undecided}"
-
-
-def accepted_gaps(report: Report) -> str | None:
-    """What suppressions accept of what is not decided, in a sentence; None where they accept nothing."""
-    accepted = report.run.accepted
-    if not any(accepted.values()):
-        return None
-    parts = [
-        *([f"not read: {first_names(accepted['bookies'], _NAMES_SHOWN)}"] if accepted["bookies"] else []),
-        f"{plural(accepted['ledgers'], 'ledger')} and {plural(accepted['replicas'], 'replica')} not decided",
-    ]
-    return f"as known, by suppressions: {'; '.join(parts)}"
-
-
-def command_for(finding: Finding, run: str) -> str | None:
-    """The command that tells more of a finding; None for one of the whole cluster."""
-    if finding.ledger_id is not None:
-        return f"bkaudit explain ledger {_ledger(finding)} --run {shlex.quote(printable(run))}"
-    if finding.bookie_id is not None:
-        name = shlex.quote(printable(finding.bookie_id))
-        return f"bkaudit explain bookie {name} --run {shlex.quote(printable(run))}"
-    return None
-
-
-def _ledger(finding: Finding) -> str:
-    """A finding's ledger as the command line takes it; a number below 0 would be taken for an option."""
-    if finding.ledger_id is not None and (finding.scope_id or finding.ledger_id < 0):
-        return f"--ledger-qualified-name {LedgerId(finding.ledger_id, finding.scope_id or 0).qualified_name}"
-    return str(finding.ledger_id)
-
-
-def _line(label: str, text: str, width: int, lines: int | None = 1) -> list[str]:
-    return fold_text(text, width, f"{label:<{_LABEL}}", " " * _LABEL, lines)
-
-
 def _names(label: str, head: str, before: str, names: Sequence[str], width: int, lines: int) -> list[str]:
     """A line with as many names as it holds, and how many there are besides."""
     words = [name.replace(" ", "\0") for name in names]
     for shown in range(min(len(names), _NAMES_SHOWN), 1, -1):
-        found = _line(label, f"{head}{before}{first_names(words, shown)}", width, None)
+        found = labelled(label, f"{head}{before}{first_names(words, shown)}", width)
         if len(found) <= lines:
             return found
-    return _line(label, f"{head}{before if names else ''}{first_names(words, 1)}", width, lines)
+    return labelled(label, f"{head}{before if names else ''}{first_names(words, 1)}", width, lines)
 
 
 def _seen_lines(report: Report, limits: _Limits, width: int) -> list[str]:
-    run, cluster, seen = report.run, report.cluster, report.coverage
+    run, cluster = report.run, report.cluster
+    ledgers, replicas, bookies = extents(report)
     made = [f"{count:,} {name}" for name, count in sorted(run.operations.items())]
     covered = [
-        *_line("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided", width),
+        *labelled("replicas", str(replicas), width, 1),
         *_names(
             "bookies",
-            f"{seen.bookies.read:,} of {seen.bookies.expected:,} read",
+            str(bookies),
             "; not read: ",
-            seen.bookies.unread,
+            report.coverage.bookies.unread,
             width,
             limits.unread,
         ),
     ]
     lines = [
-        *_line(
+        *labelled(
             "cluster",
             f"{cluster.instance_id or 'no instance id'}, layout {cluster.layout}",
             width,
             limits.facts,
         ),
-        *_line("metadata", cluster.metadata_uri, width, limits.facts),
-        *_line("moment", f"{format_time(run.scan_time)}; {_scans(report)}", width, None),
-        *_line("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width),
-        *(_no_bookies(seen.bookies.expected, width) if report.metadata_only else covered),
+        *labelled("metadata", cluster.metadata_uri, width, limits.facts),
+        *labelled("moment", f"{format_time(run.scan_time)}; {_scans(report)}", width),
+        *labelled("ledgers", str(ledgers), width, 1),
+        *(_no_bookies(bookies.total, width) if report.metadata_only else covered),
         *_names("read only", "", "", made or ["nothing was asked of a live store"], width, limits.operations),
     ]
     if (blind := blind_sentence(report)) is not None:
         lines += _names("blind", blind, ": ", saw_nothing(report), width, limits.unread)
     if (accepted := accepted_gaps(report)) is not None:
-        lines += _line("accepted", accepted, width, None)
+        lines += labelled("accepted", accepted, width)
     if run.resumed is not None:
-        lines += _line(
+        lines += labelled(
             "resumed", f"with tables of a run that broke off, from {format_time(run.resumed)} on", width, None
         )
     if run.reused:
-        lines += _line("not again", reuse_sentence(run.reused), width, limits.facts)
+        lines += labelled("not again", reuse_sentence(run.reused), width, limits.facts)
     if run.in_doubt:
-        lines += _line("in doubt", doubtful_ids_line(run.in_doubt), width, limits.gaps)
+        lines += labelled("in doubt", doubtful_ids_line(run.in_doubt), width, limits.gaps)
     if run.gaps:
-        lines += _line(
+        lines += labelled(
             "not read",
             f"{plural(len(run.gaps), 'place', 'places')}, as {run.gaps[0]}",
             width,
@@ -228,15 +187,15 @@ def _remarks(notes: list[str], limits: _Limits, width: int) -> list[str]:
     """The first sentences that a reader should see, as far as they fit, and how many more there are."""
     lines = []
     for note in notes[: limits.remarks]:
-        lines += _line("remark", note, width, 2)
+        lines += labelled("remark", note, width, 2)
     if more := len(notes) - limits.remarks:
-        lines += _line("", f"and {plural(more, 'remark')} more", width) if more > 0 else []
+        lines += labelled("", f"and {plural(more, 'remark')} more", width, 1) if more > 0 else []
     return lines
 
 
 def _no_bookies(expected: int, width: int) -> list[str]:
     """What was seen of the bookies where none was looked for."""
-    return _line(
+    return labelled(
         "bookies",
         f"{expected:,}, none read: without --bookies only the metadata is looked at, and whatever needs an "
         "index is unknown",
@@ -252,40 +211,25 @@ def _scans(report: Report) -> str:
     return f"{kind}, at {where}" if where else kind
 
 
-def _counts(tallies: list[Tally], report: Report) -> list[_Count]:
+def _counts(report: Report) -> list[_Count]:
     """Each severity: how many findings, in how many ledgers of how many bytes, and each check's count."""
     impact = {each["severity"]: each for each in report.run.impact}
-    ordered = sorted(tallies, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
     blocks = []
-    for severity, of_severity in groupby(ordered, key=lambda each: each["severity"]):
-        checks = []
-        for id, group in groupby(of_severity, key=lambda each: each["id"]):
-            found = list(group)
-            checks.append((_count(id, found).replace(" ", "\0"), sum(each["count"] for each in found)))
+    for severity, group in groupby(count_by_check(report), key=lambda each: each.severity):
+        checks = [(_count(each).replace(" ", "\0"), each.sums["count"]) for each in group]
         about = plural(sum(count for _, count in checks), "finding")
         if severity in impact and impact[severity]["ledgers"]:
             ledgers = plural(impact[severity]["ledgers"], "ledger")
             about += f", on {ledgers} of {size(impact[severity]['bytes'])}"
-        blocks.append(
-            _Count(Severity(severity), about.replace(" ", "\0").replace(",\0", ", "), tuple(checks))
-        )
+        blocks.append(_Count(severity, about.replace(" ", "\0").replace(",\0", ", "), tuple(checks)))
     return blocks
 
 
-def _count(id: str, found: Iterable[Tally]) -> str:
+def _count(found: CheckCount) -> str:
     """An id, its count, and what is to be said of some of them."""
-    found = list(found)
-    said = {
-        each["confidence"]: each["count"]
-        for each in sorted(found, key=lambda each: each["confidence"])
-        if each["confidence"] != Confidence.CONFIRMED
-    }
-    said["new"] = sum(each["new"] for each in found)
-    said["worse"] = sum(each["worse"] for each in found)
-    said["suppressed"] = sum(each["suppressed"] for each in found)
-    parts = ", ".join(f"{count:,} {name}" for name, count in said.items() if count)
-    total = sum(each["count"] for each in found)
-    return f"{id} {total:,}{f' ({parts})' if parts else ''}"
+    notable = found.unsure | {name: found.sums[name] for name in ("new", "worse", "suppressed")}
+    parts = ", ".join(f"{count:,} {name}" for name, count in notable.items() if count)
+    return f"{found.id} {found.sums['count']:,}{f' ({parts})' if parts else ''}"
 
 
 def _history(report: Report, limits: _Limits, width: int) -> list[str]:
@@ -294,16 +238,15 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
     reasons = [note for note in report.run.notes if about_comparison(note)]
     if changes is None:
         why = "; ".join(reasons) or "there is no earlier run to compare with"
-        lines = _line("changed", why, width, None)
+        lines = labelled("changed", why, width)
     else:
         unseen = f"; {changes['unseen']:,} could not be looked at again" if changes["unseen"] else ""
-        lines = _line(
+        lines = labelled(
             "changed",
             f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed, "
             f"{changes['better']:,} better, {changes['same']:,} as before, since "
             f"{format_time(changes['finished'])}{unseen}",
             width,
-            None,
         )
         for reason in reasons:
             lines += fold_text(reason, width, " " * _LABEL, " " * _LABEL)
@@ -312,7 +255,7 @@ def _history(report: Report, limits: _Limits, width: int) -> list[str]:
     standing = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
     said = [f"{total:,}: {first_names(standing, _REASONS_SHOWN)}"] if total else []
     said += [f"expired: {first_names(expired, _REASONS_SHOWN)}"] if expired else []
-    return lines + (_line("suppressed", "; ".join(said), width, limits.suppressed) if said else [])
+    return lines + (labelled("suppressed", "; ".join(said), width, limits.suppressed) if said else [])
 
 
 def _next(report: Report, run: str) -> list[str]:

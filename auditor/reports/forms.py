@@ -6,10 +6,12 @@ know it by its name then. A form's module is loaded when it is used.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from auditor.model.finding import Finding, finding_to_json
 from auditor.model.report_source import ReportSource
 
 
@@ -39,15 +41,11 @@ def _text(run: ReportSource) -> Iterable[str]:
 
 
 def _json(run: ReportSource) -> Iterable[str]:
-    from auditor.reports import json
-
-    return json.render(run.report), "\n"
+    return (run.report.to_json(),)
 
 
 def _jsonl(run: ReportSource) -> Iterable[str]:
-    from auditor.reports import jsonl
-
-    return (f"{line}\n" for line in jsonl.render(run.findings))
+    return (f"{json_line(finding)}\n" for finding in run.findings)
 
 
 def _csv(run: ReportSource) -> Iterable[str]:
@@ -88,6 +86,16 @@ def _parquet(run: ReportSource, out: BinaryIO) -> None:
     from auditor.reports import parquet
 
     parquet.write(run.findings, out, run.standings_in_order())
+
+
+def json_line(finding: Finding) -> str:
+    """A finding as one line of JSON, which ``schemas/finding.schema.json`` describes.
+
+    >>> from auditor.model.finding import Confidence, Severity
+    >>> json_line(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED))[:50]
+    '{"id":"bookie-down","severity":"warning","confiden'
+    """
+    return json.dumps(finding_to_json(finding), ensure_ascii=False, separators=(",", ":"))
 
 
 FORMS = {

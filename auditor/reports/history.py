@@ -1,4 +1,4 @@
-"""The runs of a directory, one per line: text for a terminal, CSV and JSON."""
+"""Runs one per line: those of a directory as text, CSV and JSON, and one run with its age."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import asdict
 from io import StringIO
 from typing import Literal
 
-from auditor.model.amounts import format_time
+from auditor.model.amounts import duration, format_time, plural
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary, cluster_key
-from auditor.reports.folding import columns_of, pad
-from auditor.reports.plain_text import printable
+from auditor.model.report import Report
+from auditor.reports.coverage import extents, found_words
+from auditor.reports.plain_text import columns_of, pad, printable
 
 _CHANGES: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
     "new",
@@ -63,3 +64,30 @@ def to_csv(runs: Sequence[RunSummary]) -> str:
 def to_json(runs: Sequence[RunSummary]) -> str:
     """A JSON array, one object a run."""
     return json.dumps([asdict(run) for run in runs], indent=2, ensure_ascii=False)
+
+
+def status_line(report: Report, run: str, now: int) -> str:
+    """One line about the run in the directory ``run``, at the time ``now``, ms since 1970."""
+    facts = report.run
+    found = found_words(report, suppressed=False)
+    ledgers, _, bookies = extents(report)
+    suppressed = sum(each["suppressed"] for each in facts.tally)
+    parts = [
+        found or ("nothing but what is suppressed" if suppressed else "no finding"),
+        *([f"{suppressed:,} suppressed"] if suppressed else []),
+        _status_changes(report),
+        f"{ledgers.seen:,} of {ledgers.total:,} ledgers decided",
+        f"{bookies.seen:,} of {bookies.total:,} bookies read",
+        *([f"{plural(len(facts.blind), 'check')} saw nothing"] if facts.blind else []),
+        *(["what its checks saw is not known"] if facts.blind is None else []),
+        f"{duration(max(0, now - facts.finished) / 1000)} old ({format_time(facts.finished)})",
+        printable(run),
+    ]
+    return f"{report.verdict.upper()} {printable(report.cluster.name)}: {'; '.join(parts)}"
+
+
+def _status_changes(report: Report) -> str:
+    changes = report.run.changes
+    if changes is None:
+        return "no run before it"
+    return f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed"

@@ -14,15 +14,16 @@ from xml.etree import ElementTree as ET
 
 from auditor.checks import ALL, BY_ID
 from auditor.checks.check import Check
+from auditor.model.amounts import plural
 from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report, Tally
 from auditor.reports.blind_spots import BlindSpot, blind_checks
-from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
+from auditor.reports.coverage import extents
+from auditor.reports.finding_text import BOOKIES_SHOWN, missing_text, sentence
+from auditor.reports.plain_text import printable
 
 SHOWN = 20
 """Findings that a test case shows; the counts are complete."""
-
-_BOOKIES_SHOWN = 5
 
 
 def render(report: Report, standings: Standings = no_standing) -> str:
@@ -50,14 +51,12 @@ def render(report: Report, standings: Standings = no_standing) -> str:
 
 
 def _facts(report: Report) -> dict[str, str]:
-    seen = report.coverage
+    decided = {f"{each.name} {each.word}": f"{each.seen} of {each.total}" for each in extents(report)}
     return {
         "cluster": report.cluster.instance_id or "",
         "metadata": report.cluster.metadata_uri,
         "verdict": report.verdict,
-        "ledgers decided": f"{seen.ledgers.decided} of {seen.ledgers.total}",
-        "replicas decided": f"{seen.replicas.decided} of {seen.replicas.expected}",
-        "bookies read": f"{seen.bookies.read} of {seen.bookies.expected}",
+        **decided,
     }
 
 
@@ -71,7 +70,7 @@ def _case(report: Report, check: Check, blind: BlindSpot | None, standings: Stan
     )
     if failing:
         worst = min((Severity(tally["severity"]) for tally in found), key=lambda each: each.rank)
-        summary = f"{failing:,} {'finding' if failing == 1 else 'findings'}: {check.title}"
+        summary = f"{plural(failing, 'finding')}: {check.title}"
         failure = ET.SubElement(case, "failure", message=summary, type=str(worst))
         failure.text = _text(report, check, found, standings)
     elif blind is not None:
@@ -96,6 +95,6 @@ def _text(report: Report, check: Check, found: list[Tally], standings: Standings
 
 
 def _line(finding: Finding, standing: Standing | None) -> str:
-    head = "" if names_subject(finding) else f"{', '.join(subject(finding)) or 'cluster'}: "
-    missing = missing_text(finding, _BOOKIES_SHOWN)
-    return f"{head}{finding.message}{tags(finding, standing)}{f'; {missing}' if missing else ''}"
+    about, message, known = sentence(finding, standing)
+    missing = missing_text(finding, BOOKIES_SHOWN)
+    return f"{f'{about}: ' if about else ''}{message}{known}{f'; {missing}' if missing else ''}"

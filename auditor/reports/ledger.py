@@ -23,8 +23,8 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState, WitnessAnswer
 from auditor.model.views import LedgerView
+from auditor.reports.finding_text import entries
 from auditor.reports.plain_text import shorten
-from auditor.reports.ranges import entries
 from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
 
 WIDTH = 80

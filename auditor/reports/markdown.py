@@ -10,12 +10,20 @@ from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import first_names, format_time
-from auditor.model.finding import Confidence, Finding, Severity, Standing, Standings, no_standing
+from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.reports.blind_spots import Sight, blind_spots
-from auditor.reports.in_doubt import doubtful_ids_line
-from auditor.reports.plain_text import missing_text, names_subject, printable, subject, tags
-from auditor.reports.reuse_sentence import reuse_sentence
+from auditor.reports.coverage import (
+    count_by_check,
+    count_of,
+    doubtful_ids_line,
+    extents,
+    found_words,
+    reuse_sentence,
+    shown_of,
+)
+from auditor.reports.finding_text import missing_text, sentence
+from auditor.reports.plain_text import printable
 
 LIMIT = 60_000
 """Characters at most: an issue tracker takes 65,536."""
@@ -58,15 +66,10 @@ def escape_markdown(text: str) -> str:
 
 
 def _head(report: Report) -> str:
-    totals = [
-        f"{total:,} {severity}"
-        for severity in Severity
-        if (total := sum(each["count"] for each in report.run.tally if each["severity"] == severity))
-    ]
     undecided = "" if report.complete else "; not everything could be decided"
     lines = [
         f"## BookKeeper audit: {report.verdict.upper()}",
-        f"{', '.join(totals) or 'Nothing was found'}{undecided}.",
+        f"{found_words(report) or 'Nothing was found'}{undecided}.",
     ]
     if changes := report.run.changes:
         unseen = f"; {changes['unseen']:,} not looked at" if changes["unseen"] else ""
@@ -83,22 +86,18 @@ def _head(report: Report) -> str:
 
 
 def _coverage(report: Report) -> str:
-    run, cluster, seen = report.run, report.cluster, report.coverage
-    unread = first_names([escape_markdown(name) for name in seen.bookies.unread], SHOWN)
+    run, cluster = report.run, report.cluster
+    unread = first_names([escape_markdown(name) for name in report.coverage.bookies.unread], SHOWN)
     if report.metadata_only:
         unread = "all of them, for no --bookies was given: only the metadata was looked at"
     rows = [
         ("cluster", escape_markdown(cluster.instance_id or "no instance id")),
         ("metadata", escape_markdown(cluster.metadata_uri)),
         ("moment", format_time(run.scan_time)),
-        ("ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided"),
-        ("replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided"),
-        (
-            "bookies",
-            f"{seen.bookies.read:,} of {seen.bookies.expected:,} read"
-            + (f"; not read: {unread}" if unread else ""),
-        ),
+        *((each.name, str(each)) for each in extents(report)),
     ]
+    if unread:
+        rows[-1] = ("bookies", f"{rows[-1][1]}; not read: {unread}")
     rows += [
         ("blind", f"{escape_markdown(spot.sentence)}; it concerns {', '.join(spot.ids)}")
         for spot in blind_spots(Sight.of(report))
@@ -114,23 +113,15 @@ def _coverage(report: Report) -> str:
 
 def _counts(report: Report) -> list[str]:
     """The findings of each check; then, where any are about ledgers, how much those are."""
-    tallies = report.run.tally
-    if not tallies:
+    if not report.run.tally:
         return []
     counts = [
         "| severity | check | findings | not confirmed | new | worse | suppressed |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    ordered = sorted(tallies, key=lambda each: (Severity(each["severity"]).rank, each["id"]))
-    for (severity, id), grouped in groupby(ordered, key=lambda each: (each["severity"], each["id"])):
-        group = list(grouped)
-        total = sum(each["count"] for each in group)
-        unsure = sum(each["count"] for each in group if each["confidence"] != Confidence.CONFIRMED)
-        new, worse = (sum(each["new"] for each in group), sum(each["worse"] for each in group))
-        suppressed = sum(each["suppressed"] for each in group)
-        counts.append(
-            f"| {severity} | {id} | {total:,} | {unsure:,} | {new:,} | {worse:,} | {suppressed:,} |"
-        )
+    for each in count_by_check(report):
+        sums = (f"{each.sums[name]:,}" for name in ("count", "unsure", "new", "worse", "suppressed"))
+        counts.append(f"| {each.severity} | {each.id} | {' | '.join(sums)} |")
     parts = ["\n".join(counts)]
     if report.run.impact:
         rows = [
@@ -145,10 +136,7 @@ def _counts(report: Report) -> list[str]:
 
 def _section(report: Report, severity: Severity, id: str, found: list[Finding], standings: Standings) -> str:
     shown = found[:SHOWN]
-    total = sum(
-        each["count"] for each in report.run.tally if (each["id"], each["severity"]) == (id, severity)
-    )
-    count = f"{total:,}" if total == len(shown) else f"{len(shown):,} of {total:,} shown"
+    count = shown_of(len(shown), count_of(report, severity, id))
     lines = [f"### {id} ({severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]
@@ -156,11 +144,8 @@ def _section(report: Report, severity: Severity, id: str, found: list[Finding], 
 
 
 def _item(finding: Finding, standing: Standing | None) -> str:
-    # Text that begins with no letter, which could begin a list or a heading, gets a head too.
-    head = (
-        "" if names_subject(finding) else f"**{escape_markdown(', '.join(subject(finding))) or 'cluster'}**: "
-    )
-    lines = [f"- {head}{escape_markdown(finding.message)}{escape_markdown(tags(finding, standing))}"]
+    about, message, known = map(escape_markdown, sentence(finding, standing))
+    lines = [f"- {f'**{about}**: ' if about else ''}{message}{known}"]
     if finding.missing:
         lines.append(f"  - {escape_markdown(missing_text(finding, _BOOKIES_SHOWN))}")
     return "\n".join(lines)

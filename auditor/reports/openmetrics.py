@@ -2,23 +2,30 @@
 
 It is OpenMetrics and the older text format at once: gauges only, no timestamps, ``# EOF`` at the end. Every
 sample names its cluster, so that the files of several clusters can lie in one directory. How many samples
-there are follows from the number of checks, and of bookies and namespaces up to a bound; not from that of
-ledgers.
+there are follows from the number of checks, and of bookies and namespaces up to a bound, beyond which all
+others are one, so that sums stay those of the cluster; it does not follow from the number of ledgers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
-from auditor.model.owners import OwnerTotal
+from auditor.model.owners import NO_OWNER, NOBODY, OwnerTotal
 from auditor.model.report import Report, Tally
-from auditor.model.space import SpaceGauges
-from auditor.model.states import Verdict
-from auditor.reports import namespace_metrics, space_metrics
+from auditor.model.space import DISK_BYTES, SpaceGauges
+from auditor.model.states import SpaceClass, Verdict
 from auditor.reports.blind_spots import BlindSpot, blind_checks
+
+BOOKIES = 1_000
+OTHERS = "(others)"
+"""The label of what has no sample of its own: no name has brackets."""
+
+NAMESPACES = 100
+"""So many namespaces have samples of their own: those with the worst findings, then the largest."""
 
 METRICS = {
     "bkaudit_run_info": "The last run: program version and layout of the metadata; always 1.",
@@ -42,8 +49,20 @@ METRICS = {
     "bkaudit_at_risk_ledgers": "Ledgers with findings, by severity.",
     "bkaudit_at_risk_bytes": "Length of the ledgers with findings, by severity, one copy of each.",
     "bkaudit_suppressions_expired": "Entries of the suppressions file whose date has passed.",
-    **space_metrics.METRICS,
-    **namespace_metrics.METRICS,
+    "bkaudit_space_bytes": "Bytes of a bookie's entry logs, by whose they are; absent without --entry-logs.",
+    "bkaudit_space_reclaimable_bytes": "Bytes that a bookie's next collection or compaction gives back.",
+    "bkaudit_space_beside_bytes": "Bytes on a bookie's disks beside its entry logs, by what they are.",
+    "bkaudit_disk_capacity_bytes": "Size of a bookie's fullest file system, where a collector saw it.",
+    "bkaudit_disk_free_bytes": "Bytes of that file system which the bookie may still write.",
+    "bkaudit_disk_full_days": "Days until 95 % of a bookie's disk is in use; only where three runs agree.",
+    "bkaudit_namespaces": "Namespaces that own a ledger or a finding; absent where no owners were read.",
+    "bkaudit_namespace_ledgers": "Ledgers that an owner in it names; 100 namespaces, and the others as one.",
+    "bkaudit_namespace_bytes": "Length of these ledgers, one copy of each.",
+    "bkaudit_namespace_entries": "Entries of these ledgers, one copy of each.",
+    "bkaudit_namespace_dangling": "References of the namespace to ledgers that are gone.",
+    "bkaudit_namespace_leaked_ledgers": "Ledgers that were the namespace's, and that nobody names.",
+    "bkaudit_namespace_leaked_bytes": "Length of these ledgers, one copy of each.",
+    "bkaudit_namespace_findings": "Findings about ledgers of the namespace, suppressed ones among them.",
 }
 """Every metric that there is, in order, and its help."""
 
@@ -61,8 +80,24 @@ LABELS = {
     "bkaudit_findings_worse": _OF_A_TALLY,
     "bkaudit_at_risk_ledgers": ("severity",),
     "bkaudit_at_risk_bytes": ("severity",),
-    **space_metrics.LABELS,
-    **namespace_metrics.LABELS,
+    "bkaudit_space_bytes": ("bookie", "class"),
+    "bkaudit_space_reclaimable_bytes": ("bookie", "by"),
+    "bkaudit_space_beside_bytes": ("bookie", "kind"),
+    "bkaudit_disk_capacity_bytes": ("bookie",),
+    "bkaudit_disk_free_bytes": ("bookie",),
+    "bkaudit_disk_full_days": ("bookie",),
+    **dict.fromkeys(
+        (
+            "bkaudit_namespace_ledgers",
+            "bkaudit_namespace_bytes",
+            "bkaudit_namespace_entries",
+            "bkaudit_namespace_dangling",
+            "bkaudit_namespace_leaked_ledgers",
+            "bkaudit_namespace_leaked_bytes",
+        ),
+        ("namespace",),
+    ),
+    "bkaudit_namespace_findings": ("namespace", "severity"),
 }
 """The labels of a metric's samples, besides that of the cluster; a metric that is not here has none."""
 
@@ -148,8 +183,92 @@ def _samples(
         yield Sample("bkaudit_at_risk_bytes", {"severity": severity}, at_risk["bytes"] if at_risk else 0)
     expired = sum(each["expired"] for each in run.suppressions)
     yield Sample("bkaudit_suppressions_expired", {}, expired)
-    yield from (Sample(*each) for each in space_metrics.space_samples(space))
-    yield from (Sample(*each) for each in namespace_metrics.namespace_samples(namespaces))
+    yield from space_samples(space)
+    yield from namespace_samples(namespaces)
+
+
+def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
+    """Metric, labels and value of each sample.
+
+    >>> from auditor.model.space_total import SpaceTotal
+    >>> samples = list(space_samples(SpaceGauges((SpaceTotal("bk1:3181", {"live": 9}),))))
+    >>> samples[0]
+    Sample(metric='bkaudit_space_bytes', labels={'bookie': 'bk1:3181', 'class': 'live'}, value=9)
+    """
+    classes = {each.name: each.classes for each in gauges.totals}
+    beside = {each.name: each.by_kind for each in gauges.disks}
+    fullest = [each.name for each in sorted(gauges.totals, key=lambda each: (-each.bytes, each.name))]
+    yield from _space_samples(
+        "bkaudit_space_bytes", "class", _bounded(classes, fullest), map(str, SpaceClass)
+    )
+    by = ("delete", "minor", "major")
+    yield from _space_samples(
+        "bkaudit_space_reclaimable_bytes", "by", _bounded(gauges.reclaimable, fullest), by
+    )
+    kinds = [each.name for each in DISK_BYTES]
+    yield from _space_samples("bkaudit_space_beside_bytes", "kind", _bounded(beside, fullest), kinds)
+    seen = [(each.fullest.used, each.name, each.fullest) for each in gauges.disks if each.fullest is not None]
+    for _, name, system in sorted(seen, key=lambda each: (-each[0], each[1]))[:BOOKIES]:
+        yield Sample("bkaudit_disk_capacity_bytes", {"bookie": name}, system.capacity)
+        yield Sample("bkaudit_disk_free_bytes", {"bookie": name}, system.free)
+    for forecast in gauges.forecasts[:BOOKIES]:
+        yield Sample("bkaudit_disk_full_days", {"bookie": forecast.name}, forecast.days)
+
+
+def _bounded(sizes: Mapping[str, Mapping[str, int]], fullest: Sequence[str]) -> dict[str, Mapping[str, int]]:
+    """Those of the fullest bookies by name, and the sum of all others."""
+    ordered = [*(name for name in fullest if name in sizes), *sorted(sizes.keys() - {*fullest})]
+    kept: dict[str, Mapping[str, int]] = {name: sizes[name] for name in ordered[:BOOKIES]}
+    others: Counter[str] = Counter()
+    for name in ordered[BOOKIES:]:
+        others.update(sizes[name])
+    return kept | ({OTHERS: others} if len(ordered) > BOOKIES else {})
+
+
+def _space_samples(
+    metric: str, label: str, sizes: Mapping[str, Mapping[str, int]], kinds: Iterable[str]
+) -> Iterator[Sample]:
+    names = list(kinds)
+    for bookie, of_kind in sizes.items():
+        for kind in names:
+            yield Sample(metric, {"bookie": bookie, label: kind}, of_kind.get(kind, 0))
+
+
+def namespace_samples(
+    namespaces: Sequence[OwnerTotal] | None,
+) -> Iterator[Sample]:
+    """Metric, labels and value; ``namespaces`` are all of them, those with the worst findings first.
+
+    None stands for a run that read nobody's owners: it has no samples.
+    """
+    if namespaces is None:
+        return
+    yield Sample("bkaudit_namespaces", {}, sum(each.name != NOBODY for each in namespaces))
+    for total in _bounded_namespaces(namespaces):
+        of = {"namespace": NO_OWNER if total.name == NOBODY else total.name}
+        yield Sample("bkaudit_namespace_ledgers", of, total.ledgers)
+        yield Sample("bkaudit_namespace_bytes", of, total.bytes)
+        yield Sample("bkaudit_namespace_entries", of, total.entries)
+        yield Sample("bkaudit_namespace_dangling", of, total.dangling)
+        yield Sample("bkaudit_namespace_leaked_ledgers", of, total.unowned)
+        yield Sample("bkaudit_namespace_leaked_bytes", of, total.leaked_bytes)
+        for severity in map(str, Severity):
+            count = total.findings.get(severity, 0)
+            yield Sample("bkaudit_namespace_findings", {**of, "severity": severity}, count)
+
+
+def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
+    """The namespaces that have samples of their own, by name, and the sum of the others."""
+    nobodys = [each for each in namespaces if each.name == NOBODY]
+    known = [each for each in namespaces if each.name != NOBODY]
+    bad = [each for each in known if each.findings]
+    large = sorted((each for each in known if not each.findings), key=lambda each: (-each.bytes, each.name))
+    ordered = [*bad, *large]
+    kept = sorted(ordered[:NAMESPACES], key=lambda each: each.name)
+    others = OwnerTotal(OTHERS)
+    for each in ordered[NAMESPACES:]:
+        others.add(each)
+    return [*kept, *([others] if ordered[NAMESPACES:] else []), *nobodys]
 
 
 def _extent(spot: BlindSpot) -> str:

@@ -1,12 +1,14 @@
-"""Text that the cluster chose, made harmless for whoever reads it."""
+"""Text for a terminal: of visible characters only, folded and padded by the columns that it takes.
+
+Names come from the cluster, so they may be longer than a line, wide, or full of what a terminal would obey.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from auditor.model.finding import Confidence, Finding, Standing
-from auditor.model.states import Change
-from auditor.reports.ranges import entries
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 
 def printable(text: str) -> str:
@@ -34,51 +36,99 @@ def shorten(text: str, limit: int = 120) -> str:
     return printable(text)
 
 
-def missing_text(finding: Finding, bookies: int) -> str:
-    """What is missing where, as ranges, of at most so many bookies; empty where nothing is.
+MORE = " ..."
 
-    >>> from auditor.model.finding import Confidence, Missing, Severity
-    >>> part = Missing("bk1:3181", ((4, 4, 1, 0),), 1)
-    >>> missing_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, missing=(part,)), 5)
-    'bk1:3181 lacks 4 (1 entry)'
+
+def columns_of(text: str) -> int:
+    """How many columns a terminal needs for printable text.
+
+    >>> [columns_of(text) for text in ("bk-1", "台帳", "e\\u0301")]
+    [4, 4, 1]
     """
-    shown = finding.missing[:bookies]
-    parts = [f"{each.bookie_id} lacks {entries(each.groups, each.count)}" for each in shown]
-    more = [f"{len(finding.missing) - bookies:,} more bookies"] if len(finding.missing) > bookies else []
-    return "; ".join([*parts, *more])
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
-def subject(finding: Finding) -> list[str]:
-    """What a finding is about, from the widest to the narrowest; the scope only where it is not 0.
+def pad(text: str, columns: int) -> str:
+    """The text with blanks up to so many columns.
 
-    >>> from auditor.model.finding import Confidence, Severity
-    >>> subject(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
-    ['ledger 42', 'bookie bk1:3181']
+    >>> pad("台帳", 6) + "|"
+    '台帳  |'
     """
+    return text + " " * (columns - columns_of(text))
+
+
+def cut_text(text: str, columns: int) -> str:
+    """The beginning of the text that fits into so many columns.
+
+    >>> cut_text("台帳", 3)
+    '台'
+    """
+    if text.isascii():
+        return text[: max(columns, 0)]
+    if columns_of(text) <= columns:
+        return text
+    ends = accumulate(map(_columns, text))
+    return text[: sum(end <= columns for end in ends)]
+
+
+def fold_text(text: str, width: int, first: str = "", later: str = "", lines: int | None = None) -> list[str]:
+    """The text in lines of at most ``width`` columns, the first indented by ``first``, others by ``later``.
+
+    It breaks at blanks, and inside a word only where that alone does not fit. Of more than ``lines`` lines
+    the rest is left out, and the last one says so. A NUL is a blank that is not broken at.
+
+    >>> fold_text("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", lines=2)
+    ['  bk-a:3181 lacks 4;', '    10-2999 every 3']
+    >>> fold_text("one two three four", 10, lines=1)
+    ['one tw ...']
+    """
+    found: list[str] = []
+    line, empty = first, True
+    for word in re.split(r"[^\S\0]+", text.strip()):
+        word = printable(word.replace("\0", " "))
+        if not empty and columns_of(line) + 1 + columns_of(word) > width:
+            found.append(line)
+            line, empty = later, True
+        line += word if empty else f" {word}"
+        empty = False
+        while columns_of(line) > width and len(head := cut_text(line, width)) > len(later):
+            found.append(head)
+            line = later + line[len(head) :]
+    found.append(line)
+    if lines is not None and len(found) > lines:
+        # What is left fills the last line, in the middle of a word if need be.
+        left = [each.removeprefix(later) for each in found[lines:]]
+        found[lines - 1] = cut_text(" ".join([found[lines - 1], *left]), width - len(MORE)).rstrip() + MORE
+        del found[lines:]
+    return found
+
+
+def labelled(
+    label: str, text: str, width: int, lines: int | None = None, indent: str = "", columns: int = 11
+) -> list[str]:
+    """A label in ``columns`` columns after ``indent``, and a text beside it, folded as `fold_text` does it.
+
+    >>> labelled("metadata", "zk://a/ledgers, flat", 30)
+    ['metadata   zk://a/ledgers,', '           flat']
+    """
+    return fold_text(text, width, f"{indent}{label:<{columns}}", indent + " " * columns, lines)
+
+
+def _columns(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def text_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table, two spaces between its columns.
+
+    >>> text_table(("a", "b"), [("one", "2")])
+    ['a    b', 'one  2']
+    """
+    lines = [head, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
     return [
-        *([f"scope {finding.scope_id}"] if finding.scope_id else []),
-        *([f"ledger {finding.ledger_id}"] if finding.ledger_id is not None else []),
-        *([f"bookie {finding.bookie_id}"] if finding.bookie_id is not None else []),
+        "  ".join(f"{value:<{width}}" for value, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
     ]
-
-
-def names_subject(finding: Finding) -> bool:
-    """Whether the message is a whole sentence that names all that it is about, as most are."""
-    words = f"{finding.message} "
-    return finding.message[:1].isalpha() and all(f"{part} " in words for part in subject(finding))
-
-
-def tags(finding: Finding, standing: Standing | None) -> str:
-    """How sure a finding is, since when it has been there and who knows of it, in brackets; empty for none.
-
-    >>> from auditor.model.finding import Confidence, Severity
-    >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), Standing("worse", 1_795_237_669_000, "known"))
-    ' (suspect, worse, since 2026-11-21, suppressed: known)'
-    """
-    parts = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
-    if standing is not None:
-        since = datetime.fromtimestamp(standing.first_seen / 1000, UTC).date()
-        parts += [standing.change] if standing.change != Change.SAME else []
-        parts += [f"since {since}"] if standing.change != Change.NEW else []
-        parts += [f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else []
-    return f" ({', '.join(parts)})" if parts else ""

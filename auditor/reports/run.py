@@ -16,13 +16,11 @@ from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.report import Report
 from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView
-from auditor.reports import first_screen
 from auditor.reports.advice import advice, blanks_of, doubt_sentences, since_when
 from auditor.reports.blind_spots import Sight, blind_spots
-from auditor.reports.folding import fold_text
-from auditor.reports.in_doubt import doubtful_ids_line
-from auditor.reports.plain_text import printable
-from auditor.reports.reuse_sentence import reuse_sentence
+from auditor.reports.coverage import accepted_gaps, doubtful_ids_line, extents, reuse_sentence, verdict
+from auditor.reports.finding_text import command_for
+from auditor.reports.plain_text import fold_text, labelled, printable
 
 TOLD_IN_FULL = 8
 """Checks that are told with their commands; of the others it is said what to do in short."""
@@ -30,7 +28,6 @@ TOLD_IN_FULL = 8
 UNREAD = "bookie-unread"
 DOUBTS_SHOWN = 3
 IDS_SHOWN = 7
-_LABEL = 11
 
 
 def render(run: RunView, width: int) -> str:
@@ -49,13 +46,13 @@ def render(run: RunView, width: int) -> str:
 def _verdict(run: RunView, width: int) -> list[str]:
     report, facts = run.report, run.report.run
     seconds = max(0, facts.finished - facts.started) / 1000
-    lines = _line("run", f"{run.path}, ended {format_time(facts.finished)}, took {seconds:,.0f} s", width)
-    lines += _line("verdict", first_screen.verdict(report), width)
-    lines += _line("why", _why(report), width)
+    lines = labelled("run", f"{run.path}, ended {format_time(facts.finished)}, took {seconds:,.0f} s", width)
+    lines += labelled("verdict", verdict(report), width)
+    lines += labelled("why", _why(report), width)
     if run.fail_on is not None:
         code = exit_code(report, run.fail_on, run.fail_on_suspect)
         flags = f"--fail-on {run.fail_on}{' --fail-on-suspect' if run.fail_on_suspect else ''}"
-        lines += _line("exit code", f"{code}, with {flags}: {_CODES[code]}", width)
+        lines += labelled("exit code", f"{code}, with {flags}: {_CODES[code]}", width)
     return lines
 
 
@@ -85,24 +82,22 @@ def _why(report: Report) -> str:
 
 
 def _accepted_lines(report: Report, width: int) -> list[str]:
-    accepted = first_screen.accepted_gaps(report)
+    accepted = accepted_gaps(report)
     return [] if accepted is None else fold_text(f"accepted {accepted}", width, "  ", "    ")
 
 
 def _sources_read(run: RunView, width: int) -> list[str]:
-    report, seen = run.report, run.report.coverage
-    facts = report.run
+    report, facts = run.report, run.report.run
+    ledgers, replicas, bookies = extents(report)
     directories = plural(run.directories, "directory", "directories")
     live = "a running store" if facts.live else "a saved store"
     lines = ["looked at"]
-    lines += _line("  metadata", f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}", width)
-    lines += _line("  ledgers", f"{seen.ledgers.decided:,} of {seen.ledgers.total:,} decided", width)
-    lines += _line("  replicas", f"{seen.replicas.decided:,} of {seen.replicas.expected:,} decided", width)
-    lines += _line(
-        "  bookies", f"{seen.bookies.read:,} of {seen.bookies.expected:,} read whole, in {directories}", width
-    )
+    lines += labelled("  metadata", f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}", width)
+    lines += labelled("  ledgers", str(ledgers), width)
+    lines += labelled("  replicas", str(replicas), width)
+    lines += labelled("  bookies", f"{bookies} whole, in {directories}", width)
     if facts.reused:
-        lines += _line("  not again", reuse_sentence(facts.reused), width)
+        lines += labelled("  not again", reuse_sentence(facts.reused), width)
         for note in facts.reused["notes"]:
             lines += fold_text(f"read again: {note}", width, "  ", "    ")
     return lines
@@ -237,10 +232,6 @@ def _first(finding: Finding, run: RunView, width: int) -> list[str]:
     """The first finding of a step, and where more of it is told."""
     since = since_when(run.standings.get(finding.fingerprint))
     said = f"as: {finding.message}{f' (since: {since})' if since else ''}"
-    command = first_screen.command_for(finding, run.path)
+    command = command_for(finding, run.path)
     more = command or f"bkaudit explain check {shlex.quote(printable(finding.id))}"
     return [*fold_text(said, width, "     ", "         "), f"     more: {more}"]
-
-
-def _line(label: str, text: str, width: int) -> list[str]:
-    return fold_text(text, width, f"{label:<{_LABEL}}", " " * _LABEL)

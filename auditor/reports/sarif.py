@@ -16,7 +16,9 @@ from auditor.model.finding import Finding, Severity, Standing, Standings, no_sta
 from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.blind_spots import BlindSpot, blind_checks
-from auditor.reports.plain_text import missing_text, printable
+from auditor.reports.coverage import extents
+from auditor.reports.finding_text import missing_text
+from auditor.reports.plain_text import printable
 
 VERSION = "2.1.0"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -82,15 +84,10 @@ def _run_object(report: Report) -> dict[str, Any]:
 
 
 def _not_seen(report: Report) -> list[str]:
-    seen = report.coverage
     parts = [f"not read: {gap}" for gap in report.run.gaps]
-    for label, total, decided in (
-        ("ledgers", seen.ledgers.total, seen.ledgers.decided),
-        ("replicas", seen.replicas.expected, seen.replicas.decided),
-        ("bookies", seen.bookies.expected, seen.bookies.read),
-    ):
-        if total != decided:
-            parts.append(f"{total - decided:,} of {total:,} {label} undecided")
+    for each in extents(report):
+        if each.seen != each.total:
+            parts.append(f"{each.total - each.seen:,} of {each.total:,} {each.name} undecided")
     return parts
 
 

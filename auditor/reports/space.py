@@ -11,8 +11,7 @@ from io import StringIO
 from auditor.model.amounts import duration, percent, plural, size
 from auditor.model.space import FULL, DiskTotal, FillForecast, SpaceStep, SpaceView
 from auditor.model.states import SpaceClass
-from auditor.reports.plain_text import printable
-from auditor.reports.text_table import text_table
+from auditor.reports.plain_text import printable, text_table
 
 BOOKIES_SHOWN = 20
 """Steps of so many bookies are in a text, those first that they free most of."""

@@ -13,22 +13,26 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from auditor.checks import BY_ID
-from auditor.model.amounts import first_names, format_time, plural
+from auditor.model.amounts import first_names, plural
 from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
 from auditor.model.report import Report
 from auditor.reports import first_screen
-from auditor.reports.folding import fold_text
-from auditor.reports.lines import line
-from auditor.reports.plain_text import printable
-from auditor.reports.ranges import entries
+from auditor.reports.coverage import count_of, shown_of
+from auditor.reports.finding_text import (
+    BOOKIES_SHOWN,
+    command_for,
+    finding_line,
+    missing_parts,
+    subject,
+    tags,
+)
+from auditor.reports.plain_text import fold_text, printable
 
 WIDTH = first_screen.WIDTH
 NARROWEST, WIDEST = 40, 100
 
 UNBROKEN = 1 << 20
 """Columns of a line that nobody breaks."""
-
-BOOKIES_SHOWN = 5  # bookies with missing entries in one finding
 
 WithStanding = tuple[Finding, Standing | None]
 OfSeverity = Callable[[Severity], Iterable[WithStanding]]
@@ -68,7 +72,7 @@ def for_pipe(findings: OfSeverity, suppressed: bool = True) -> Iterator[str]:
     for severity in reversed(Severity):
         for finding, standing in findings(severity):
             if suppressed or not _is_suppressed((finding, standing)):
-                yield line(finding, standing)
+                yield finding_line(finding, standing)
 
 
 def suppressed_note(report: Report) -> str | None:
@@ -85,49 +89,30 @@ def _is_suppressed(each: WithStanding) -> bool:
 def _section(
     report: Report, severity: Severity, id: str, found: list[WithStanding], run: str, width: int
 ) -> str:
-    count = sum(
-        each["count"] for each in report.run.tally if (each["id"], each["severity"]) == (id, severity)
-    )
-    shown = f"{count:,}" if count == len(found) else f"{len(found):,} of {count:,} shown"
+    shown = shown_of(len(found), count_of(report, severity, id))
     lines = [f"{id} ({severity}; {shown})"]
     if check := BY_ID.get(id):
         lines += fold_text(check.title, width, "  ", "  ")
     for finding, standing in found:
         lines += _finding(finding, width, standing)
-    command = first_screen.command_for(found[0][0], run)
+    command = command_for(found[0][0], run)
     lines += [f"  bkaudit explain check {shlex.quote(id)}", *([f"  {command}"] if command else [])]
     return "\n".join(lines)
 
 
 def _finding(finding: Finding, width: int, standing: Standing | None) -> list[str]:
-    subject = [
-        *([f"scope {finding.scope_id}"] if finding.scope_id else []),
-        *([f"ledger {finding.ledger_id}"] if finding.ledger_id is not None else []),
-        *([finding.bookie_id] if finding.bookie_id is not None else []),
-    ]
+    about = [part.removeprefix("bookie ") for part in subject(finding)]
     # Most messages are whole sentences, which name what they are about.
-    named = all(re.search(rf"{re.escape(part)}(?![\w.-])", finding.message) for part in subject)
-    tags = _tags(finding, standing)
-    head = f"{finding.message}{tags}" if named else f"{', '.join(subject)}{tags}: {finding.message}"
+    named = all(re.search(rf"{re.escape(part)}(?![\w.-])", finding.message) for part in about)
+    known = ", ".join(tags(finding, standing))
+    known = f" [{printable(known)}]" if known else ""
+    head = f"{finding.message}{known}" if named else f"{', '.join(about)}{known}: {finding.message}"
     lines = fold_text(head, width, "  ", "      ")
-    for part in finding.missing[:BOOKIES_SHOWN]:
-        lines += fold_text(
-            f"{part.bookie_id} lacks {entries(part.groups, part.count)}", width, "      ", "        "
-        )
-    if len(finding.missing) > BOOKIES_SHOWN:
-        lines.append(f"      and {len(finding.missing) - BOOKIES_SHOWN:,} more bookies")
+    lacking = missing_parts(finding, BOOKIES_SHOWN)
+    for part in lacking[:BOOKIES_SHOWN]:
+        lines += fold_text(part, width, "      ", "        ")
+    lines += [f"      and {more}" for more in lacking[BOOKIES_SHOWN:]]
     if finding.unknown:
-        lines += fold_text(
-            f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}", width, "      ", "        "
-        )
+        unknown = f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}"
+        lines += fold_text(unknown, width, "      ", "        ")
     return lines
-
-
-def _tags(finding: Finding, standing: Standing | None) -> str:
-    """How sure, since when, and whether someone knows of it."""
-    tags = [str(finding.confidence)] if finding.confidence != "confirmed" else []
-    if standing is not None:
-        tags += [standing.change] if standing.change != "same" else []
-        tags += [f"since {format_time(standing.first_seen)[:10]}"] if standing.change != "new" else []
-        tags += [f"suppressed: {printable(standing.suppressed)}"] if standing.suppressed is not None else []
-    return f" [{', '.join(tags)}]" if tags else ""

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from auditor.cli import main
 from auditor.model.report import Report
-from auditor.reports.status import render
+from auditor.reports.history import status_line
 from tests.reports.samples import coverage, report, tally
 
 AFTER = 1_795_237_689_000 + 3 * 3_600_000
@@ -33,13 +33,13 @@ def status(*arguments: object) -> Result:
 
 
 def test_the_newest_run_is_one_line(tmp_path: Path) -> None:
-    assert render(report(), "runs/a", AFTER) == (
+    assert status_line(report(), "runs/a", AFTER) == (
         "NOT-HEALTHY 6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51: 1 critical, 3 error, 8 note; 4 suppressed; 1 new, "
         "1 worse, 2 fixed; 118 of 120 ledgers decided; 2 of 3 bookies read; "
         "3.0 h old (2026-11-21 05:08:09 UTC); runs/a"
     )
     accepted = report([tally("a", "warning", 3, suppressed=3)], coverage=coverage(True))
-    assert ": nothing but what is suppressed; 3 suppressed; " in render(accepted, "runs/a", AFTER)
+    assert ": nothing but what is suppressed; 3 suppressed; " in status_line(accepted, "runs/a", AFTER)
     run_in(tmp_path / "a", report(), order=5)
     run_in(tmp_path / "b", report([], coverage=coverage(True), changes=None), order=3)
     found = status(tmp_path)

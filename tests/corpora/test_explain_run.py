@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from auditor.checks import BY_ID
 from auditor.checks.manual import BLANKS
 from auditor.cli import main
-from auditor.reports.folding import columns_of
+from auditor.reports.plain_text import columns_of
 from auditor.reports.run import steps_of
 from tests.corpora.audited import Audited
 

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from auditor.checks.finding_rows import WORDLESS
-from auditor.reports.folding import columns_of
+from auditor.reports.plain_text import columns_of
 from tests.matrix.bench import Outcome, Row
 from tests.matrix.cells import NONE, Cell
 from tests.matrix.damage import Damage

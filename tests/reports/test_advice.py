@@ -10,7 +10,7 @@ import pytest
 from auditor.checks import ALL, BY_ID, Check
 from auditor.model.finding import Confidence, Finding, FindingWithHistory, Missing, Standing
 from auditor.reports.advice import advice, advice_lines, blanks_of, fill_command, how_sure, since_when
-from auditor.reports.first_screen import command_for
+from auditor.reports.finding_text import command_for
 from tests.reports.samples import BELOW, LOST, ORPHAN
 
 every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)

@@ -13,7 +13,7 @@ import pytest
 from auditor.checks import ALL, BY_ID, Basis, Need
 from auditor.findings.basis import of_marks
 from auditor.model.report import BookiesRead, Report
-from auditor.reports import cells, first_screen, junit, markdown, openmetrics, sarif, status
+from auditor.reports import cells, first_screen, history, junit, markdown, openmetrics, sarif
 from auditor.reports.blind_spots import Sight, blind_checks, blind_spots, checks_that_need, saw_nothing
 from tests.reports.samples import TALLIES, coverage, report, tally
 
@@ -193,7 +193,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
     assert spots["recovery-stuck"].sentence == f"not known: {UNKNOWN}the store keeps times"
     assert saw_nothing(old) == ()
     assert f"of {len(spots)} checks it is not known whether they saw anything" in cells.run_cell(old)
-    assert "; what its checks saw is not known; " in status.render(old, "r", 0)
+    assert "; what its checks saw is not known; " in history.status_line(old, "r", 0)
 
 
 BLIND = {
@@ -230,4 +230,6 @@ def test_every_form_calls_the_same_checks_blind(name: str) -> None:
     for text in (first_screen.render(run), cells.run_cell(run)):
         assert (said in text) == bool(nothing)
     audited = changed(run, blind=[*saw_nothing(run)])  # as an audit writes it
-    assert (f"; {len(nothing)} checks saw nothing; " in status.render(audited, "r", 0)) == (len(nothing) > 1)
+    assert (f"; {len(nothing)} checks saw nothing; " in history.status_line(audited, "r", 0)) == (
+        len(nothing) > 1
+    )

@@ -1,18 +1,14 @@
-"""Reports for programs."""
+"""Findings for programs."""
 
 from __future__ import annotations
 
-import json as plain_json
+import json
 
-from auditor.reports import json, jsonl
+from auditor.reports.forms import json_line
 from tests.reports.samples import report
 
 
-def test_json_is_report_json() -> None:
-    assert json.render(report()) + "\n" == report().to_json()
-
-
 def test_jsonl_is_one_finding_a_line_as_in_report_json() -> None:
-    lines = list(jsonl.render(report().findings))
-    assert [plain_json.loads(line) for line in lines] == plain_json.loads(report().to_json())["findings"]
+    lines = [json_line(each) for each in report().findings]
+    assert [json.loads(line) for line in lines] == json.loads(report().to_json())["findings"]
     assert not any("\n" in line for line in lines)

@@ -18,7 +18,7 @@ from auditor.checks import ALL
 from auditor.model.finding import Severity
 from auditor.model.owners import OwnerTotal
 from auditor.model.report import Cluster, Report
-from auditor.reports import openmetrics, space_metrics
+from auditor.reports import openmetrics
 from tests.reports.hostile import BOOKIE
 from tests.reports.samples import NAMESPACES, coverage, report, space_gauges, tally
 
@@ -110,8 +110,8 @@ def test_bookies_disks_are_samples_and_a_run_without_entry_logs_has_none() -> No
 def test_of_many_bookies_the_fullest_are_named_and_the_others_are_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(space_metrics, "BOOKIES", 1)
-    found = list(space_metrics.space_samples(space_gauges()))
+    monkeypatch.setattr(openmetrics, "BOOKIES", 1)
+    found = list(openmetrics.space_samples(space_gauges()))
     live = {labels["bookie"]: value for _, labels, value in found if labels.get("class") == "live"}
     assert live == {"bk1:3181": 900, "(others)": 5}
     beside = {labels["bookie"] for metric, labels, _ in found if metric == "bkaudit_space_beside_bytes"}

@@ -9,7 +9,7 @@ import pytest
 from auditor.checks import ALL, BY_ID
 from auditor.model.finding import Confidence, Finding, Severity, Standing
 from auditor.model.views import RunView, UnreadBookie
-from auditor.reports.folding import columns_of
+from auditor.reports.plain_text import columns_of
 from auditor.reports.run import DOUBTS_SHOWN, TOLD_IN_FULL, UNREAD, render, steps_of
 from tests.reports.samples import BELOW, LOST, coverage, report, tally
 

@@ -12,7 +12,7 @@ import pytest
 
 from auditor.model.finding import Finding, finding_to_json, fingerprint
 from auditor.model.report import RunFacts
-from auditor.reports import jsonl
+from auditor.reports.forms import json_line
 from auditor.reports.schema import comparison_schema, diff_schema, finding_schema, report_schema
 from tests.reports.samples import LOST, UNREAD, coverage, report
 
@@ -44,7 +44,7 @@ def test_a_report_and_its_findings_follow_their_schemas() -> None:
     value = json.loads(report(findings=(), coverage=coverage(False)).to_json())
     value["findings"] = [named(LOST), named(UNREAD)]
     jsonschema.validate(value, published("report.schema.json"))
-    for line in jsonl.render((LOST,)):
+    for line in [json_line(LOST)]:
         value = json.loads(line)
         jsonschema.validate(value, published("finding.schema.json"))
 

@@ -11,7 +11,7 @@ from auditor.checks import ALL
 from auditor.model.finding import Confidence, Finding, Missing, Severity, Standing
 from auditor.model.report import BookiesRead
 from auditor.reports import first_screen, text
-from auditor.reports.folding import columns_of
+from auditor.reports.plain_text import columns_of
 from tests.reports.samples import BELOW, LOST, ORPHAN, coverage, report, tally
 
 SUSPECT = Confidence.SUSPECT

@@ -9,7 +9,7 @@ import pytest
 
 from auditor.errors import RunError, UsageError
 from auditor.model.views import Backlog, TopicCursor, TopicView, backlog_of
-from auditor.reports.topic import render
+from auditor.reports.owners import topic_text
 from auditor.runs.load_topic import topic_view
 from auditor.runs.reader import RunReader
 from tests.cli.test_doors import bkaudit
@@ -94,14 +94,14 @@ def test_a_ledger_is_needed_by_whoever_has_not_passed_it(
 
 
 def test_text_shows_every_part(run: RunReader) -> None:
-    text = render(topic_view(run, "shop/orders/returns"))
+    text = topic_text(topic_view(run, "shop/orders/returns"))
     lines = [line.split() for line in text.splitlines() if line.strip()]
     assert ["5", "entry-lost", "owned", "10", "600", "B", "complete", "not", "known"] in lines
     assert [line for line in lines if line[0] == "7"] == [
         ["7", "not", "in", "the", "store", "owner-dangling", "10", "500", "B", "-", "in", "a", "backlog"]
     ]
     assert "cut at byte 3" in text
-    assert "\x1b" not in render(TopicView("\x1b[31m", PATH, [], [], []))
+    assert "\x1b" not in topic_text(TopicView("\x1b[31m", PATH, [], [], []))
 
 
 def unread(tmp_path: Path, *owners: tuple[str, str], rows: list[Row] | None = None) -> TopicView:
@@ -114,15 +114,15 @@ def unread(tmp_path: Path, *owners: tuple[str, str], rows: list[Row] | None = No
 def test_a_list_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, rows: list[Row]) -> None:
     view = unread(tmp_path, ("unreadable", f"/root{PATH}"), rows=rows)
     assert (view.path, view.unread) == (f"/root{PATH}", "cut at byte 3")
-    assert "its list could not be read: cut at byte 3" in render(view)
-    assert "no ledger is listed" not in render(view)
+    assert "its list could not be read: cut at byte 3" in topic_text(view)
+    assert "no ledger is listed" not in topic_text(view)
 
 
 def test_subscriptions_that_could_not_be_listed_may_need_every_ledger(tmp_path: Path) -> None:
     view = unread(tmp_path, ("gap", PATH), rows=[row(5, place=0)])
     assert [ledger.backlog for ledger in view.ledgers] == [Backlog.UNKNOWN]
-    assert "its subscriptions could not be listed: cut at byte 3" in render(view)
-    assert "no subscription" not in render(view)
+    assert "its subscriptions could not be listed: cut at byte 3" in topic_text(view)
+    assert "no subscription" not in topic_text(view)
 
 
 def test_subscriptions_and_schemas_that_cannot_be_read_have_their_names(tmp_path: Path) -> None:

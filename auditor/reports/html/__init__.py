@@ -21,20 +21,19 @@ from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from auditor.model.amounts import format_time, percent, plural, size
 from auditor.model.figures import Figures
 from auditor.model.finding import Standing, Standings, no_standing
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.model.views import LedgerView
-from auditor.reports.html import words
-from auditor.reports.html.bookies import bookies_shown
-from auditor.reports.html.disks import disks_shown
+from auditor.reports.html.bookies import bookies_shown, disks_shown, space_shown
 from auditor.reports.html.findings import finding_shown, rows_that_fit
 from auditor.reports.html.overview import overview
 from auditor.reports.html.owners import LEAKS_SHOWN, OWNERS_SHOWN, owners_shown
 from auditor.reports.html.pictures import picture
-from auditor.reports.html.space import space_shown
 from auditor.reports.html.trend import trend
+from auditor.reports.plain_text import shorten
 
 __all__ = ["FINDINGS_BYTES", "LEAKS_SHOWN", "LEDGERS_SHOWN", "LIMIT", "OWNERS_SHOWN", "render"]
 
@@ -82,7 +81,7 @@ def render(
 
     style, script = _file("style.css"), _file("script.js")
     return pages.get_template("page.html.j2").render(
-        named=shlex.quote(words.shorten(named, 200)),
+        named=shlex.quote(shorten(named, 200)),
         style=style,
         script=script,
         style_hash=_hash(style),
@@ -114,8 +113,43 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    pages.filters.update({name: getattr(words, name) for name in words.__all__})
+    pages.filters.update(
+        format_time=format_time,
+        group_digits=group_digits,
+        percent=percent,
+        plural=plural,
+        prose=prose,
+        shorten=shorten,
+        size=size,
+    )
     return pages
+
+
+def group_digits(value: int) -> str:
+    """Digits in threes.
+
+    >>> group_digits(1234567)
+    '1,234,567'
+    """
+    return f"{value:,}"
+
+
+def prose(text: str) -> list[str]:
+    """The paragraphs of a text that was folded into lines; a bullet is a paragraph of its own.
+
+    >>> prose("One\\nline.\\n\\n- a\\n  b\\n- c")
+    ['One line.', '- a b', '- c']
+    """
+    paragraphs: list[str] = []
+    for block in text.split("\n\n"):
+        begun = False
+        for line in block.splitlines():
+            if begun and not line.startswith("- "):
+                paragraphs[-1] += f" {line.strip()}"
+            elif line.strip():
+                paragraphs.append(line.strip())
+                begun = True
+    return paragraphs
 
 
 @cache

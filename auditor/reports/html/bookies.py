@@ -1,12 +1,15 @@
-"""The map of bookies: one square for each, and a row for the worst."""
+"""Bookies on the page: a map and rows of the worst, what their entry logs are full of, and their disks."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from auditor.model.figures import BookieFigure, Figures
-from auditor.model.states import BookieRead
+from auditor.model.space import DISK_BYTES, DiskTotal, SpaceTotal
+from auditor.model.states import BookieRead, SpaceClass
+from auditor.reports.space import free_words
 
 ROWS = 100
 MAP_FROM = 20  # of fewer bookies the rows alone are a map
@@ -101,3 +104,61 @@ _SHAPES = {
     "whole": "m1 1h8v8h-8z",
     "idle": "m4 4h2v2h-2z",
 }
+
+
+SPACE_ROWS = 50
+_WIDTH = 1000
+
+SPACE_WORDS = {
+    SpaceClass.LIVE: "live",
+    SpaceClass.SURPLUS: "surplus entries",
+    SpaceClass.OVER_REPLICATED: "over-replicated",
+    SpaceClass.ORPHAN: "orphans",
+    SpaceClass.SUPERSEDED: "superseded",
+    SpaceClass.OWNER_UNKNOWN: "owner unknown",
+    SpaceClass.NOT_YET_MAPPED: "not yet mapped",
+    SpaceClass.HEADERS_AND_MAPS: "headers and maps",
+}
+"""How a page names each class, in the order of a bar: what stays, what may go, what is unknown, the rest."""
+
+
+def space_shown(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
+    """The fullest bookies with the parts of their bars, (class, start, width); the longest bar is 1,000 wide.
+
+    >>> space_shown([SpaceTotal("bk1:3181", {"live": 30, "orphan": 10})])["space"][0]["parts"]
+    [('live', 0, 750), ('orphan', 750, 250)]
+    """
+    fullest = sorted(totals, key=lambda each: (-each.bytes, each.name))
+    most = max((each.bytes for each in fullest), default=0) or 1
+    used = [each for each in SPACE_WORDS if any(total.classes.get(each) for total in fullest)]
+    return {
+        "space": [{"total": each, "parts": _parts(each, most)} for each in fullest[:SPACE_ROWS]],
+        "space_left": len(fullest[SPACE_ROWS:]),
+        "space_words": {str(each): SPACE_WORDS[each] for each in used},
+    }
+
+
+def _parts(total: SpaceTotal, most: int) -> list[tuple[str, int, int]]:
+    parts, at = [], 0
+    for each in SPACE_WORDS:
+        if size := total.classes.get(each, 0):
+            # What is there at all is seen.
+            width = max(size * _WIDTH // most, 2)
+            parts.append((str(each), at, width))
+            at += width
+    return parts
+
+
+DISK_WORDS = {kind.name: kind.words[0].upper() + kind.words[1:] for kind in DISK_BYTES}
+"""How a page names each kind of bytes."""
+
+
+def disks_shown(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict[str, Any]:
+    """The bookies whose bars are drawn, in their order, each with what is free in words.
+
+    >>> disks_shown([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
+    'not seen'
+    """
+    sizes = {each.name: each.bytes for each in space}
+    ordered = sorted(disks, key=lambda each: (-sizes.get(each.name, 0), each.name))
+    return {"disks": [(each, free_words(each)) for each in ordered[:SPACE_ROWS]], "disk_words": DISK_WORDS}

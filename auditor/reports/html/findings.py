@@ -12,9 +12,8 @@ from markupsafe import Markup
 
 from auditor.checks import BY_ID
 from auditor.model.finding import Finding, Standing
-from auditor.reports.first_screen import command_for
-from auditor.reports.html.words import shorten
-from auditor.reports.ranges import entries
+from auditor.reports.finding_text import command_for, entries
+from auditor.reports.plain_text import shorten
 
 BOOKIES_SHOWN = 3  # with missing entries, and unknown ones, in one finding
 _MESSAGE, _ID, _ENTRIES, _EVIDENCE = 300, 80, 120, 400  # characters

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from auditor.checks import BY_ID
-from auditor.model.finding import Confidence, Severity
 from auditor.model.report import Report
 from auditor.reports.blind_spots import Sight, blind_spots
-from auditor.reports.html.words import shorten
-from auditor.reports.reuse_sentence import reuse_sentence
+from auditor.reports.coverage import count_by_check, count_by_severity, extents, reuse_sentence
+from auditor.reports.plain_text import shorten
 
 _LISTED = 20  # gaps, notes, positions, sources, unread bookies
 _TEXT = 300
@@ -33,11 +31,7 @@ def overview(report: Report, notes: Sequence[str]) -> dict[str, Any]:
             "layout": report.cluster.layout,
         },
         "run": run,
-        "coverage": [
-            ("Ledgers", "decided", seen.ledgers.decided, seen.ledgers.total),
-            ("Replicas", "decided", seen.replicas.decided, seen.replicas.expected),
-            ("Bookies", "read", seen.bookies.read, seen.bookies.expected),
-        ],
+        "coverage": [(each.name.capitalize(), each.word, each.seen, each.total) for each in extents(report)],
         "unread": _some(seen.bookies.unread),
         "severities": _severities(report),
         "checks": checks,
@@ -67,36 +61,27 @@ def _some(texts: Any) -> dict[str, Any]:
 
 def _severities(report: Report) -> list[dict[str, Any]]:
     """One of each severity, also of those with no finding: a zero is worth knowing."""
-    sums = {severity: Counter[str]() for severity in Severity}
-    for tally in report.run.tally:
-        of = sums[Severity(tally["severity"])]
-        of.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})
     impact = {each["severity"]: each for each in report.run.impact}
     return [
         {
             "severity": str(severity),
             "impact": impact.get(str(severity)),
-            **{name: sums[severity][name] for name in ("count", "new", "worse", "suppressed")},
+            **{name: sums[name] for name in ("count", "new", "worse", "suppressed")},
         }
-        for severity in Severity
+        for severity, sums in count_by_severity(report).items()
     ]
 
 
 def _checks(report: Report) -> list[dict[str, Any]]:
     """Full counts by severity and check, the worst first."""
-    sums: dict[tuple[Severity, str], Counter[str]] = {}
-    for tally in report.run.tally:
-        of = sums.setdefault((Severity(tally["severity"]), tally["id"]), Counter())
-        of.update({name: tally[name] for name in ("count", "new", "worse", "suppressed")})
-        of["unsure"] += tally["count"] if tally["confidence"] != Confidence.CONFIRMED else 0
     names = ("count", "unsure", "new", "worse", "suppressed")
     return [
         {
-            "id": id,
-            "severity": str(severity),
-            "rank": severity.rank,
-            "title": BY_ID[id].title if id in BY_ID else "",
-            **{name: of[name] for name in names},
+            "id": each.id,
+            "severity": str(each.severity),
+            "rank": each.severity.rank,
+            "title": BY_ID[each.id].title if each.id in BY_ID else "",
+            **{name: each.sums[name] for name in names},
         }
-        for (severity, id), of in sorted(sums.items(), key=lambda item: (item[0][0].rank, item[0][1]))
+        for each in count_by_check(report)
     ]

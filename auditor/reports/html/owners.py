@@ -7,8 +7,7 @@ from typing import Any
 from auditor.model.amounts import duration
 from auditor.model.figures import OwnerFigures
 from auditor.model.owners import NO_OWNER, NOBODY, OwnerTotal
-from auditor.reports.leaks import ORDER
-from auditor.reports.owner_totals import findings_text
+from auditor.reports.owners import ORDER, findings_text
 from auditor.reports.plain_text import shorten
 
 OWNERS_SHOWN = {"tenant": 20, "namespace": 30, "topic": 50}
@@ -24,7 +23,7 @@ _OPEN = "namespace"
 def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
     """The rows of every level, and the leaks with their ages.
 
-    >>> from auditor.model.owners import LeakTotals
+    >>> from auditor.model.leak import LeakTotals
     >>> one = OwnerFigures({"tenant": (OwnerTotal("shop"),)}, {"tenant": 7}, (), LeakTotals(), 0)
     >>> [(level["name"], level["total"], level["rows"][0]["name"]) for level in owners_shown(one)["owners"]]
     [('tenant', 7, 'shop')]

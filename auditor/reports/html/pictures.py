@@ -10,13 +10,13 @@ from typing import Any
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import Groups
 from auditor.errors import CoverageLimitError
+from auditor.model.amounts import plural
 from auditor.model.finding import Finding, Group
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
 from auditor.model.views import LedgerView
-from auditor.reports.first_screen import command_for
-from auditor.reports.html.words import plural, shorten
-from auditor.reports.ranges import entries
+from auditor.reports.finding_text import command_for, entries
+from auditor.reports.plain_text import shorten
 from auditor.reports.stripes import Cell, Replica, replicas_of, stripes_of
 
 COLUMNS = 120

@@ -1,4 +1,4 @@
-"""The leaks of a run as a list for review: text, Markdown, CSV, JSON and JSON lines.
+"""Whose the ledgers are: totals by owner, one topic with its ledgers, and the leaks, which belong to nobody.
 
 Nothing here deletes anything, and no form has a command that does.
 """
@@ -8,17 +8,113 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
 from auditor.model.amounts import duration, plural, size
-from auditor.model.owners import Leak, LeakTotals
+from auditor.model.finding import Severity
+from auditor.model.owners import NO_OWNER, NOBODY, Leak, LeakTotals, Level, OwnerTotal
+from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView
 from auditor.reports.csv import escape_formula
 from auditor.reports.markdown import escape_markdown
-from auditor.reports.plain_text import printable
-from auditor.reports.text_table import text_table
+from auditor.reports.plain_text import printable, text_table
+
+
+def totals_text(totals: Sequence[OwnerTotal], level: Level) -> str:
+    """One line per tenant, namespace or topic.
+
+    >>> print(totals_text([OwnerTotal("shop", 2, 700, 1, entries=9, findings={"error": 1})], "tenant"))
+    tenant  ledgers  bytes  entries  dangling  leaked  leaked bytes  leaked entries  findings
+    shop    2        700 B  9        1         0       0 B           0               1 error
+    """
+    head = (
+        *(level, "ledgers", "bytes", "entries", "dangling", "leaked", "leaked bytes", "leaked entries"),
+        "findings",
+    )
+    return "\n".join(text_table(head, map(_row, totals)))
+
+
+def findings_text(total: OwnerTotal) -> str:
+    """How many findings of each severity, the worst first; empty without any.
+
+    >>> findings_text(OwnerTotal("shop", findings={"note": 1_000, "error": 2}))
+    '2 error, 1,000 note'
+    """
+    counts = ((severity, total.findings.get(str(severity), 0)) for severity in Severity)
+    return ", ".join(f"{count:,} {severity}" for severity, count in counts if count)
+
+
+def _row(total: OwnerTotal) -> tuple[str, ...]:
+    return (
+        NO_OWNER if total.name == NOBODY else printable(total.name),
+        f"{total.ledgers:,}",
+        size(total.bytes),
+        f"{total.entries:,}",
+        f"{total.dangling:,}",
+        f"{total.unowned:,}",
+        size(total.leaked_bytes),
+        f"{total.leaked_entries:,}",
+        findings_text(total) or "-",
+    )
+
+
+_NOTHING = "-"
+_LEDGER_HEAD = ("ledger", "class", "standing", "entries", "size", "offload", "subscriptions")
+_CURSORS = ("subscription", "acknowledged up to", "own ledger", "")
+_OTHERS = ("besides", "ledger", "standing", "")
+
+
+def topic_text(view: TopicView) -> str:
+    """The topic as lines of text."""
+    lines = [f"topic {printable(view.name)}", f"  {printable(view.path)}"]
+    if view.unread is not None:
+        lines.append(f"  its list could not be read: {printable(view.unread)}")
+    else:
+        lines += ["", *_table(_LEDGER_HEAD, map(_ledger, view.ledgers))]
+        if not view.ledgers:
+            lines.append("  no ledger is listed")
+    lines += ["", *_table(_CURSORS, map(_cursor, view.cursors))]
+    if view.unlisted is not None:
+        lines.append(f"  its subscriptions could not be listed: {printable(view.unlisted)}")
+    elif not view.cursors:
+        lines.append("  no subscription")
+    if view.others:
+        lines += ["", *_table(_OTHERS, map(_other, view.others))]
+    return "\n".join(lines)
+
+
+def _ledger(ledger: TopicLedger) -> tuple[str, ...]:
+    return (
+        str(ledger.ledger_id),
+        ledger.klass or "not in the store",
+        f"{ledger.fault or ledger.standing}{', borrowed' if ledger.borrowed else ''}",
+        _NOTHING if ledger.entries is None else f"{ledger.entries:,}",
+        _NOTHING if ledger.size is None else size(ledger.size),
+        ledger.offload or _NOTHING,
+        ledger.backlog,
+    )
+
+
+def _cursor(cursor: TopicCursor) -> tuple[str, ...]:
+    if cursor.unread is not None:
+        return printable(cursor.name), "not known", _NOTHING, printable(cursor.unread)
+    place = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
+    own = _NOTHING if cursor.ledger_id is None else str(cursor.ledger_id)
+    newer = "" if cursor.ledger_id is None else "or later: its own ledger has newer positions"
+    gone = "its own ledger is not in the store" if cursor.standing == "dangling" else newer
+    return printable(cursor.name), place, own, gone
+
+
+def _other(other: OtherReference) -> tuple[str, ...]:
+    named = _NOTHING if other.ledger_id is None else str(other.ledger_id)
+    return other.kind, named, other.fault or other.standing or "not known", printable(other.detail or "")
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [f"  {line}" for line in text_table(head, rows)]
+
 
 LEAKS_SCHEMA = "bookkeeper-auditor/leaks/1"
 SHOWN = 200

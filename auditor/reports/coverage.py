@@ -1,0 +1,148 @@
+"""What a report says of the whole run: how much was seen and decided, how much found, what was left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal, NamedTuple
+
+from auditor.model.amounts import first_names, plural
+from auditor.model.finding import Confidence, Severity
+from auditor.model.report import InDoubt, Report, Reuse
+
+_NAMES_SHOWN = 5
+_COUNTS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = ("count", "new", "worse", "suppressed")
+
+
+class Extent(NamedTuple):
+    """How many of the cluster's ledgers, replicas or bookies were decided or read.
+
+    >>> str(Extent("ledgers", "decided", 1_200, 5_000))
+    '1,200 of 5,000 decided'
+    """
+
+    name: str
+    word: str
+    seen: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.seen:,} of {self.total:,} {self.word}"
+
+
+def extents(report: Report) -> tuple[Extent, Extent, Extent]:
+    """Of ledgers, replicas and bookies."""
+    seen = report.coverage
+    return (
+        Extent("ledgers", "decided", seen.ledgers.decided, seen.ledgers.total),
+        Extent("replicas", "decided", seen.replicas.decided, seen.replicas.expected),
+        Extent("bookies", "read", seen.bookies.read, seen.bookies.expected),
+    )
+
+
+class CheckCount(NamedTuple):
+    """The findings of a check that have one severity.
+
+    ``sums``: ``count``, those of them that are ``new``, ``worse``, ``suppressed`` and ``unsure``; ``unsure``
+    has the last by confidence.
+    """
+
+    severity: Severity
+    id: str
+    sums: Counter[str]
+    unsure: dict[str, int]
+
+
+def count_by_check(report: Report) -> list[CheckCount]:
+    """Complete counts by severity and check, the worst first."""
+    counts: dict[tuple[Severity, str], CheckCount] = {}
+    ordered = sorted(
+        report.run.tally, key=lambda each: (Severity(each["severity"]).rank, each["id"], each["confidence"])
+    )
+    for tally in ordered:
+        key = Severity(tally["severity"]), tally["id"]
+        of = counts.setdefault(key, CheckCount(*key, Counter(), {}))
+        of.sums.update({name: tally[name] for name in _COUNTS})
+        if tally["confidence"] != Confidence.CONFIRMED:
+            of.sums["unsure"] += tally["count"]
+            of.unsure[tally["confidence"]] = tally["count"]
+    return list(counts.values())
+
+
+def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
+    """``count``, ``new``, ``worse`` and ``suppressed`` of every severity, also of one with no finding."""
+    sums = {severity: Counter[str]() for severity in Severity}
+    for tally in report.run.tally:
+        sums[Severity(tally["severity"])].update({name: tally[name] for name in _COUNTS})
+    return sums
+
+
+def found_words(report: Report, suppressed: bool = True) -> str:
+    """How many findings of each severity, the worst first; empty for none.
+
+    Suppressed findings are left out if not ``suppressed``.
+    """
+    sums = count_by_severity(report)
+    counts = {each: sums[each]["count"] - (0 if suppressed else sums[each]["suppressed"]) for each in sums}
+    return ", ".join(f"{count:,} {severity}" for severity, count in counts.items() if count)
+
+
+def count_of(report: Report, severity: Severity, id: str) -> int:
+    """How many findings of a check have this severity, those that are not in the report's samples too."""
+    return sum(each["count"] for each in report.run.tally if (each["id"], each["severity"]) == (id, severity))
+
+
+def shown_of(shown: int, total: int) -> str:
+    """
+    >>> shown_of(2, 2), shown_of(5, 1_200)
+    ('2', '5 of 1,200 shown')
+    """
+    return f"{total:,}" if total == shown else f"{shown:,} of {total:,} shown"
+
+
+def verdict(report: Report) -> str:
+    """One sentence: the verdict, and what it comes from."""
+    suppressed = sum(tally["suppressed"] for tally in report.run.tally)
+    known = f", {suppressed:,} of them suppressed" if suppressed else ""
+    undecided = "" if report.complete else "; not everything could be decided"
+    if not report.complete and report.complete_but_accepted:
+        undecided = "; what could not be decided is accepted"
+    return f"{report.verdict.upper()}: {found_words(report) or 'no finding'}{known}{undecided}"
+
+
+def accepted_gaps(report: Report) -> str | None:
+    """What suppressions accept of what is not decided, in a sentence; None where they accept nothing."""
+    accepted = report.run.accepted
+    if not any(accepted.values()):
+        return None
+    parts = [
+        *([f"not read: {first_names(accepted['bookies'], _NAMES_SHOWN)}"] if accepted["bookies"] else []),
+        f"{plural(accepted['ledgers'], 'ledger')} and {plural(accepted['replicas'], 'replica')} not decided",
+    ]
+    return f"as known, by suppressions: {'; '.join(parts)}"
+
+
+def doubtful_ids_line(doubt: InDoubt) -> str:
+    """How many ids may be there unseen, and the part of the store that leaves most of them open.
+
+    >>> doubtful_ids_line({"ids": "10000", "reasons": ["/ledgers/00/0000: its children could not be listed"]})
+    '10,000 ids: /ledgers/00/0000: its children could not be listed'
+    >>> doubtful_ids_line({"ids": None, "reasons": ["/ledgers: line at byte 7: cut off", "/ledgers/L01: x"]})
+    'every id: /ledgers: line at byte 7: cut off; and 1 reason more'
+    """
+    ids = "every id" if doubt["ids"] is None else plural(int(doubt["ids"]), "id", "ids")
+    first, *others = doubt["reasons"]
+    more = f"; and {plural(len(others), 'reason', 'reasons')} more" if others else ""
+    return f"{ids}: {first}{more}"
+
+
+def reuse_sentence(taken: Reuse) -> str:
+    """
+    >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
+    ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})
+    '29,700 of 30,000 indexes and 0 of 10,000 ledgers as in monday'
+    """
+    indexes, ledgers = taken["indexes"], taken["ledgers"]
+    return (
+        f"{indexes['reused']:,} of {indexes['reused'] + indexes['read']:,} indexes and "
+        f"{ledgers['reused']:,} of {ledgers['reused'] + ledgers['read']:,} ledgers as in {taken['run']}"
+    )
